@@ -1,6 +1,8 @@
-//! Compares the causes that the search of `lab` finds with the true causes, for situations whose true cause is known.
+//! Checks how well the crate `lab` finds causes. In situations whose true cause is known, the causes that the search
+//! finds are compared with the true cause.
 //!
-//! The program `causes` prints the comparison as a table. A test of `lab` checks it with fewer seeds.
+//! The program `causes` prints the comparison as a table. A test of the crate `lab` makes the same comparison with
+//! fewer seeds than the program.
 
 #[path = "causes/situations.rs"]
 mod situations;
@@ -21,7 +23,7 @@ pub use situations::ALL;
 pub struct Row {
     /// The situation.
     pub situation: &'static Situation,
-    /// How much slower the slower contestant was.
+    /// The slower contestant's time divided by the faster contestant's time.
     pub gap: f64,
     /// The named causes, in words.
     pub named: String,
@@ -31,7 +33,8 @@ pub struct Row {
     pub experiment: Option<Experiment>,
 }
 
-/// Races a situation with `runs` seeds, and searches for its causes. `causes` is `quick` or `full`.
+/// Races the contestants of a situation with `runs` seeds, and searches for the causes of the difference between them.
+/// `causes` is the depth of the search: `quick` or `full`.
 pub fn run(situation: &'static Situation, runs: &str, causes: &str, threads: usize) -> Row {
     let flags = situation.flags.iter().copied().chain([
         ("transport", situation.fast),
@@ -62,7 +65,8 @@ fn judge(situation: &'static Situation, race: &Race) -> Row {
     let right = experiment.winner == situation.fast
         && is_true(situation.truth, &comparison.causes)
         && against.iter().all(|key| expected.contains(key.as_str()))
-        // If results differ from seed to seed, the search may miss an expected adverse cause whose effect is small.
+        // Where results differ from seed to seed, the search may miss a setting that slows the faster contestant only
+        // slightly. Such a row still counts as right.
         && (against.len() == expected.len() || !comparison.exact);
     let named = words(&comparison.causes, &experiment.held_back_by);
     Row { situation, gap, named, right, experiment: Some(experiment) }

@@ -5,7 +5,8 @@
 //! it with `crates/lab/tests/grid.txt`.
 //!
 //! Goodputs are geometric means over seeds, because a few early losses can make one seed ten times slower than another.
-//! The ratio is computed seed by seed and has a 95 % t-interval on the logarithms, unless all ratios are equal.
+//! For each seed, the second contestant's goodput is divided by the first contestant's. The mean ratio has a 95 %
+//! t-interval, computed from the logarithms, unless all ratios are equal.
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};

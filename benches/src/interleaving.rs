@@ -9,7 +9,7 @@
 //!
 //! The delays are measured with DATA and with I-DATA, under each scheduler (RFC 8260 §3). With DATA, a message whose
 //! transmission has begun is finished before the next message. The priority scheduler sends small messages first. The
-//! weighted scheduler gives them sixteen times the weight.
+//! weighted scheduler gives the stream of small messages sixteen times the weight of the stream of large messages.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};

@@ -29,7 +29,7 @@ pub fn children_cpu() -> f64 {
         .sum()
 }
 
-/// Returns the median: the middle value, or the mean of the two middle values if their number is even.
+/// Returns the median: the middle value or, of an even number of values, the mean of the two middle values.
 ///
 /// # Panics
 /// If there are no values.

@@ -1,4 +1,4 @@
-//! The other simulators: ns-2 and ns-3 with the same transfer.
+//! The transfer of the benchmark `speed` in the simulators ns-2 and ns-3.
 //!
 //! Each simulator runs twice with the same seed: once to count the packets that cross the link, and once without
 //! tracing to measure the time. The time of a run of 1 ms, which is only start-up, is subtracted.
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 /// The command that starts a simulator.
 type Start = dyn Fn(u32, &str, bool) -> Command;
 
-/// A simulator that runs the same transfer.
+/// A simulator other than ours that runs the transfer of the benchmark.
 pub struct Simulator {
     command: Box<Start>,
     /// The CPU seconds of the simulator's start-up.
@@ -27,7 +27,7 @@ impl Simulator {
     /// Prepares ns-2 with `agent`: tcp or sctp.
     ///
     /// # Errors
-    /// Returns one line: that ns-2 is not installed, or the error that it printed.
+    /// Returns one line: a statement that ns-2 is not installed, or the error message that ns-2 printed.
     pub fn ns2(agent: &str) -> Result<Self, String> {
         let (script, agent) = (scripts().join("ns2/bulk.tcl"), agent.to_owned());
         Self::new(move |seed, seconds, count| {
@@ -43,7 +43,7 @@ impl Simulator {
     /// Prepares ns-3 with its TCP. The program is first compiled into `folder`.
     ///
     /// # Errors
-    /// Returns one line: that ns-3 or a compiler is not installed, or the error that the command printed.
+    /// Returns one line: a statement that ns-3 or a compiler is not installed, or the error message of the command.
     pub fn ns3(folder: &Path, checksums: bool) -> Result<Self, String> {
         let binary = folder.join("ns3-bulk");
         let libraries = [

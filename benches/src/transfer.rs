@@ -71,7 +71,7 @@ pub struct Figures {
     pub bytes: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Retransmissions of segments or chunks without a timeout.
+    /// Retransmissions (of segments or chunks) that no timeout caused.
     pub fast_retransmissions: u64,
     /// Retransmissions after a timeout.
     pub timeout_retransmissions: u64,

@@ -185,7 +185,7 @@ impl<'a> Lexer<'a> {
         let end = self.rest.find(|c: char| !(c.is_ascii_hexdigit() || c == ':' || c == '.'))?;
         let text = &self.rest[..end];
         let next_is_word = self.rest[end..].starts_with(is_word);
-        // After an IPv4 address, a `:` begins a port. Text with dots may also be a number before the dots of a range.
+        // After an IPv4 address, a `:` begins a port. Text with dots may also be a range of numbers, as in `0.1...2`.
         let v4_end = text.find(':').unwrap_or(text.len());
         if !next_is_word && let Ok(v4) = text[..v4_end].parse::<Ipv4Addr>() {
             self.rest = &self.rest[v4_end..];

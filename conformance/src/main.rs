@@ -28,13 +28,13 @@ struct Cli {
     /// of the peer's addresses and the expected destinations of data for a script.
     #[arg(long, value_name = "FILE")]
     stages: Option<PathBuf>,
-    /// The number of the peer's addresses in scripts without a stage.
+    /// The number of addresses that the peer has in a script without a stage.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
     peer_addresses: u8,
     /// Prints each rule of the RFCs with the files that obey it and the tests that check it.
     #[arg(long, conflicts_with = "paths")]
     rules: bool,
-    /// Only prints rules that no test checks, with the reason.
+    /// Prints only the rules that no test checks, each with the reason.
     #[arg(long, requires = "rules")]
     missing: bool,
 }

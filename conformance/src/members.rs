@@ -141,12 +141,13 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Returns a member that is a number, or 0 if it is left out or `...`.
+    /// Returns the value of a numeric member, or 0 if the script omits the member or sets it to `...`.
     pub(crate) fn or_zero(self, key: &str) -> Result<i64, CallError> {
         Ok(self.number(key)?.unwrap_or(0))
     }
 
-    /// Returns a number that fits into the member's type, or 0 if it is left out or `...`.
+    /// Returns the value of a numeric member, which must fit into `T`. Returns 0 if the script omits the member or sets
+    /// it to `...`.
     pub(crate) fn fitting<T: TryFrom<i64> + Default>(self, key: &str) -> Result<T, CallError> {
         let Some(n) = self.number(key)? else { return Ok(T::default()) };
         T::try_from(n)

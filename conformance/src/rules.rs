@@ -3,9 +3,11 @@
 //!
 //! `conformance/rules/` has a file for each top-level section of an RFC. A rule is a sentence with MUST, MUST NOT,
 //! SHOULD, SHOULD NOT, REQUIRED or RECOMMENDED, in our own words. The name of a rule is the section and the number of
-//! the sentence in the section, as in `9260 §5.1-3`. Rules that are stated without these words (lettered items of a
-//! list, rows of a table) have names that end in a letter, as in `9260 §6.3.3-E2`. The file states the number of
-//! sentences in each section. A test compares this number with the number of rules.
+//! the sentence in the section, as in `9260 §5.1-3`.
+//!
+//! A lettered item of a list or a row of a table is a rule even if it has none of these words. Its name has the letter
+//! of the item instead of a sentence number, as in `9260 §6.3.3-E2`. Each file states the number of sentences in each
+//! section. A test compares this number with the number of rules that have a sentence number.
 
 use crate::toml_text;
 use serde::{Deserialize, Deserializer};
@@ -157,8 +159,8 @@ impl Rules {
         FILES.iter().map(read).collect()
     }
 
-    /// Lists the sections that have fewer or more rules than the RFC has sentences, and the rules that are not numbered
-    /// in order.
+    /// Lists the faults of this file. Each section must have one rule for each of its sentences with a requirement
+    /// keyword, as counted in [`sentences`](Self::sentences). The rules of a section must be numbered in order.
     #[must_use]
     pub fn gaps(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -197,7 +199,7 @@ pub struct Count {
     pub rules: usize,
     /// Rules with a test.
     pub tested: usize,
-    /// Rules without a test, by the prefix of their reason.
+    /// The number of rules without a test, by the kind of reason (one of [`REASONS`]).
     pub without: BTreeMap<&'static str, usize>,
     /// Rules from which the engine deviates.
     pub deviating: usize,

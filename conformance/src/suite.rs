@@ -66,7 +66,7 @@ impl Preludes {
     }
 }
 
-/// Returns the cases of a suite, with the preludes that they use inserted.
+/// Returns the cases of a suite. Each script includes the text of the preludes that it uses.
 ///
 /// # Errors
 /// Returns the line number and a description of the mistake.
@@ -88,8 +88,8 @@ pub fn cases(text: &str, preludes: &Preludes) -> Result<Vec<Case>, String> {
                 line: at,
                 content,
             });
-            // The script of a case begins with a blank line for each line of the file before it. Line numbers in errors
-            // are then line numbers of the file.
+            // The script begins with as many blank lines as the file has lines up to this heading. Line numbers in
+            // errors are then line numbers of the file.
             script = Some("\n".repeat(at));
             continue;
         }

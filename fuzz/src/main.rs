@@ -42,8 +42,8 @@ fn main() -> ExitCode {
         let mut number = || arguments.next().and_then(|text| text.parse().ok()).expect("a number");
         match argument.as_str() {
             "--seconds" => seconds = number(),
-            // The number of inputs usually ends the run before the limit of one hour. So every machine runs the same
-            // inputs.
+            // A run normally ends after the given number of inputs, long before the time limit of one hour. So every
+            // machine runs the same inputs.
             "--inputs" => (inputs, seconds) = (number(), 3600),
             "--seed" => seed = number(),
             _ => files.push(PathBuf::from(argument)),

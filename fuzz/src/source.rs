@@ -36,7 +36,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Returns a number below `bound`, which is not zero.
+    /// Returns a number below `bound`. `bound` must not be zero.
     pub fn below(&mut self, bound: u32) -> u32 {
         let number = if bound <= 256 {
             u32::from(self.byte())

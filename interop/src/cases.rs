@@ -379,8 +379,8 @@ async fn trickle(m: &mut Meeting) -> Result<(), String> {
     m.until("the messages at the end", Meeting::all_arrived).await
 }
 
-/// Closes the association with data in flight. All data must arrive, including unsent data of the closing side if
-/// `queued` is set.
+/// Closes the association while 30 messages are queued or in flight. The closing side has sent them if `queued` is set,
+/// and the other side otherwise. All messages must arrive.
 async fn shutdown(m: &mut Meeting, by: By, queued: bool) -> Result<(), String> {
     both(m, 10, mixed).await?;
     // Waits for the last acknowledgement.

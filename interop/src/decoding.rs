@@ -2,7 +2,7 @@
 //!
 //! A seeded mutator changes real packets from runs of our stack with dcsctp, and both decoders read the results.
 //! dcsctp's parser is private. With checksum verification off, its API only shows whether a socket accepts the bytes as
-//! a packet. This is compared with whether our decoder can read every chunk, parameter and cause. If the two decoders
+//! a packet. Our decoder accepts the bytes if it can read every chunk, parameter and cause. If the two decoders
 //! disagree, [`Rule`] has to name the reason.
 
 use crate::cases::{By, Case};
@@ -117,8 +117,8 @@ pub fn corpus() -> Vec<Vec<u8>> {
     lines.map(|line| line.as_bytes().chunks(2).map(byte).collect()).collect()
 }
 
-/// Runs several test cases between our stack and dcsctp, and returns packets of both stacks. Leaves out packets of more
-/// than 300 bytes, and all but the first eight packets with the same sequence of chunk types.
+/// Runs several test cases between our stack and dcsctp, and returns packets of both stacks. At most eight of the
+/// packets have the same sequence of chunk types, and none is longer than 300 bytes.
 #[must_use]
 pub fn collect() -> Vec<Vec<u8>> {
     let cases = [
@@ -282,7 +282,8 @@ fn explain(bytes: &[u8], ours: Result<(), Option<Malformed>>) -> Option<Rule> {
     }
 }
 
-/// Whether Forward-TSN-Supported is among these parameters, and has a value.
+/// Returns whether the parameters contain a Forward-TSN-Supported parameter with a value. RFC 3758 §3.1 defines no
+/// value.
 fn flag_has_value(mut params: &[u8]) -> bool {
     while let Some(&[high, low, length_high, length_low]) = params.first_chunk::<4>() {
         let length = usize::from(u16::from_be_bytes([length_high, length_low]));

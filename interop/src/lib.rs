@@ -10,7 +10,7 @@
 //! | [`traffic`] | numbered messages, and the ledger that checks them |
 //! | [`cases`] | the cases and their conditions |
 //! | [`field`] | similar cases with real programs on a real network |
-//! | [`quic`] | our HTTP/3 and other implementations |
+//! | [`quic`] | our HTTP/3 with other implementations of HTTP/3 |
 //! | [`table`] | many seeds of every case, by peer |
 //! | [`decoding`] | the same bytes through two decoders |
 

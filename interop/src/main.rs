@@ -1,7 +1,7 @@
 //! Prints the results of every case with every peer: `cargo run --release`.
 //!
-//! `SEEDS` is the number of seeds (200), `STACK` and `CASE` select rows and columns by parts of names. `SEED` runs a
-//! single seed.
+//! These environment variables change the run: `SEEDS` is the number of seeds, 200 by default. `STACK` and `CASE`
+//! select the peers and the cases whose names contain the given text. `SEED` runs only one seed.
 
 use anabranch_interop::cases::Case;
 use anabranch_interop::peers::Stack;

@@ -53,7 +53,7 @@ pub struct Theirs {
     pub theirs_reset: Vec<u16>,
     /// The number of stream resets that the foreign end requested without success.
     pub refused: usize,
-    /// The messages that we send to the foreign end.
+    /// The messages from our end to the foreign end that have not arrived there yet.
     pub inbox: Ledger,
     fault: Option<String>,
     notify: Notify,

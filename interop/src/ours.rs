@@ -29,7 +29,7 @@ pub struct Ours {
     pub refused: usize,
     /// All other events, in order of time.
     pub events: Vec<Event>,
-    /// The messages that the other side sends us.
+    /// The messages from the other end to our end that have not arrived here yet.
     pub inbox: Ledger,
     parts: BTreeMap<u16, Vec<u8>>,
     unsent: VecDeque<Post>,

@@ -98,8 +98,8 @@ pub struct Seen {
     pub unsummed: u64,
     /// Gap blocks of NR-SACKs: the number of renegable gap blocks, and the number of non-renegable gap blocks.
     pub nr_sack_blocks: (u64, u64),
-    /// The number of interrupted messages. A message is interrupted if the TSN after one of its fragments, except the
-    /// last, belongs to another message. RFC 9260 §6.9 does not allow this.
+    /// The number of interrupted messages. A message is interrupted if one of its fragments, except the last, is
+    /// followed by a chunk of another message that has the next TSN. RFC 9260 §6.9 does not allow this.
     pub cut_off: u64,
     /// The number of stream resets that were requested while another reset was outstanding. RFC 6525 §5.1.2 does not
     /// allow this.
@@ -160,8 +160,8 @@ impl Seen {
             if ahead == 0 || ahead > u32::MAX / 2 {
                 return;
             }
-            // A message counts as cut off only if no TSN was skipped. The message of a skipped chunk may have been
-            // abandoned.
+            // If a TSN is missing between the two chunks, the message does not count as interrupted, because it may
+            // have been abandoned.
             self.cut_off += u64::from(ahead == 1 && !ends && (data.begin || data.stream != stream));
         }
         self.latest = Some((data.tsn.0, data.stream, data.end));
@@ -200,7 +200,8 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// Creates an end of `peer` at the address `here`. The other end is at `there`.
+    /// Creates a foreign end that `peer` implements. Its address is `here`, and the address of the other end is
+    /// `there`.
     #[must_use]
     pub fn new(peer: Box<dyn Peer>, here: SocketAddr, there: SocketAddr) -> Self {
         let (received, sent) = (Seen::default(), Seen::default());

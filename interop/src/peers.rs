@@ -24,11 +24,11 @@ pub enum Stack {
 /// Settings that a case requires of the foreign stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EndOptions {
-    /// Whether the end waits for the other side to start the association.
+    /// Whether this endpoint waits for the other endpoint to start the association.
     pub server: bool,
-    /// Whether the end supports I-DATA and I-FORWARD-TSN (RFC 8260).
+    /// Whether this endpoint supports I-DATA and I-FORWARD-TSN (RFC 8260).
     pub interleaving: bool,
-    /// Whether the end accepts packets without a checksum (RFC 9653).
+    /// Whether this endpoint accepts packets without a checksum (RFC 9653).
     pub zero_checksum: bool,
 }
 
@@ -81,13 +81,13 @@ impl Stack {
         }
     }
 
-    /// Whether the fault of a case shows in most runs.
+    /// Whether the known fault of this stack shows so often in a case that a test of a few seeds can rely on it.
     #[must_use]
     pub const fn always_shows(self, case: Case) -> bool {
         !matches!(case, Case::Lifetime(_) | Case::Reset(_))
     }
 
-    /// Whether the stack answers an INIT with Supported Address Types (RFC 9260 §3.3.2.1.5).
+    /// Whether the stack answers an INIT that contains the parameter Supported Address Types (RFC 9260 §3.3.2.1.5).
     #[must_use]
     pub const fn takes_address_types(self) -> bool {
         !matches!(self, Self::Rtc)

@@ -21,18 +21,18 @@ pub enum Cell {
         seeds: u64,
         /// The first seed that failed, and why.
         failure: Option<(u64, String)>,
-        /// The number of seeds that showed a known fault of the peer, and the number of the fault.
+        /// How many seeds showed a known fault of the peer, and the identifier of the fault.
         excused: Option<(u64, u8)>,
-        /// The number of abandoned messages over all seeds.
+        /// The number of abandoned messages, summed over all seeds.
         given_up: u64,
-        /// The number of packets without a checksum over all seeds.
+        /// The number of packets that had no checksum, summed over all seeds.
         unsummed: u64,
     },
 }
 
 impl Cell {
-    /// Whether no seed has failed, except by a known fault of the peer. Also true if the peer lacks a feature that the
-    /// case needs.
+    /// True if every seed has passed or has shown a known fault of the peer. Also true if the peer lacks a feature that
+    /// the case needs.
     #[must_use]
     pub fn holds(&self) -> bool {
         match self {

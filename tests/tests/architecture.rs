@@ -281,8 +281,8 @@ fn only_outbound_builds_packets_of_sctp() {
     }
 }
 
-/// The files of crates that depend on `transport` whose code may contain the name of a transport, each with the reason.
-/// All other files must ask a transport for its capabilities.
+/// The files and folders whose code may contain the name of a transport, each with the reason. All other code in crates
+/// that depend on `transport` must ask a transport for its capabilities instead.
 const NAMED: &[(&str, &str)] = &[
     ("lab/src/plan/bare.rs", "the contestants of a plan that names none"),
     ("features/src/", "the feature table probes each engine below sessions, with mechanisms of its own"),

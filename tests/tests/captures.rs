@@ -47,7 +47,8 @@ const NOTES: Allowed = &[
     ("This frame is a (suspected) spurious retransmission", Disturbed),
     ("Retransmitted TSN", Disturbed),
     // If a FIN overtakes an ACK, the ACK's sequence number is one less than tshark expects, and tshark takes the ACK
-    // for a keep-alive. RFC 9293 §3.10.7.4 requires an ACK in return, which is the second message.
+    // for a keep-alive. RFC 9293 §3.10.7.4 requires an ACK in return, for which tshark prints the second of
+    // these texts.
     ("TCP keep-alive segment", Disordered),
     ("ACK to a TCP keep-alive segment", Disordered),
 ];
@@ -68,8 +69,8 @@ const WARNINGS: Allowed = &[
 /// Severity "error": no message is allowed.
 const ERRORS: Allowed = &[];
 
-/// The severities as tshark prints them (`PI_CHAT`, `PI_NOTE`, `PI_WARN`, `PI_ERROR`), with their names and the allowed
-/// messages.
+/// For each severity: the number that tshark prints (`PI_CHAT`, `PI_NOTE`, `PI_WARN` or `PI_ERROR` in Wireshark's
+/// source), the name, and the allowed messages.
 const SEVERITIES: [(u64, &str, Allowed); 4] = [
     (0x0020_0000, "chat", CHATS),
     (0x0040_0000, "note", NOTES),
@@ -184,7 +185,8 @@ fn verdicts(name: &str, line: &str) -> Option<Vec<Verdict>> {
     Some(all)
 }
 
-/// Checks that every checksum is verified and good, that nothing is malformed, and that only allowed messages occur.
+/// Checks that every checksum is verified and good, and that the packet is not malformed. The expert messages of the
+/// dissector must be among those that `most` allows.
 fn assert_clean(verdict: &Verdict, most: ExpertReason) {
     let line = &verdict.line;
     let checked =

@@ -48,8 +48,8 @@ fn a_transport_from_outside_races_beside_ours() {
             assert_eq!((run.outcome, run.objects.len()), (Outcome::Done, 6), "{}", contestant.name);
             // The limit must not exceed the page time.
             assert!(run.limit_ns.is_some() && run.limit_ns <= run.page_ns, "{}", contestant.name);
-            // Each response time is split into parts, for example the wait for a timer. All parts must be known, and
-            // their sum must equal the response time.
+            // Each response time is split into parts, for example the wait for a timer. The length of every part must
+            // be known, and the sum of the parts must equal the response time.
             for object in &run.objects {
                 let why = object.why.expect("attributed");
                 let took = object.delivered_ns.expect("delivered") - object.issued_ns.expect("issued");

@@ -1,4 +1,4 @@
-//! Tests that `docs/data.md` lists every committed data file once, and no file that does not exist.
+//! Tests that `docs/data.md` lists every committed data file once, and that every listed file exists.
 
 use std::fs;
 use std::path::{Path, PathBuf};

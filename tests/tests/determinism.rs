@@ -7,8 +7,8 @@ use anabranch_tests::{check, plan, race_on, runs};
 
 /// Small races of every kind that a plan can request. The tests add the seed and `--runs`.
 const SCENARIOS: &[&str] = &[
-    // The first two scenarios load the news page with and without encryption. Each has a link without loss and a link
-    // with a loss of 1 %.
+    // The first two scenarios load the news page, one with and one without encryption. Each scenario runs over a link
+    // without loss and over a link with a loss of 1 %.
     "",
     "--cleartext",
     "--page gallery --loss ge:1%/30% --reorder 2%/5ms --duplicate 1% --corrupt 1% --jitter 5ms --transport tcp,sctp",

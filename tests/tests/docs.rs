@@ -1,5 +1,5 @@
-//! Checks the documentation: promises name existing tests, quotations are found in their files, and links lead to
-//! existing files.
+//! Checks the documentation: each promise must name existing tests, quotations must be found in their files, and links
+//! must lead to existing files.
 //!
 //! A promise is an item of a list in `docs/security.md`. The item ends with the tests that show it, as
 //! `path/of/file.rs::name_of_the_test`. A quotation is a block of Rust below `<!-- from path/of/file.rs -->`.
@@ -12,7 +12,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Returns the items of a page's lists, each as one line, with the number of its first line.
+/// Returns the items of a page's lists, each with the number of the page's line on which the item begins. The lines of
+/// an item are joined.
 fn items(page: &str) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let mut within = false;
@@ -74,7 +75,8 @@ fn each_promise_of_the_security_page_names_its_test() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Returns the paragraphs of a page, without headings, lists and tables, each as one line with its first line's number.
+/// Returns the paragraphs of a page, without headings, lists and tables. Each paragraph is joined into one line, and
+/// comes with the number of its first line in the page.
 fn prose(page: &str) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let (mut within, mut is_list) = (false, false);
@@ -127,7 +129,8 @@ fn pages() -> Vec<PathBuf> {
     found
 }
 
-/// Returns the Rust code blocks of a Markdown page, each with the file that a comment in the line above names.
+/// Returns the Rust code blocks of a Markdown page. If a comment above a block names a file, the file's path comes with
+/// the block.
 fn quotations(page: &str) -> Vec<(Option<&str>, Vec<&str>)> {
     let mut found = Vec::new();
     let mut lines = page.lines();
@@ -142,7 +145,8 @@ fn quotations(page: &str) -> Vec<(Option<&str>, Vec<&str>)> {
     found
 }
 
-/// Returns the first quoted line that does not follow the previous quoted lines in the file. Indentation is ignored.
+/// Returns the first quoted line that the file does not contain after the previous quoted lines. Other lines of the
+/// file may be between quoted lines. Indentation is ignored.
 fn missing<'a>(quoted: &[&'a str], source: &str) -> Option<&'a str> {
     let mut source = source.lines().map(str::trim);
     quoted.iter().map(|line| line.trim()).find(|line| !line.is_empty() && !source.any(|found| found == *line))
@@ -188,8 +192,8 @@ fn links_lead_to_files_that_exist() {
     assert!(count > 30, "the pages have lost their links: {count}");
 }
 
-/// Returns each pair of a file and a function that a page names side by side, each between backticks: a path that ends
-/// in `.rs`, a space, and the name of the function.
+/// Returns the pairs of file and function that a page names. A pair is a path in backticks that ends in `.rs`, a space,
+/// and the name of a function in backticks.
 fn steps(page: &str) -> Vec<(&str, &str)> {
     let quoted: Vec<&str> = page.split('`').collect();
     let pairs = quoted.windows(3).filter(|three| three[0].ends_with(".rs") && three[1].trim().is_empty());

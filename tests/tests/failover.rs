@@ -34,20 +34,23 @@ fn first(run: &Run, by: Side, path: u64, state: PathState) -> u64 {
         .at_ns
 }
 
-/// RFC 9260 §8.2: a path fails when its error counter *exceeds* Path.Max.Retrans, that is at expiration
-/// Path.Max.Retrans + 1 in a row. §6.3.3 E2 doubles the RTO at each expiration. The first RTO is RTO.Min (§6.3.1),
-/// because the path has a round trip of only 40 ms. The failure is therefore detected RTO.Min x (1 + 2 + 4 + ...) after
-/// the last start of the timer. Each term is at most RTO.Max.
+/// Returns the time in nanoseconds from the last SACK, which starts the timer, until the timer has expired `number`
+/// times in a row.
+///
+/// RFC 9260 §8.2: a path fails when its error counter *exceeds* Path.Max.Retrans, that is, when the timer has expired
+/// Path.Max.Retrans + 1 times in a row. §6.3.3 E2 doubles the RTO at each expiration. The first RTO is RTO.Min
+/// (§6.3.1), because the path has a round trip of only 40 ms. The result is therefore RTO.Min x (1 + 2 + 4 + ...), with
+/// each term at most RTO.Max.
 fn expirations(rto_min: u64, rto_max: u64, number: u32) -> u64 {
     (0..number).map(|n| (rto_min << n).min(rto_max)).sum()
 }
 
-/// The time in nanoseconds at which the retransmission timer was last started, by the arrival of the last SACK. The
-/// path fails at 1 s. The last SACK arrives at most one round trip (40 ms) before or after the failure.
+/// The range of times, in nanoseconds, in which the last SACK arrives and starts the retransmission timer for the last
+/// time. The path fails at 1 s. The last SACK arrives at most one round trip (40 ms) before or after the failure.
 const LAST_START: std::ops::RangeInclusive<u64> = SECOND - 40_000_000..=SECOND + 40_000_000;
 
-/// The sender retransmits all outstanding data at once, because neither the initial window nor a burst limit restricts
-/// it. Tests when the path is then declared failed.
+/// The path must be declared failed after the calculated time. The sender retransmits all outstanding data at once,
+/// because neither the initial window nor a burst limit restricts it.
 #[test]
 fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give() {
     let at_once = "iw=100,max_burst=0,rcvbuf=64KiB";
@@ -67,8 +70,9 @@ fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give()
         let expected = expirations(rto_min, rto_max, retrans + 1);
         assert_eq!(expected as f64 / 1e9, seconds, "{contestant}");
         let found = first(&run, Side::Server, 1, PathState::Failed);
-        // After an expiration, the retransmissions fill the receiver's window of 64 KiB. New data, which starts the
-        // next timer, waits for the SACK of the retransmissions: 40 ms, plus 54 ms to serialize 64 KiB.
+        // After T3-rtx expires, the retransmissions fill the receiver's window of 64 KiB. T3-rtx starts again with new
+        // data, which is sent after the SACK of the retransmissions. This SACK takes at most 94 ms: 40 ms of round
+        // trip, and 54 ms to serialize 64 KiB.
         let early = LAST_START.start() + expected;
         let late = LAST_START.end() + expected + u64::from(retrans) * 94_000_000;
         assert!(
@@ -84,8 +88,8 @@ fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give()
 /// RFC 9260 §8.2 also clears the error counter when the peer acknowledges data that was last sent to the path. The data
 /// of the last 20 ms before the failure arrives, but its SACKs are lost. The first expiration retransmits only the
 /// start of the window (§7.2.1: three packets). The SACK of these packets also acknowledges the data that had arrived,
-/// so the error counter returns to 0. The RTO remains doubled. The path therefore fails one expiration later, after 1 +
-/// 2 + 4 s and so on.
+/// so the error counter returns to 0. The RTO remains doubled. The path therefore fails one expiration later than if no
+/// data had arrived: with Path.Max.Retrans = 1, after 1 + 2 + 4 s.
 #[test]
 fn data_that_had_arrived_before_the_failure_makes_the_count_begin_anew() {
     for (retrans, seconds) in [(1, 7.0), (2, 15.0), (5, 123.0)] {
@@ -108,8 +112,9 @@ fn delivery_goes_on_after_one_rto() {
     for (contestant, rto_min) in [("sctp", SECOND), ("sctp:rto_min=300ms", 3 * SECOND / 10)] {
         let run = run_with_path_failure(contestant, "");
         let failover = run.failover_ns.expect("a failover");
-        // The retransmission timer was last started at most 80 ms after the failure. One RTO, 20 ms of propagation and
-        // 1.2 ms of serialization follow, and a few milliseconds more if packets queue on the other path.
+        // The failover takes at most the sum of four times. The timer is last started within 80 ms after the path
+        // failure, and expires after one RTO. Propagation takes 20 ms, and serialization 1.2 ms. If packets queue on
+        // the other path, the failover takes a few milliseconds more.
         let expected = rto_min + 21_000_000..=rto_min + 80_000_000 + 25_000_000;
         assert!(expected.contains(&failover), "{contestant}: {failover}");
         assert!(run.path_events.iter().any(|e| e.at_ns > SECOND + failover), "{contestant}: found out later");
@@ -134,9 +139,9 @@ fn data_returns_when_the_path_does() {
     assert!((4 * SECOND - 40_000_000..4 * SECOND + 140_000_000).contains(&down), "1 s + 1 + 2 s: {down}");
     let up = first(&run, Side::Server, 1, PathState::Active);
     let recovered_at = 7 * SECOND;
-    // RFC 9260 §8.3: a HEARTBEAT is sent every RTO + HB.interval, with a jitter of half an RTO. The RTO had doubled to
-    // 4 s by the second expiration and doubles with every lost HEARTBEAT. A HEARTBEAT is therefore sent within 13 s of
-    // the path's return at the latest (RTO 8 s, jitter 50 %).
+    // RFC 9260 §8.3: a HEARTBEAT is sent every RTO + HB.interval, with a jitter of half an RTO. The RTO has doubled to
+    // 4 s by the second expiration, and doubles to 8 s when a HEARTBEAT is lost. So a HEARTBEAT is sent at most 13 s
+    // after the path's return: 8 s of RTO, 4 s of jitter, and 1 s of HB.interval.
     assert!((recovered_at..recovered_at + 13 * SECOND).contains(&up), "{up}");
     let after = |path: usize, from_ns: u64| -> u64 {
         run.series.paths[path].down.delivered.iter().skip((from_ns / 100_000_000) as usize + 1).sum()
@@ -161,8 +166,9 @@ fn the_failover_stands_in_json_table_and_report() {
             let event = &run["path_events"][0];
             let actual = (event["path"].as_u64(), event["state"].as_str(), event["by"].as_str());
             assert_eq!(actual, (Some(1), Some("failed"), Some("server")));
-            // The link of path 1 fails at 1 s. With path_max_retrans=1 the error counter is cleared once, and the
-            // server reports the failure 1 + 2 + 4 s later. With path_max_retrans=0 it reports the failure 1 s later.
+            // The link of path 1 fails at 1 s. With path_max_retrans=1, a SACK of retransmitted data clears the error
+            // counter once. The server then reports the failure at the third timeout, 1 + 2 + 4 s after the link has
+            // failed. With path_max_retrans=0, it reports the failure at the first timeout, after 1 s.
             let at = event["at_ns"].as_u64().expect("an instant") as f64 / 1e9;
             assert!((expected_s..expected_s + 0.1).contains(&at), "{at}");
         }
@@ -260,7 +266,7 @@ fn a_path_that_comes_back_restores_the_service() {
     }
 }
 
-/// With a single path, the same failure must end the transfer. The run must count as failed.
+/// The only path fails and does not come back. The transfer must end, and the run must not count as done.
 #[test]
 fn one_path_has_no_failover() {
     let line = "--rate 10mbit --rtt 40ms --loss 0 --fail path=1,at=1s --bulk 8MB --runs 1 --deadline 300s --transport tcp,sctp";

@@ -1,8 +1,8 @@
 //! Tests a layer between a transport and the network. The layer seals outgoing packets and opens incoming packets.
 //! Neither the transport nor the world (which provides the sockets) needs to know of the layer.
 //!
-//! The cipher is a toy (an XOR with a stream, and a tag), because the test is about the interface: one `DatagramSocket`
-//! wraps another. The test runs in virtual time and on the loopback interface.
+//! The cipher is a toy (an XOR with a stream, and a tag), because the tests are about the API: one `DatagramSocket`
+//! wraps another. Some tests run in virtual time, and one runs in real time on the loopback interface.
 
 #![cfg(target_os = "linux")]
 

@@ -1,5 +1,5 @@
-//! Tests that one program gives the same events in two worlds, virtual time and the loopback interface. The program is
-//! an HTTP exchange over SCTP or TCP. Only times and ports may differ.
+//! Tests that one program gives the same events in two worlds: a simulation with virtual time, and the real host with
+//! its loopback interface. The program is an HTTP exchange over SCTP or TCP. Only times and ports may differ.
 
 #![cfg(target_os = "linux")]
 
@@ -24,7 +24,7 @@ use std::rc::Rc;
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Objects by name, of a size that fits one message.
+/// A site with an object of 900 bytes at every path except `/none`. Each object fits into one message.
 struct Objects;
 
 impl Site for Objects {

@@ -110,8 +110,8 @@ fn a_race_of_two_shares_the_capacity_and_no_more() {
     for (contestant, run) in runs(&together) {
         check(contestant, run);
         let every_100_ms = run.series.paths.iter().flat_map(|path| &path.down.delivered);
-        // At 4 Mbit/s, 50,000 bytes arrive in 100 ms. A packet that began in the interval before adds at most 1,500
-        // bytes.
+        // At 4 Mbit/s, 50,000 bytes arrive in 100 ms. A packet whose transmission began in the previous 100 ms adds at
+        // most 1,500 bytes.
         assert!(every_100_ms.clone().all(|bytes| *bytes <= 51_500), "{contestant}");
     }
     let last = runs(&together).filter_map(|(_, run)| run.page_ns).max().expect("done");

@@ -21,8 +21,9 @@ const PHRASES: &[&str] = &[
     "^So long",
 ];
 
-/// Names that mean nothing to a protocol engineer, or that unrelated items shared, each with a term to use instead.
-/// `inbound`, `streams`, `last` and `either` are not listed, because they are good names of methods and modules.
+/// Names that must not be used, each with a term to use instead. They mean nothing to a protocol engineer, or unrelated
+/// items have shared them. `inbound`, `streams`, `last` and `either` are not listed, because they are good names of
+/// methods and modules.
 const NAMES: &[(&str, &str)] = &[
     ("Purse", "MemoryAccount"),
     ("Far", "ColdStreams"),

@@ -1,6 +1,7 @@
 //! Applies three recipes of CONTRIBUTING.md: an impairment, a knob and a JSON field.
 //!
-//! `tests/recipes/` has each addition as edits of files. The edits touch exactly the files that the recipe lists. With
+//! Each file in `tests/recipes/` describes one addition to this repository, as edits of files. The edits touch the
+//! files that CONTRIBUTING.md lists in the recipe. For a listed file without edits, the addition gives a reason. With
 //! all edits, a copy of the tree compiles, its tests pass, and a race shows the additions. If one of the edits is
 //! missing, the compiler, a test or the race fails. This shows that every file in the recipe is necessary, and that no
 //! file is missing from the recipe.
@@ -16,9 +17,9 @@ use std::process::Command;
 
 const ADDITIONS: [&str; 3] = ["impairment", "knob", "field"];
 
-/// The commands of cargo that find missing edits, by name, in the order in which they run. Commands for crates with
-/// many dependents come first, so that each change recompiles few crates. The last five commands select the same
-/// packages, so they share their build output.
+/// The cargo commands that fail if an edit is missing, each with its name, in the order in which they run. Commands for
+/// crates with many dependents come first, before these dependents are compiled. A later edit of such a crate would
+/// recompile its dependents. The last five commands select the same packages, so they share their build output.
 const COMMANDS: &[(&str, &str)] = &[
     ("link", "test -p anabranch-link --test chain -- a_link_whose_runs_differ every_impairment"),
     ("sim", "test -p anabranch-sim --lib -- every_impairment"),
@@ -42,7 +43,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// An addition to the tree that follows a recipe.
+/// An example of an addition to this repository, made by following a recipe of CONTRIBUTING.md.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Addition {
@@ -54,10 +55,10 @@ struct Addition {
     race: String,
     /// A text that the race prints.
     prints: String,
-    /// A part of the arguments in `race`. If this part is left out, the race must have other times.
+    /// A part of the arguments in the field `race`. A race without this part must have other page times.
     without: Option<String>,
-    /// The files that the recipe lists and that this addition does not change, in the recipe's spelling. The value is
-    /// the reason why the file needs no change.
+    /// The files that the recipe lists, but that this addition does not change. A key is a path as the recipe writes
+    /// it. The value is the reason why the file needs no change.
     unneeded: BTreeMap<String, String>,
     #[serde(rename = "edit")]
     edits: Vec<Edit>,
@@ -85,7 +86,7 @@ fn additions() -> Vec<Addition> {
     ADDITIONS.iter().map(|name| read(name)).collect()
 }
 
-/// Returns the paths that the steps "Create" and "Change" of a recipe in CONTRIBUTING.md (`page`) name.
+/// Returns the paths that a recipe lists in its steps "Create" and "Change". `page` is the text of CONTRIBUTING.md.
 fn listed<'a>(page: &'a str, recipe: &str) -> BTreeSet<&'a str> {
     let section = page.split("\n### ").find_map(|section| section.strip_prefix(recipe)?.strip_prefix('\n'));
     let section = section.unwrap_or_else(|| panic!("CONTRIBUTING.md has no recipe '{recipe}'"));
@@ -105,8 +106,8 @@ fn additions_touch_the_files_of_their_recipe() {
         }
         let listed: BTreeSet<String> =
             listed(&page, recipe).iter().map(|path| path.replace("NAME", &addition.name)).collect();
-        // If only the race finds that an edit is missing, the edit is in the file whose behavior changes.
-        // CONTRIBUTING.md cannot name that file.
+        // If only the race detects that an edit is missing, the edited file implements the changed behavior. Each
+        // addition has another such file, so CONTRIBUTING.md cannot name the file.
         let edited: BTreeSet<String> = (addition.edits.iter().filter(|edit| edit.found_by != "race"))
             .map(|edit| edit.file.strip_prefix("crates/").unwrap_or(&edit.file).to_owned())
             .collect();
@@ -147,7 +148,7 @@ fn the_texts_to_edit_stand_in_their_files_once() {
     let additions = additions();
     for edit in additions.iter().flat_map(|addition| &addition.edits) {
         edited(&edit.file, &additions, None);
-        // This call leaves out `edit`, and panics if another edit does not find its text without `edit`.
+        // Applies all edits except `edit`. Panics if one of them replaces a text that `edit` adds.
         edited(&edit.file, &additions, Some(edit));
     }
 }
@@ -209,7 +210,9 @@ impl TreeCopy {
         if output.status.success() { Ok(out) } else { Err(format!("{out}{err}")) }
     }
 
-    /// Runs a command. Returns an error if the command fails, or if the race of an addition does not show the addition.
+    /// Runs a command, and returns an error if the command fails. The command `race` is run once for each entry of
+    /// `additions`. It also fails if its output lacks the text in the field `prints`, or if the page times do not
+    /// depend on the addition.
     fn run(&self, (name, arguments): (&str, &str), additions: &[Addition]) -> Result<(), String> {
         if name != "race" {
             return self.cargo(arguments).map(drop);

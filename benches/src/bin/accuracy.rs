@@ -4,8 +4,9 @@
 //!
 //! Datagrams go from a near namespace through one link to a far namespace, where the kernel timestamps their arrival.
 //! The expected result comes from the same link elements in memory, which get the same packets at the measured send
-//! times. Needs namespaces (root, or user namespaces) and, for meaningful figures, an idle machine: the load is
-//! printed. The last lines say ok or FAIL for each requirement. The exit status is 1 if a requirement fails.
+//! times. The program needs namespaces (root, or user namespaces). The figures are meaningful only on an idle machine,
+//! so the machine's load average is printed. The last lines say ok or FAIL for each requirement, and the exit status is
+//! 1 if one fails.
 
 #![cfg(target_os = "linux")]
 

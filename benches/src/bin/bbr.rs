@@ -8,10 +8,12 @@
 //! for these paths. Our `reno` is shown for scale.
 //!
 //! Each row has three medians over the runs: the goodput, the mean time of data packets in the queue, and the
-//! percentage of sent packets that carried a retransmission. The time in the queue follows from Little's law. The area
-//! between the cumulative curves of sent and of arrived packets, divided by the number of packets, is the mean time in
-//! the network. The times for propagation and for the transmission of one packet are subtracted. Lost packets are
-//! subtracted as if they were spread evenly. The curves are sampled every 100 ms.
+//! percentage of sent packets that carried a retransmission.
+//!
+//! The time in the queue follows from Little's law. The area between the cumulative curves of sent and of arrived
+//! packets, divided by the number of packets, is the mean time in the network. From this time, the propagation delay
+//! and the transmission time of one packet are subtracted. Lost packets are removed from the curve of sent packets, as
+//! if the losses were spread evenly over the run. The curves are sampled every 100 ms.
 //!
 //! The results are shown without a verdict. Without arguments there are five runs per cell, and two runs at a time per
 //! core. `KEY=VALUES` narrows the grid. Needs namespaces (root, or user namespaces) and the kernel module `tcp_bbr`.

@@ -2,8 +2,9 @@
 //!
 //!     cargo run --release --bin causes [-- RUNS [quick|full [NAME..]]]
 //!
-//! Without arguments, each contestant has 100 runs and the search is quick. NAME selects the situations whose names
-//! contain it. With a NAME, the table also lists every tested factor. The exit status is 1 if a result is wrong.
+//! RUNS is the number of runs of each contestant, by default 100. `quick` (the default) and `full` select the search
+//! for causes. NAME selects the situations whose names contain it. With a NAME, the table also lists every tested
+//! factor. The exit status is 1 if a result is wrong.
 
 use anabranch_benches::causes::{ALL, Row, run, table};
 use anabranch_results::Effect;

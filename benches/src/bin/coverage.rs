@@ -76,8 +76,8 @@ fn main() {
     }
 }
 
-/// Runs the seeds from 1 on all cores. Returns the page times in milliseconds, one list per contestant, in the order of
-/// the seeds.
+/// Runs the seeds 1 to `seeds`, distributed over all cores. Returns the page times in milliseconds: one list per
+/// contestant, in the order of the seeds.
 fn times(plan: &Plan, seeds: usize) -> Vec<Vec<f64>> {
     let next = AtomicUsize::new(0);
     let contestants = plan.contestants.len();

@@ -3,8 +3,8 @@
 //!     cargo run --release --bin grid [-- BYTES [SEEDS [TRANSPORT...]]]
 //!
 //! Without arguments, each run transfers 40 MB, and each cell of the table is the result of 30 seeds. The contestants
-//! are TCP and SCTP with profile `modern`, and SCTP with profile `rfc9260`. The table also has the ratio of the first
-//! two contestants.
+//! are TCP and SCTP, both with profile `modern`, and SCTP with profile `rfc9260`. The table also has the ratio of the
+//! second contestant's goodput to that of the first.
 
 use anabranch_benches::grid::{TRANSPORTS, render, run};
 

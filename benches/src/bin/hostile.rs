@@ -3,9 +3,9 @@
 //!     cargo run --release --bin hostile
 //!
 //! Each kind of packet is fed hundreds of times to an association. The output shows the median and the maximum of the
-//! CPU time per packet, and the bytes of memory that a packet adds. The aim is at most 50 us and 64 kB per packet.
-//! These limits do not apply to chunks that are acknowledged cumulatively, because a peer cannot repeat them. The
-//! maximum also reflects other load on the machine.
+//! CPU time per packet, and the bytes of memory that a packet adds. The aim is at most 50 us and 64 kB per packet. A
+//! packet that acknowledges many chunks cumulatively may exceed the aim, because a peer can acknowledge each chunk only
+//! once. The maximum also reflects other load on the machine.
 
 use anabranch_base::testing::{transmit_all, transmit_all_bytes};
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};

@@ -3,12 +3,14 @@
 //!
 //!     cargo run --release --bin memory [-- --runs 5 --ours --skip-slow --bulk --size 1024 --mib 512 --depth 64]
 //!
-//! Packets have 1472 bytes. There is no loss, no network, one ordered stream, and a simulated clock. Runs are
-//! interleaved, and medians are printed. A second table shows the cost of a packet with a long send queue, and the cost
-//! of only moving its bytes. In a long queue, these bytes are in memory and not in a CPU cache. `--ours` leaves out the
-//! other stacks, and `--skip-slow` leaves out the slow ones. `--bulk` measures only the throughput. `--size` selects
-//! one message size, and `--mib` sets the amount of data per run of our stack. `--depth` is for a profiler: it makes a
-//! single run of our stack with this number of MiB queued.
+//! Packets have 1472 bytes. Each stack sends one ordered stream on a simulated clock, without a network and without
+//! losses. Runs are interleaved, and medians are printed. A second table shows the CPU time of a packet with a long
+//! send queue, and the part of this time that copies and checksums need. The bytes of a long queue are in memory and
+//! not in a CPU cache.
+//!
+//! `--ours` leaves out the other stacks, and `--skip-slow` leaves out the slow ones. `--bulk` measures only the
+//! throughput. `--size` selects one message size, and `--mib` sets the amount of data per run of our stack. `--depth`
+//! is for a profiler: it makes a single run of our stack with this number of MiB queued.
 
 use anabranch_base::cache;
 use anabranch_benches::stacks::{self, BUFFER, DcSctp, Ours, Rtc, SctpProto, Settings, StackPair, Transfer};
@@ -162,10 +164,10 @@ fn queued(runs: usize, stacks: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the CPU time in ns per byte that copies and checksums alone take, as a lower bound for a transfer. Bytes are
-/// appended to a send queue of `depth` bytes, read from its front into a packet, and checksummed at both ends. They are
-/// delivered as in [`queued`], with a window of [`BUFFER`] bytes, but without state for messages and chunks. The next
-/// bytes are prefetched, as in the engine.
+/// Returns a lower bound for the CPU time of a transfer, in ns per byte: the time to copy the bytes and to compute
+/// checksums. Bytes are appended to a send queue of `depth` bytes and read from its front into a packet. The packet is
+/// checksummed twice, once for each end. Its bytes are delivered as in [`queued`], with a window of [`BUFFER`] bytes,
+/// but without state for messages and chunks. The next bytes are prefetched, as in the engine.
 fn floor(depth: usize, total: usize) -> f64 {
     const PIECE: usize = 1 << 10;
     /// The prefetch distance in bytes.
@@ -175,7 +177,8 @@ fn floor(depth: usize, total: usize) -> f64 {
     let mut arrived: VecDeque<u8> = VecDeque::with_capacity(BUFFER);
     let (mut packet, mut out, mut last) = (vec![0; PIECE + 28], vec![0; PIECE], vec![0; PIECE]);
     let copy = |from: &mut VecDeque<u8>, to: &mut [u8]| {
-        // The size of a piece divides the size of the ring, so no piece wraps around its end.
+        // The capacity of the ring buffer is a multiple of the piece size, so no piece wraps around the end of the
+        // ring.
         to.copy_from_slice(black_box(&from.as_slices().0[..PIECE]));
         from.drain(..PIECE);
     };

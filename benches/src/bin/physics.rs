@@ -51,8 +51,8 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Returns the word for the table that says whether `ratio` is from `least` to `most`, and the number of ratios outside
-/// this range (0 or 1).
+/// Returns the word that the table prints: `ok` if `ratio` is between `least` and `most`, else `OUTSIDE`. Also returns
+/// the number of ratios outside this range (0 or 1).
 fn judge(ratio: f64, least: f64, most: f64) -> (&'static str, u32) {
     if (least..=most).contains(&ratio) { ("ok", 0) } else { ("OUTSIDE", 1) }
 }

@@ -2,8 +2,8 @@
 //! time of a gigabyte and of a handshake.
 //!
 //! Our QUIC and quinn use the same state machine, `quinn-proto`, and the same kernel interface. Our program runs the
-//! state machine as an engine of sessions in a world of the operating system, with our congestion controllers and
-//! packet statistics. quinn runs the state machine on tokio. Each end has its own thread.
+//! state machine on the event loop that all our transports share, and adds our congestion controllers and packet
+//! statistics. quinn runs the state machine on tokio. Each end has its own thread.
 //!
 //! Both programs have the same identity and TLS settings (so the same cipher), packets of 1472 bytes (an MTU of 1500),
 //! and the same flow control and send window. Their socket buffers have the same size if the host limits socket buffers
@@ -223,7 +223,8 @@ fn transport() -> Arc<quinn::TransportConfig> {
     Arc::new(transport)
 }
 
-/// Returns an endpoint of quinn as its own constructors create it, except for the socket's buffers.
+/// Returns a quinn endpoint, created as quinn's own constructors create it, except for the sizes of the socket's
+/// buffers.
 fn endpoint(server: Option<quinn::ServerConfig>) -> quinn::Endpoint {
     let socket = std::net::UdpSocket::bind((HERE, 0)).expect("a port");
     let buffers = socket2::SockRef::from(&socket);
@@ -347,7 +348,7 @@ fn wait(name: &str) {
     let _ = ended.recv();
 }
 
-/// Returns the bytes that a server holds for each of `count` connections. The client is our program for both servers.
+/// Returns the bytes that the server `name` holds for each of `count` connections. The client is always our QUIC stack.
 fn memory(tls: &Tls, name: &str, count: u32) -> f64 {
     let itself = std::env::current_exe().expect("a path");
     let mut server = Command::new(itself)

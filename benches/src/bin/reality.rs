@@ -3,31 +3,35 @@
 //!
 //!     cargo run --release --bin reality [-- RUNS [VIRTUAL [THREADS [KEY=VALUES..]]]]
 //!
-//! Two tables have a verdict. First, our TCP with profile `modern` is compared with the kernel's TCP, seed by seed. The
-//! workloads are the default page, and a bulk transfer with several loss rates and queue lengths. A cell (one line of
-//! a table) is equivalent if the 90 % interval of the ratio of times is within 5 % of one. The numbers of lost and of
-//! retransmitted packets must also differ by at most 15 % or 5 packets. All cells must be equivalent.
+//! Two tables have a verdict. In the first table, our TCP with profile `modern` is compared with the kernel's TCP, seed
+//! by seed. The workloads are the default page, and a bulk transfer with several loss rates and queue lengths. A cell
+//! (one line of a table) is equivalent if the 90 % interval of the ratio of times is within 5 % of one. The numbers of
+//! lost packets in the two worlds must also be close: at most 15 % or 5 packets apart, whichever is more. The same
+//! holds for the numbers of retransmitted packets. All cells must be equivalent.
 //!
-//! A run is disturbed if packets left the links more than 2 ms late because this machine was busy. A gap of 2 ms ends
-//! the train of acknowledgements that Linux's HyStart measures. A cell that is not equivalent is also shown without its
-//! disturbed runs.
+//! A run is disturbed if packets left the links more than 2 ms late because this machine was busy. The threshold is 2
+//! ms because Linux's HyStart measures trains of acknowledgements, and a gap of 2 ms ends a train. A cell in which
+//! kernel and simulation are not equivalent is also shown without its disturbed runs.
 //!
-//! Second, page loads of 20 objects of 10 kB are compared, with several rates, round-trip times and loss rates. Each
-//! cell has RUNS emulated loads (kernel TCP with reno and cubic, our SCTP in namespaces) and VIRTUAL virtual loads. A
-//! cell agrees if a rank test does not separate the emulated and the virtual loads at 1 %. It also agrees if the
-//! medians are within 10 %. Nine of ten cells must agree.
+//! In the second table, page loads of 20 objects of 10 kB are compared, with several rates, round-trip times and loss
+//! rates. Each cell has RUNS emulated loads (kernel TCP with reno and cubic, our SCTP in namespaces) and VIRTUAL
+//! simulated loads. A cell agrees if a rank test at 1 % does not separate the emulated from the simulated loads. It
+//! also agrees if the two medians differ by at most 10 %. Nine of ten cells must agree.
 //!
-//! A second requirement applies to cells whose emulated runs are all within 10 % of each other. Nine of ten such cells
-//! must have medians within 10 %, even if the rank test finds no difference.
+//! A second requirement applies to cells whose emulated runs are all within 10 % of each other. In nine of ten such
+//! cells, the emulated and the simulated median must differ by at most 10 %, even if the rank test finds no difference.
 //!
-//! The third table has no verdict. The kernel's TCP and our SCTP race together over one link, emulated and virtual. The
-//! table shows each contestant's share of the bytes while both contestants load, and Jain's index.
+//! The third table has no verdict. The kernel's TCP and our SCTP race at the same time over one shared link, in
+//! emulated and in simulated runs. The table shows each contestant's share of the bytes received while both contestants
+//! are still transferring, and Jain's index.
 //!
-//! The last lines say ok or FAIL, and the exit status is 1 for FAIL. RUNS is the number of emulated runs of each cell
-//! (default 5), and VIRTUAL is the number of its virtual runs (default 200). THREADS is by default twice the number of
-//! cores. The first table has twice as many runs. `KEY=VALUES` selects cells, for example `rate=10mbit loss=0,1%`.
-//! `table=bulk`, `table=page`, `table=grid` and `table=together` select one table. The program needs root or user
-//! namespaces, because it creates network namespaces.
+//! The last lines say ok or FAIL, and the exit status is 1 for FAIL. In the second table, each cell has RUNS emulated
+//! runs (default 5) and VIRTUAL simulated runs (default 200). In the other tables, each cell has 2 RUNS (at least 4)
+//! emulated runs and as many simulated runs. A cell of the default page has ten times that number.
+//!
+//! THREADS is the number of simultaneous emulated runs, by default twice the number of cores. `KEY=VALUES` selects
+//! cells, for example `rate=10mbit loss=0,1%`. `table=bulk`, `table=page`, `table=grid` and `table=together` select one
+//! table. The program needs root or user namespaces, because it creates network namespaces.
 
 #![cfg(target_os = "linux")]
 
@@ -120,8 +124,8 @@ struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// Returns the table row of this cell, and a description of the differences. The description is empty if the cell
-    /// is equivalent.
+    /// Returns this cell's line of the table, and a description of the differences between its emulated and its
+    /// simulated runs. The description is empty if the runs are equivalent.
     fn compare(&self) -> (String, String) {
         let pairs: Vec<(f64, f64)> = self
             .emulated
@@ -154,8 +158,8 @@ fn is_disturbed(run: &Run) -> bool {
 }
 
 /// Compares the kernel's TCP with our TCP seed by seed, and prints one line per cell. If the results of a cell are not
-/// equivalent, a second line leaves out its disturbed runs. Returns the number of cells. Adds the cells that are not
-/// equivalent to `missed`.
+/// equivalent, a second line shows them without the disturbed runs. Returns the number of all cells. Adds the cells
+/// that are not equivalent to `missed`.
 fn compare_tcp(what: &str, emulated: &Race, virtually: &Race, missed: &mut Vec<String>) -> usize {
     println!(
         "{:<28} {:<13} {:>4} {:>9} {:>17} {:>19} {:>15} {:>15}",
@@ -244,8 +248,8 @@ fn compare(emulated: &Race, virtually: &Race) -> [(usize, usize); 2] {
     [(agreed, cells), (near, steady)]
 }
 
-/// Prints how contestants shared the links. Each contestant has a line with the means over the runs, and their 10 % to
-/// 90 % range.
+/// Prints how contestants shared the links. A line has the mean of a contestant's share over the runs, and its 10 % and
+/// 90 % quantiles. A last line has the same for Jain's index.
 fn compare_shares(emulated: &Race, virtually: &Race) {
     println!("{:<20} {:<13} {:>22} {:>22}", "together", "", "virtual", "emulated");
     let shown = |values: Vec<f64>, unit: f64| {

@@ -3,7 +3,7 @@
 //!
 //!     cargo run --release --bin segments [-- PROFILE [MEGABYTES [LOSS]]]
 //!
-//! Prints nanoseconds per transmission (data and acknowledgements alike).
+//! Prints the elapsed time in nanoseconds divided by the number of segments sent: data segments and acknowledgements.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Ratio};

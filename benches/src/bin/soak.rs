@@ -6,21 +6,23 @@
 //! The defaults are 1800 seconds and 2% loss. The program needs network namespaces, because it runs `anabranch link`.
 //!
 //! `serve` is behind `link` with two paths. The paths are down in turn, each for four of every twenty seconds. Five
-//! loads run in parallel: small objects over SCTP on many streams, objects of 100 kB and of 2 MB over SCTP and TCP, and
-//! associations that are opened and closed. Together they use about half of what the better path carries.
+//! loads run in parallel. One fetches objects of 1 kB over SCTP on many streams. Two fetch objects of 100 kB over SCTP
+//! or TCP, and open a new session after every five objects. Two fetch objects of 2 MB over SCTP or TCP. Together the
+//! loads use about half of what the better path carries.
 //!
-//! About every second, the allocated memory (`VmData`) and the resident memory (`RssAnon`) of each process are read. A
-//! line is fitted to the readings of each measure, without the first fifth of the time. The readings are at irregular
-//! times. `serve` returns memory every 0.7 s, its sessions have a period of 2 s, and the outages have a period of 20 s.
-//! Regular readings would drift relative to these periods, which would look like growth.
+//! About once a second, the allocated memory (`VmData`) and the resident memory (`RssAnon`) of each process are read. A
+//! line is fitted to the readings of each measure, without the first fifth of the time. The readings are at random
+//! times, because regular readings would drift relative to the periods of the system, which would look like growth.
+//! These periods are 0.7 s (`serve` returns memory), 2 s (the sessions of `serve`) and 20 s (the outages).
 //!
 //! These conditions must hold, otherwise the exit code is 1:
-//! - no process grows: at least one of the two fitted lines grows by less than its noise or 256 kB. A leak makes both
-//!   lines grow. The receive buffers of a UDP socket (2 MiB) are allocated at once and become resident page by page
-//!   over hours, because few batches fill them; resident memory alone would look like a leak;
-//! - there are no errors and as many replies as requests, the number of received bytes fits the replies, and the
-//!   server's log agrees;
-//! - every load gets a reply at least once a minute, and all end in time.
+//! - no process grows: the line of `VmData` or the line of `RssAnon` rises by less than 256 kB, or by less than the
+//!   noise of its readings. A leak makes both lines rise. The receive buffers of a UDP socket (2 MiB) are allocated at
+//!   once and become resident page by page over hours, because few batches fill them; resident memory alone would look
+//!   like a leak;
+//! - there are no errors and as many replies as requests, each reply has the size of its file, and the server's log
+//!   agrees;
+//! - every load gets a reply at least once a minute, and all processes end in time.
 
 #![cfg(target_os = "linux")]
 
@@ -47,8 +49,8 @@ const LOADS: [Load; 5] = [
     Load { name: "pages", url: SCTP, file: "middle", mode: "--rate 0.5/s --objects-per-session 5" },
     Load { name: "large", url: SCTP, file: "large", mode: "-c 1" },
     Load { name: "tcp-pages", url: TCP, file: "middle", mode: "--rate 0.5/s --objects-per-session 5" },
-    // The rate of requests is limited. Some hosts use BBR for TCP, which would leave no bandwidth to the SCTP loads,
-    // because their congestion control slows down after losses.
+    // The request rate of this load is limited. On hosts that use BBR for TCP, the load would otherwise leave no
+    // bandwidth to the SCTP loads, whose congestion control slows down after losses.
     Load { name: "tcp-large", url: TCP, file: "large", mode: "--rate 0.2/s -c 1" },
 ];
 // The URL names all addresses of the server, so that an INIT on a path that is down is sent to the next address.
@@ -60,9 +62,9 @@ const FILES: [(&str, u64); 3] = [("small", 1_000), ("middle", 100_000), ("large"
 const OUTAGE_PERIOD: u64 = 20;
 /// The maximum interval between two readings of the memory, in milliseconds.
 const MAX_SAMPLE_INTERVAL_MS: u64 = 2000;
-/// The observed processes: `link`, `serve`, and each load.
+/// The number of observed processes: `link`, `serve`, and one for each load.
 const PROCESSES: usize = 2 + LOADS.len();
-/// The longest permitted time of a load without a reply, in seconds.
+/// The longest time, in seconds, that a load may go without a reply.
 const STUCK: u64 = 60;
 /// A process may always grow by this number of kB. Larger growth is allowed only if it is smaller than the noise of the
 /// readings.
@@ -290,8 +292,8 @@ impl Memory {
         }
     }
 
-    /// Returns the result and the line to print for each process. The result is true unless both the allocated and the
-    /// resident memory of the process grow.
+    /// Returns, for each process, whether it passes, and the line to print. A process fails if its allocated memory and
+    /// its resident memory both grow, or if there are too few samples.
     fn verdicts(&self) -> Vec<(bool, String)> {
         let verdict = |name: &str, samples: &[Vec<Sample>; 2]| {
             let [Some(allocated), Some(resident)] = [trend(&samples[0]), trend(&samples[1])] else {

@@ -4,10 +4,10 @@
 //!
 //! The link has 100 Mbit/s and a round trip of 20 ms, and loses 0.1 % of the data packets. Each simulator uses one
 //! thread and no tracing. The measure is the number of link transmissions (data and acknowledgements) per CPU second.
-//! Each figure is the median over the seeds 1 to `runs`. All simulators take turns, seed by seed, and a ratio is the
-//! median of the seeds' ratios, so that other load on the machine affects all of them. Our simulator moves real
-//! packets, and computes and verifies the checksums of IP and of the transport. ns-2 and ns-3 move packets without
-//! content. ns-3 has a second line, with checksums enabled.
+//! Each figure is the median over the seeds 1 to `runs`. All simulators take turns, seed by seed, so that other load on
+//! the machine affects all of them. Our speed is divided by the speed of ns-2 or ns-3 seed by seed, and the median of
+//! these ratios is printed. Our simulator moves real packets, and computes and verifies the checksums of IP and of the
+//! transport. ns-2 and ns-3 move packets without content. The table has two lines for ns-3: without and with checksums.
 
 use anabranch_base::time::Duration;
 use anabranch_benches::median;
@@ -15,8 +15,8 @@ use anabranch_benches::simulators::Simulator;
 use anabranch_benches::transfer::{self, Flow};
 use anabranch_link::LinkSpec;
 
-/// The compared flows. Their buffers are just large enough not to limit the window, because every byte passes through
-/// the memory of the buffers.
+/// The compared flows. Their buffers are large enough not to limit the window, but no larger, because every byte passes
+/// through the buffers' memory.
 const FLOWS: [(&str, &str); 2] = [
     ("tcp", "tcp:cc=reno,rcvbuf=512KiB,sndbuf=512KiB,rto_min=1s"),
     ("sctp", "sctp:rcvbuf=512KiB,sndbuf=512KiB"),

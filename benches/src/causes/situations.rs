@@ -1,10 +1,10 @@
-//! Races of two contestants in which it is known by construction which setting makes one contestant slower. They test
-//! the program's search for such causes.
+//! Races of two contestants that test the program's search for causes. Each race is built so that the setting that
+//! makes one contestant slower is known.
 //!
 //! Each situation consists of two contestants, a network and a workload. All settings are written out, so that no
-//! default matters. The contestants differ in few settings. The true cause is among those that can have an effect on
-//! this network and workload. In the second half of the situations, some differing settings have no effect, so that the
-//! search can name a wrong one.
+//! default matters. The contestants differ in few settings. The true cause is one or more of these settings; in some
+//! situations there is none, because the contestants are equally fast. In many situations, some of these settings have
+//! no effect on this network and workload, so that the search could name a wrong one.
 
 /// The setting that makes one contestant slower than the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +33,7 @@ pub struct Situation {
     pub flags: &'static [(&'static str, &'static str)],
     /// The faster contestant, or one of two that are equally fast.
     pub fast: &'static str,
-    /// The slower contestant, or the other of two that are equally fast.
+    /// The slower contestant. If both are equally fast, the one that `fast` does not name.
     pub slow: &'static str,
     /// The slower contestant's time divided by the faster contestant's time, as measured in races in which no setting
     /// is changed.
@@ -87,8 +87,8 @@ pub const ALL: &[Situation] = &[
                rto_var_min=0ms",
         gap: 1.25,
         truth: Truth::Within(&["rto_min", "rto_var_min"]),
-        // The RTO is at least SRTT plus `rto_var_min`, and at least `rto_min`. The faster contestant has a low
-        // `rto_min`. Its `rto_var_min` therefore makes its RTO longer.
+        // The RTO is SRTT plus 4 RTTVAR, but at least SRTT plus `rto_var_min`, and at least `rto_min`. In the faster
+        // contestant, `rto_min` is too low to matter, and `rto_var_min` makes the RTO longer than SRTT plus 4 RTTVAR.
         against: &["rto_var_min"],
     },
     Situation {
@@ -399,8 +399,8 @@ pub const ALL: &[Situation] = &[
         slow: "sctp:profile=rfc9260,connections=1,streams=100,rto_min=1s,rto_var_min=0ms,delack=200ms,hb_interval=10s",
         gap: 1.28,
         truth: Truth::Within(&["rto_min", "rto_var_min", "delack"]),
-        // The RTO is SRTT plus at least `rto_var_min`. The faster contestant has a low `rto_min`, so its `rto_var_min`
-        // makes its RTO longer.
+        // The RTO is SRTT plus 4 RTTVAR, but at least SRTT plus `rto_var_min`, and at least `rto_min`. In the faster
+        // contestant, `rto_min` is too low to matter, and `rto_var_min` makes the RTO longer than SRTT plus 4 RTTVAR.
         against: &["rto_var_min"],
     },
     Situation {

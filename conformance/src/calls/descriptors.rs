@@ -1,5 +1,4 @@
-//! The descriptors of a script, and the socket and options of each descriptor. Also assigns a number to each
-//! association.
+//! Keeps the descriptors of a script, with the socket and options of each descriptor, and numbers the associations.
 
 use super::CallError;
 use anabranch_sctp::AssociationId;
@@ -38,11 +37,11 @@ pub(crate) struct LegacyOptions {
     /// Whether `SCTP_RECVNXTINFO` is set (RFC 6458 §8.1.30). For `SCTP_EXTRCV`, the engine reports the next message
     /// even without this option.
     pub(crate) next: bool,
-    /// Whether `SCTP_I_WANT_MAPPED_V4_ADDR` is set (RFC 6458 §8.1.15). It has no effect, because each script has
-    /// addresses of one family only.
+    /// Whether `SCTP_I_WANT_MAPPED_V4_ADDR` is set (RFC 6458 §8.1.15). The option has no effect, because each script
+    /// has addresses of one family only.
     pub(crate) mapped: bool,
-    /// Whether `SCTP_AUTO_ASCONF` is off (RFC 6458 §8.1.23). It has no effect, because no script changes the addresses
-    /// of its host.
+    /// Whether `SCTP_AUTO_ASCONF` is off (RFC 6458 §8.1.23). The option has no effect, because no script changes the
+    /// addresses of its host.
     pub(crate) fixed_addresses: bool,
     /// The value of `SCTP_ENABLE_STREAM_RESET` (RFC 6525 §6.3.1).
     pub(crate) resets: i64,
@@ -84,8 +83,8 @@ impl Fds {
         self.associations.get(at).copied()
     }
 
-    /// Returns the scope that an association number in an option's value selects. RFC 6458 §8: one-to-one sockets
-    /// ignore the number.
+    /// Returns the scope that `number` selects. `number` is the association number in the value of an option. RFC 6458
+    /// §8: one-to-one sockets ignore the number.
     pub(crate) fn scope(&self, fd: Fd, number: i64) -> Result<Scope, CallError> {
         match number {
             _ if fd.style == Style::OneToOne => Ok(Scope::Future),

@@ -248,7 +248,7 @@ impl Machine {
         }
     }
 
-    /// RFC 6458 §9.1: binds a socket without local port, and otherwise adds or removes addresses.
+    /// RFC 6458 §9.1: binds the socket if it has no local port yet. Otherwise adds or removes addresses.
     fn call_bindx(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         let fd = self.fd(args)?;
         let open = vec![Value::Any];

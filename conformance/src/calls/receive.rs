@@ -181,7 +181,7 @@ impl Machine {
             (None, Some(_)) => 2,
             (Some(_), Some(_)) => 3,
         };
-        // RFC 6458 §9.13: if the caller passes no buffer for the information, none is returned.
+        // RFC 6458 §9.13: if the caller passes no buffer for the information, no information is returned.
         let (rcv, next, kind) = if is_null(args.at(5)?) { (None, None, 0) } else { (rcv, next, kind) };
         match args.at(5)? {
             expected @ Value::Struct(fields) => {

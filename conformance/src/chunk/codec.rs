@@ -249,8 +249,9 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// Writes the bytes of a field for which a script gives `len` and `val`. If the script gives only the length, the
-    /// field is filled with the byte `V`. If it gives neither, the value comes from `repeated`.
+    /// Writes the bytes of a field, which a script sets with `val` and `len`. If the script sets only `len`, the field
+    /// is filled with the byte `V`. If it sets neither, the State Cookie of a COOKIE ECHO and the Heartbeat Information
+    /// are copied from `repeated`. Other fields, and Heartbeat Information that `repeated` lacks, are eight bytes `V`.
     fn bytes(
         &self,
         node: &Node,
@@ -506,7 +507,8 @@ fn specific(layout: &Layout, raw: &[u8], value_map: ValueMap) -> Option<Node> {
             }
             FieldKind::OneParam | FieldKind::OneChunk => {
                 let family = if kind == FieldKind::OneParam { Family::Param } else { Family::Chunk };
-                // This field quotes a chunk that the other end (script or engine) has sent.
+                // This field quotes a chunk of the opposite side: of the script in a chunk of the engine, or the
+                // reverse.
                 let value_map = if kind == FieldKind::OneChunk { value_map.reflected() } else { value_map };
                 Value::Node(Box::new(nodes(family, cursor.rest(), value_map).ok()?.pop()?))
             }

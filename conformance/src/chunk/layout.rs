@@ -1,4 +1,5 @@
-//! The layout of chunks, parameters and causes. Encoding, decoding and the check of field names use the same table.
+//! The table of the layouts of chunks, parameters and error causes. Encoding, decoding and the check of field names use
+//! this table.
 //!
 //! Implements RFC 9260 §3.3 and the chunks of RFC 3758, 4820, 6525, 8260 and 9653.
 
@@ -11,7 +12,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// Returns the name with which a script writes an element of this family of any type.
+    /// Returns the generic name of the elements of this family. A script can use it for an element of any type.
     pub(crate) fn generic(self) -> &'static str {
         match self {
             Self::Chunk => "CHUNK",
@@ -28,9 +29,9 @@ pub(crate) enum FieldKind {
     U32,
     /// Two zero bytes.
     Reserved,
-    /// A number in the sender's TSN space.
+    /// A number in the TSN space of the side that sends the chunk.
     Own,
-    /// A number in the receiver's TSN space.
+    /// A number in the TSN space of the side that receives the chunk.
     Peer,
     /// The sender's initiate tag.
     Tag,
@@ -56,9 +57,10 @@ pub(crate) enum FieldKind {
     OneParam,
     /// One chunk.
     OneChunk,
-    /// Counts, gap blocks and duplicate TSNs.
+    /// The number of gap blocks and the number of duplicate TSNs, then the blocks and the TSNs.
     Gaps,
-    /// Counts, gap blocks, non-renegable gap blocks and duplicate TSNs.
+    /// The numbers of gap blocks, of non-renegable gap blocks and of duplicate TSNs, two zero bytes, then the blocks
+    /// and the TSNs.
     NrGaps,
     /// Pairs of stream identifier and stream sequence number.
     Skipped,

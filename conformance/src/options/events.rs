@@ -12,7 +12,7 @@ use anabranch_sctp::socket::{EventKind, OptionName, Scope, SocketOption};
 /// A type of notification in the socket API.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
-    /// A type of notification that the engine has.
+    /// One of the engine's notification types.
     Kind(EventKind),
     /// `SCTP_SEND_FAILED`, the older notification of a failed message (RFC 6458 §6.1.4).
     FailedOld,

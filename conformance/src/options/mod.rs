@@ -155,7 +155,8 @@ impl Machine {
         Ok(0)
     }
 
-    /// Sets an option that the interpreter keeps itself, at least in part. Returns false for any other option.
+    /// Sets an option that the interpreter processes itself: it stores the value, or translates it into other options.
+    /// Returns false for any other option.
     fn set_local_option(
         &mut self,
         args: Args<'_>,
@@ -450,8 +451,7 @@ fn assoc_value(value: &Value) -> Result<(i64, i64), CallError> {
     }
 }
 
-/// Checks the value of the member `key`, which counts other members, if the script sets it. `found` is the correct
-/// value.
+/// If the script sets the member `key`, which holds the number of other members, checks that it equals `found`.
 fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), CallError> {
     match members.number(key)? {
         Some(count) if count != found as i64 => wrong(format!("{key}={count}, and there are {found}")),

@@ -36,8 +36,8 @@ impl Parser<'_> {
     pub(super) fn packet(&mut self) -> Result<Packet, SyntaxError> {
         let line = self.line();
         let mut packet = Packet::default();
-        // A script may name the packet to which an ICMP message refers before or after the message. Before it is the
-        // older form.
+        // An ICMP message refers to a packet. A script may name this packet before the ICMP message (the older form) or
+        // after it.
         let about = self.about()?;
         self.ip_info(&mut packet)?;
         if let Some(Token::Address(_)) = self.peek() {

@@ -17,7 +17,7 @@ impl Machine {
                 if self.all_addresses || staged || target == to.unwrap_or(self.addresses.remote) {
                     return Ok(Some(sent));
                 }
-                // A script does not see packets to other addresses of the peer, so they are only logged.
+                // The script does not observe this address of the peer, so the packet is only logged.
                 self.script_log.log.push(format!("{:>10} > elsewhere, to {target}", seconds(sent.at)));
             }
             if !self.next_deadline(limit)? {
@@ -106,8 +106,8 @@ impl Machine {
                         self.repeated.cookie = cookie.map_or(Vec::new(), |item| item.raw[4..].to_vec());
                     }
                     if value_map.tag.is_some() && known != number(live, "tag") {
-                        // A second INIT ACK only offers a tag and a TSN. They become valid when the peer sends a COOKIE
-                        // ECHO.
+                        // A second INIT ACK of the engine only offers a tag and a TSN. They become valid when the
+                        // script, which plays the peer, injects a COOKIE ECHO.
                         if known.is_none() || live.name == "INIT" {
                             self.value_map = value_map;
                         } else {

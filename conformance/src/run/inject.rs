@@ -1,4 +1,4 @@
-//! Delivers the packets that a script injects to the engine: SCTP packets and ICMP messages.
+//! Delivers to the engine the packets that a script injects: SCTP packets and ICMP messages.
 
 use super::{Machine, sealed, seconds};
 use crate::chunk;
@@ -49,8 +49,9 @@ impl Machine {
         let tag = match packet.tag {
             Some(0) => 0,
             Some(tag) if reflected => tag,
-            // A wrong tag in the script must also be wrong on the wire, so both differ from the right tag by the same
-            // amount.
+            // The tag on the wire is the engine's tag plus the error of the packet's tag. The error is the difference
+            // from the tag that the script uses for this association. A tag that is wrong in the script is therefore
+            // also wrong on the wire.
             Some(tag) => tag.wrapping_sub(script).wrapping_add(live).max(1),
             None if opens => 0,
             None if reflected => self.peer_tag,
@@ -97,7 +98,7 @@ impl Machine {
         let ports = packet.ports.unwrap_or((local, self.addresses.connect_port));
         let mut quoted = sealed(ports, tag, &[]);
         if tag == 0 {
-            // RFC 9260 §10 ICMP6: if the message quotes an INIT, the quotation must include the initiate tag.
+            // RFC 9260 §10, rule ICMP6: if the message quotes an INIT, the quotation must include the initiate tag.
             quoted.extend_from_slice(&[1, 0, 0, 20]);
             quoted.extend_from_slice(&self.value_map.tag.map_or(0, |(live, _)| live).to_be_bytes());
         }

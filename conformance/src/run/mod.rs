@@ -1,8 +1,9 @@
 //! Runs a script in virtual time.
 //!
-//! This module owns the clock, the endpoint under test with its sockets, the packets that the endpoint has sent, and
-//! the mapping to the script's tags and TSNs. Nothing sleeps, so a script of a minute runs in milliseconds. `inject`
-//! delivers the script's packets, and `expect` compares the endpoint's packets.
+//! This module owns the clock, the endpoint under test with its sockets, and the packets that the endpoint has sent. It
+//! also owns the mapping from the endpoint's tags and TSNs to those of the script. Nothing sleeps, so a script of a
+//! minute runs in milliseconds. `inject` delivers the script's packets to the endpoint. `expect` compares the
+//! endpoint's packets with those that the script expects.
 
 mod expect;
 mod inject;
@@ -101,7 +102,8 @@ pub(crate) struct Machine {
     pub(crate) fds: Fds,
     sent: VecDeque<PendingPacket>,
     value_map: ValueMap,
-    /// The tag and TSN mapping of the last INIT ACK. It is used once the peer sends its COOKIE ECHO.
+    /// The mapping that the endpoint's latest INIT ACK gave, if the tag of this INIT ACK is new. This mapping replaces
+    /// `value_map` when the script sends a COOKIE ECHO.
     offered: Option<ValueMap>,
     repeated: RepeatedValues,
     /// Whether the script names addresses of the peer. If so, the script sees the packets to all addresses of the peer.
@@ -264,7 +266,7 @@ impl Machine {
         }
     }
 
-    /// Advances to the next deadline if it is not after `limit`. Returns false if no deadline is left before `limit`.
+    /// Advances to the next deadline if it is not after `limit`. Otherwise, or if there is no deadline, returns false.
     fn next_deadline(&mut self, limit: Instant) -> Result<bool, Failure> {
         let Some(due) = self.sockets.poll_timeout().filter(|&due| due <= limit) else {
             return Ok(false);
@@ -346,7 +348,8 @@ impl Machine {
                 }
                 self.pump()
             }
-            // Ignored: Python code (it inspects TCP's state) and shell commands (there is no host to configure).
+            // Nothing is done for Python code (it inspects TCP's state) and shell commands (there is no host to configure).
+            // Expected packets are matched elsewhere, when they arrive.
             Action::Shell(_) | Action::Code(_) | Action::Outbound(_) => Ok(()),
         }
     }

@@ -126,7 +126,8 @@ impl Peer {
         })
     }
 
-    /// Checks that all destinations that the stage lists were used.
+    /// Checks that the number of packets with DATA that the engine has sent equals the number of destinations in the
+    /// stage.
     pub(crate) fn check_end(&self) -> Result<(), StageError> {
         if self.data_packets == self.destinations.len() {
             return Ok(());

@@ -33,7 +33,7 @@ impl Default for Stage {
 pub struct Stages {
     /// The entries, in the order of the file.
     pub stage: Vec<Stage>,
-    /// The stage of scripts that the list does not name.
+    /// The stage of every script that `stage` does not list.
     pub other: Stage,
 }
 

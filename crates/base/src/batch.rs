@@ -261,7 +261,7 @@ impl SendBatch {
         self.segments.has_room()
     }
 
-    /// Returns the largest number of packets in the batch.
+    /// Returns the maximum number of packets that the batch can hold.
     #[must_use]
     pub fn max_segments(&self) -> usize {
         self.segments.max
@@ -473,10 +473,10 @@ impl PacketBytes<'_> {
         }
     }
 
-    /// Exchanges the packet's buffer for `buffer`, and empties the batch. The batch continues with the memory of the
-    /// old `buffer`. Returns the offset of the packet in `buffer`. Returns `None` and changes nothing if the bytes are
-    /// borrowed, or if the batch can hold several packets. In the second case, most of the large buffer would be wasted
-    /// on one packet.
+    /// Swaps `buffer` with the buffer of the batch, and empties the batch. Afterwards, `buffer` holds the packet, and
+    /// the batch uses the memory that `buffer` had before. Returns the offset of the packet in `buffer`. Returns `None`
+    /// and changes nothing if the bytes are borrowed, or if the batch can hold several packets. In the second case,
+    /// most of the large buffer would be wasted on one packet.
     #[inline(always)]
     pub fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> Option<usize> {
         match self {
@@ -582,7 +582,7 @@ mod tests {
         assert_eq!((taken_buffer[start..].as_ptr(), input.len()), (memory, 0));
     }
 
-    /// The buffer of a batch that holds several packets, or has room for several, cannot be taken for one packet.
+    /// `take_buffer` returns `None` if the batch holds several packets or has room for several.
     #[test]
     fn the_buffer_of_several_packets_stays() {
         for (max, packets) in [(1, 2), (2, 1), (2, 2)] {

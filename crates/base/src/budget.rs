@@ -1,10 +1,12 @@
 //! A memory budget that is shared by many sessions, across all threads.
 //!
 //! Up to half of the budget is reserved: each session may always hold a fixed minimum, its floor, whatever other
-//! sessions hold. The rest is a pool. Each part of a session that needs memory has an [`Account`]. An account may take
-//! an eighth of the bytes left in the pool (the dynamic threshold of Choudhury and Hahne, 1998). An account that is
-//! alone can therefore take a ninth of the pool in addition to its floor. If many sessions compete, some memory is
-//! always left for the next session.
+//! sessions hold. The rest is a pool.
+//!
+//! A session has an [`Account`] for each of its parts that need memory. In addition to its share of the floor, an
+//! account may hold an eighth of the bytes that are still free in the pool. This limit is the dynamic threshold of
+//! Choudhury and Hahne (1998). An account that is alone can therefore hold a ninth of the pool: eight ninths are then
+//! free. If many sessions compete, some memory is always left for the next session.
 //!
 //! This module only counts bytes. The owner of an account asks for the account's limit before it allocates memory, and
 //! uses less memory when the limit falls.
@@ -80,7 +82,7 @@ impl Budget {
 #[derive(Debug)]
 pub struct Account {
     budget: Budget,
-    /// The account's share of its session's floor, in bytes.
+    /// The number of bytes that the account may always hold: its share of the session's floor.
     floor: u64,
     /// The number of bytes taken from the pool.
     charged: u64,
@@ -112,7 +114,7 @@ impl Account {
         self.floor + self.budget.room()
     }
 
-    /// Returns the account's share of its session's floor, in bytes.
+    /// Returns the number of bytes that the account may always hold: its share of the session's floor.
     #[must_use]
     pub fn floor(&self) -> u64 {
         self.floor
@@ -141,7 +143,8 @@ impl Drop for Account {
     }
 }
 
-/// The maximum floor of a session in bytes. A session gains nothing from a larger floor.
+/// The maximum floor in bytes. A floor is the memory that is guaranteed to one session. A session gains nothing from a
+/// larger floor.
 const MAX_FLOOR: u64 = 256 << 10;
 /// The divisor for the share of one account: it may hold 1/`SHARES` of the bytes left in the pool.
 const SHARES: u64 = 8;

@@ -1,8 +1,8 @@
 //! The interface between a protocol engine and its driver.
 //!
 //! An [`Engine`] is a state machine: packets, time and commands go in; packets, events and one deadline come out. It
-//! never sleeps, sends or reads the clock. A single drive loop (`transport::drive`) serves every engine, in simulated
-//! networks and on the operating system's network.
+//! never sleeps, never sends a packet itself, and never reads the clock. A single drive loop (`transport::drive`)
+//! serves every engine, in simulated networks and on the operating system's network.
 
 use crate::batch::{RecvBatch, SendBatch};
 use crate::time::Instant;
@@ -25,9 +25,8 @@ pub trait Engine {
     /// Processes an arrived packet. Changes only the engine's state: it sends no packet and calls no callback.
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>);
 
-    /// Processes the packets of `batch`. An engine may keep the buffer of a packet
-    /// ([`PacketBytes::take_buffer`](crate::PacketBytes::take_buffer)). Afterwards the content of the batch has no
-    /// meaning.
+    /// Processes the packets of `batch`. After the call, the content of the batch has no meaning, because an engine may
+    /// keep the buffer of a packet ([`PacketBytes::take_buffer`](crate::PacketBytes::take_buffer)).
     fn handle_batch(&mut self, now: Instant, batch: &mut RecvBatch) {
         for packet in batch.packets() {
             self.handle_packet(now, packet);
@@ -41,8 +40,8 @@ pub trait Engine {
     }
 
     /// Processes a packet of this engine that the host could not send, because it has no route from the packet's source
-    /// to its target. The packets after this packet in the batch were not sent either. This is only a hint: a route may
-    /// appear at any time.
+    /// to its target. The packets after this packet in the batch were not sent either. The engine must treat the call
+    /// only as a hint, because a route may appear at any time.
     fn handle_unsent(&mut self, now: Instant, packet: Packet<'_>) {
         let _ = (now, packet);
     }

@@ -86,8 +86,8 @@ impl Histogram {
         Duration::from_nanos((variance.sqrt() * 1e3) as u64)
     }
 
-    /// Returns the duration that a fraction `share` (0 to 1) of all recorded durations does not exceed; zero if no
-    /// duration is recorded.
+    /// Returns a percentile: a fraction `share` (0 to 1) of the recorded durations is at most as long as the result.
+    /// Returns zero if no duration is recorded.
     #[must_use]
     pub fn percentile(&self, share: f64) -> Duration {
         if self.count == 0 {
@@ -109,7 +109,8 @@ impl Histogram {
 #[inline]
 fn bucket(value: u64) -> usize {
     let bits = 64 - value.leading_zeros();
-    // Each value up to 255 has its own bucket. The bucket of a larger value depends on the value's highest 8 bits.
+    // Each value up to 255 has its own bucket. Larger values share a bucket if they have the same bit length and the
+    // same 8 bits from the highest set bit on.
     let shift = bits.saturating_sub(PRECISION + 1);
     (shift as usize) * (1 << PRECISION) + (value >> shift) as usize
 }

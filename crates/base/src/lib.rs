@@ -10,12 +10,13 @@
 //! - Batches carry packets: `SendBatch` out of an engine, `RecvBatch` into an engine. The buffer of a received packet
 //!   is passed on with the packet (`PacketBytes`). On its fast path, an engine keeps the buffer until the payload is
 //!   read. In exchange, the batch gets a buffer that the engine no longer needs.
-//! - `knobs!` declares the settings of an engine as knobs. Each row has a field, its type, its default with the source,
-//!   its text form and its help. A profile lists only the values that differ from its parent.
+//! - `knobs!` declares the settings of an engine as knobs. Each row has a field, its type, its default, the source of
+//!   the default, its text form and its help. A profile is a named set of values. It is derived from a parent profile,
+//!   and lists only the values that differ from the parent's.
 //! - The feature `testing` adds `testing::transmit_all`, which collects all packets that an engine sends. The function
 //!   is for tests that deliver packets themselves.
-//! - The feature `os-random` adds `Rng::from_os`, for programs that communicate with real peers. It gets one key from
-//!   the operating system, and computes all numbers from that key by HMAC-SHA-256 in counter mode.
+//! - The feature `os-random` adds `Rng::from_os`, for programs that communicate with real peers. `from_os` gets one key
+//!   from the operating system. All numbers are computed from that key by HMAC-SHA-256 in counter mode.
 
 pub mod batch;
 pub mod budget;

@@ -91,7 +91,8 @@ impl Ratio {
     /// 1.
     pub const ONE: Self = Self(1_000_000_000_000);
 
-    /// Returns `numerator / denominator`, rounded down. Returns `None` if the ratio is above 1 or the denominator is 0.
+    /// Returns `numerator / denominator`, rounded down to a multiple of 10⁻¹². Returns `None` if the ratio is above 1
+    /// or the denominator is 0.
     #[must_use]
     pub const fn new(numerator: u64, denominator: u64) -> Option<Self> {
         if denominator == 0 || numerator > denominator {

@@ -34,8 +34,8 @@ pub(super) struct Arrival<'a> {
     pub checksum: Checksum,
     /// A hash of the packet's bytes, except for its checksum.
     pub digest: u64,
-    /// Whether no host sends exactly these bytes twice in quick succession. A second packet with these bytes is
-    /// therefore a copy.
+    /// True if a host never sends exactly these bytes twice in quick succession. A second packet with these bytes is
+    /// then a copy that the network or the capture made.
     pub is_unique: bool,
     /// Whether the packet carries user data.
     pub is_data: bool,

@@ -33,8 +33,8 @@ pub(super) struct Association {
     takes_zero_checksum: [bool; 2],
     /// Packets of this association that are not processed yet.
     pub waiting: WaitingQueue,
-    /// If the capture shows only one direction of the association so far: the sending side, and the facts collected
-    /// about this direction. `None` if both directions are known.
+    /// The sending side and the facts collected about its direction, while the capture shows only one direction of the
+    /// association. `None` if both directions are known.
     pub known_half: Option<Box<(Side, OneDirection)>>,
     /// The association into which this entry was merged. The two entries turned out to be the two directions of the
     /// same association.
@@ -144,8 +144,9 @@ impl Association {
             return Checksum::Unknown;
         }
         if packet::has_zero_checksum(bytes) {
-            // RFC 9653 §5.3: a receiver may accept packets without a checksum. For other receivers, a zero checksum
-            // means that the sender's network card computes the checksum later.
+            // RFC 9653 §5.3: a receiver that sent the Zero Checksum Acceptable parameter accepts packets without a
+            // checksum. If the receiver did not send the parameter, the checksum is zero because the sender's network
+            // card computes it later.
             return if self.takes_zero_checksum[1 - side] { Checksum::Unknown } else { Checksum::Left };
         }
         if crc32c::is_valid(bytes) || has_adler32(bytes) { Checksum::Right } else { Checksum::Wrong }
@@ -180,8 +181,8 @@ impl Association {
         self.conversation.opening[2] = Some(arrival.at);
     }
 
-    /// Records the tag, the initial TSN and the extensions that `side` announces in an INIT or INIT ACK. If data of
-    /// this side was already captured, the recorded first TSN stays unchanged.
+    /// Records the tag and the extensions that `side` announces in an INIT or INIT ACK. Also records the initial TSN,
+    /// unless data of this side was already captured.
     fn record_init(&mut self, side: Side, init: &Init<'_>) {
         self.conversation.tags[side] = Some(init.tag);
         // RFC 9653 §5.1: a side that announces this parameter accepts packets without a checksum.
@@ -215,9 +216,10 @@ impl Association {
         }
     }
 
-    /// Processes the fields that DATA and I-DATA have in common. `carried` has three values. The first says whether the
-    /// message is unordered, and is `None` unless the message ends in this chunk. The second is the payload protocol
-    /// identifier, if a message begins in this chunk. The third is the number of bytes of user data.
+    /// Processes the fields that DATA and I-DATA have in common. `carried` is a triple:
+    /// - whether the message is unordered, set only if the message ends in this chunk;
+    /// - the payload protocol identifier, set only if a message begins in this chunk;
+    /// - the number of bytes of user data.
     fn data(
         &mut self,
         arrival: &Arrival<'_>,
@@ -274,8 +276,8 @@ impl Association {
         if !track.plausible(cumulative, REACH) {
             return;
         }
-        // The offsets in gap blocks count from the cumulative TSN of the SACK, which is `cumulative - 1`. Invalid
-        // blocks are skipped.
+        // `cumulative` is the first TSN that is not acknowledged cumulatively. The offsets in gap blocks count from the
+        // TSN before it, which is the cumulative TSN of the SACK. Invalid blocks are skipped.
         let block = |start: u16, end: u16| (cumulative - 1 + i64::from(start), cumulative + i64::from(end));
         let high = track.high();
         let blocks: Vec<(i64, i64)> = gaps

@@ -38,8 +38,9 @@ pub(super) struct ConversationBuilder {
     first: u64,
     last: u64,
     pub handshake: Handshake,
-    /// The times of four handshake packets: the first INIT or SYN, the last INIT or SYN, the INIT ACK or SYN ACK, and
-    /// the COOKIE ECHO or ACK.
+    /// The times of four handshake packets in nanoseconds; `None` until the packet is captured. For SCTP, they are the
+    /// first INIT, the last INIT, the INIT ACK and the COOKIE ECHO. For TCP, they are the first SYN, the last SYN, the
+    /// SYN ACK and the ACK of the SYN ACK.
     pub opening: [Option<u64>; 4],
     pub end: ConversationEnd,
     pub directions: [Direction; 2],
@@ -89,8 +90,8 @@ impl ConversationBuilder {
         }
     }
 
-    /// Counts a packet. Returns the index of its path, or `None` if the packet is damaged or a copy and must be
-    /// ignored.
+    /// Counts a packet. Returns the index of its path. Returns `None` if the packet is damaged or is a copy; the caller
+    /// must then ignore the packet.
     pub fn arrive(&mut self, arrival: &Arrival<'_>) -> Option<usize> {
         self.first = self.first.min(arrival.at);
         self.last = self.last.max(arrival.at);
@@ -184,8 +185,9 @@ impl ConversationBuilder {
         }
         direction.reordered += u64::from(class == DataClass::Reordered);
         if self.max_lines > 0 {
-            // The next ladder line will show this packet. The line is marked later if the retransmission turns out to
-            // be spurious. If the ladder is full, `None` makes sure that no earlier line is marked instead.
+            // The next line of the ladder diagram will show this packet. If the packet turns out to be a spurious
+            // retransmission, that line is marked later. If the diagram is full, `line` is `None`, so that no other
+            // line is marked instead.
             let line = (self.lines.len() < self.max_lines).then_some(self.lines.len());
             self.tracks.of(side).drawn(units.0, units.1, line);
         }
@@ -200,8 +202,8 @@ impl ConversationBuilder {
         direction.fast_packets += u64::from(causes.iter().any(|(cause, _)| *cause == Cause::Fast));
     }
 
-    /// Records the round-trip times and spurious retransmissions of the peer's data that an acknowledgement from `side`
-    /// has revealed.
+    /// Records what an acknowledgement from `side` has revealed about the other side's data: round-trip times and
+    /// spurious retransmissions.
     pub fn settle(&mut self, at: u64, side: Side) {
         let peer = 1 - side;
         if self.tracks.known(peer).is_none() {

@@ -43,7 +43,7 @@ struct RecentPacket {
     digest: u64,
     at: u64,
     vantages: [Option<Vantage>; MAX_VANTAGES],
-    /// The number of repeated copies: those from a capture point that had already captured this packet.
+    /// The number of times that a capture point captured this packet again.
     copies: u8,
 }
 
@@ -60,7 +60,8 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// If the packet `arrival` is a copy of a recent packet, returns where that packet was captured.
+    /// If the packet `arrival` is a copy of a recent packet, returns whether the recent packet was captured at the same
+    /// place or at another place.
     pub fn of(&mut self, arrival: &Arrival<'_>) -> Option<CopyKind> {
         let side = arrival.side;
         let tells = self.identification(side, arrival.identification);
@@ -68,7 +69,8 @@ impl Copies {
         (arrival.identification, arrival.source, arrival.target, arrival.digest).hash(&mut hasher);
         let digest = hasher.finish();
         // After the first packet of a side, it is not yet known whether the Identification distinguishes packets. A
-        // host repeats its first packet only after a timeout, so an early repetition is a copy.
+        // host retransmits its first packet only after a timeout. If the packet is captured again earlier, the network
+        // or the capture has copied it.
         let repeats_first = arrival.identification != 0 && self.recent[side].len() == 1;
         let same_place = if repeats_first && arrival.is_unique { OTHER_PLACE } else { SAME_PLACE };
         for seen in self.recent[side].iter_mut().filter(|seen| seen.digest == digest) {
@@ -81,9 +83,9 @@ impl Copies {
                 seen.vantages[free] = Some(arrival.vantage);
                 return Some(CopyKind::OtherPlace);
             }
-            // A host may send identical acknowledgements in quick succession. A packet that no host repeats shows how
-            // many copies the capture has of each packet. Repetitions of an acknowledgement above this number are not
-            // copies.
+            // A host may send identical acknowledgements in quick succession. A capture may also record each packet
+            // several times. Packets that no host repeats show how many times the capture records each packet. If an
+            // acknowledgement occurs more often, the host has repeated the acknowledgement.
             if tells || age <= same_place && (arrival.is_unique || seen.copies < self.max_copies) {
                 seen.copies = seen.copies.saturating_add(1);
                 if arrival.is_unique {

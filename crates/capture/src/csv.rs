@@ -43,8 +43,9 @@ fn rows(out: &mut String, number: usize, conversation: &Conversation) {
     }
 }
 
-/// `data` is the number of DATA or I-DATA chunks, or of TCP segments with data, without retransmissions. `first` and
-/// `last` are TSNs or sequence numbers. The columns after `last` count retransmissions.
+/// `data` is the number of DATA or I-DATA chunks (SCTP), or of segments with data (TCP). Retransmissions are not
+/// counted in `data`. `first` and `last` are TSNs or sequence numbers. The columns from `fast` to `spurious` count
+/// retransmissions.
 const COLUMNS: &[&str] = &[
     "conversation",
     "transport",

@@ -12,11 +12,12 @@ pub(super) enum Cause {
 /// The classification of a piece of data when it is captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum DataClass {
-    /// The data was not captured before, and no later data was captured.
+    /// The data was not captured before, and neither was data with higher TSNs or sequence numbers.
     New,
     /// The data was retransmitted. If `inferred` is set, the first transmission was not captured, because it was lost
     /// before the place of capture.
     Retransmitted { cause: Cause, inferred: bool, spurious: bool },
-    /// The data was not captured before, but later data was, because the network reordered packets.
+    /// The data was not captured before, but data with higher TSNs or sequence numbers was, because the network
+    /// reordered packets.
     Reordered,
 }

@@ -12,7 +12,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU16;
 
-/// The maximum length of a captured packet in bytes. Linux joins segments to packets of at most 512 KiB.
+/// The maximum length of a captured packet in bytes. The limit is twice the size of the longest packet to which Linux
+/// joins segments (512 KiB).
 const LONGEST: usize = 1 << 20;
 
 /// The payload of an IP packet or of a fragment.
@@ -180,8 +181,8 @@ fn parse_ipv4(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
     let header_len = usize::from(patched[0] & 15) * 4;
     let mut wire_len = usize::from(u16::from_be_bytes([patched[2], patched[3]]));
     if wire_len == 0 {
-        // The length field is wrong, because the network card sets it later. The card splits this packet into several,
-        // or the length does not fit into the field.
+        // The length field may be 0 in a large packet that the network card splits into several. The card sets the
+        // length later, or the length of the large packet does not fit into the field.
         wire_len = packet.len().min(LONGEST);
         patched[2..4].copy_from_slice(&u16::try_from(wire_len).unwrap_or(u16::MAX).to_be_bytes());
     }
@@ -289,8 +290,8 @@ mod tests {
             (104, before(&[0x0f, 0, 8, 0])),
             (104, before(&[0xff, 3, 0, 0x21])),
             (104, before(&[0x8f, 0, 0x81, 0, 0, 5, 8, 0])),
-            // NFLOG, in both byte orders: a packet header attribute of seven bytes with padding, and the payload
-            // attribute.
+            // NFLOG, in both byte orders. The first frame has a packet header attribute and the payload attribute. The
+            // second frame has a prefix attribute of seven bytes, a byte of padding, and the payload attribute.
             (239, before(&[2, 0, 0, 1, 8, 0, 1, 0, 8, 0, 3, 0, 33, 0, 9, 0])),
             (239, before(&[2, 0, 0, 1, 0, 7, 0, 10, 1, 2, 3, 0, 0, 33, 0, 9])),
         ];

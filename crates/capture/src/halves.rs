@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 
-/// The maximum number of heartbeats that are remembered for each direction of an association. The same limit applies to
-/// addresses.
+/// The maximum number of entries in each list that is kept for a direction: the source addresses, the target addresses,
+/// the HEARTBEATs and the HEARTBEAT ACKs.
 const MAX: usize = 64;
 /// The maximum distance between the TSNs of one direction's data and the TSNs that the opposite direction acknowledges.
 /// Beyond this distance, only matching heartbeats can show that two directions belong to the same association.
@@ -68,8 +68,8 @@ impl OneDirection {
     }
 
     /// Returns the evidence that this direction and `other` belong to the same association. A matching HEARTBEAT ACK is
-    /// sufficient. Otherwise returns `None` if there is no evidence, or if one direction acknowledges TSNs far from the
-    /// TSNs that the other direction sent.
+    /// sufficient evidence. Without it, returns `None` if one direction acknowledges TSNs far from the TSNs that the
+    /// other direction sent, or if there is no other evidence.
     pub fn fit(&self, other: &Self) -> Option<MatchEvidence> {
         let meets =
             |one: &Self, other: &Self| one.targets.iter().any(|address| other.sources.contains(address));

@@ -150,7 +150,8 @@ fn labels(mut bytes: CapturedBytes<'_>) -> Option<(HeaderKind, CapturedBytes<'_>
         }
     }
     // RFC 4448 §4.6: an Ethernet pseudowire may begin with a control word (RFC 4385 §3), whose first four bits are 0.
-    // The first address of a frame may begin like that, too, so the Ethernet type decides.
+    // Without a control word, it begins with the frame's destination address, whose first four bits may be 0, too. The
+    // position of the Ethernet type therefore shows whether there is a control word.
     if bytes.is_ethernet()? {
         return Some((HeaderKind::Ethernet, bytes));
     }

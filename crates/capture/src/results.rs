@@ -45,9 +45,10 @@ impl Decoded {
 /// reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct NotFollowed {
-    /// The number of packets in the conversations that are not followed.
+    /// The number of packets in conversations beyond the maximum number of followed ones.
     pub packets: u64,
-    /// The number of INITs and SYNs in conversations that are not followed, including retransmissions.
+    /// The number of INITs and SYNs in conversations beyond the maximum number of followed ones, including
+    /// retransmissions.
     pub openings: u64,
 }
 
@@ -60,7 +61,8 @@ pub struct Conversation {
     pub sides: [Side; 2],
     /// The UDP ports of A and B, if the conversation travels in UDP (RFC 6951).
     pub udp_ports: Option<[u16; 2]>,
-    /// The names of the tunnels around the first packet captured in a tunnel, outermost first, for example `GTP-U`.
+    /// The names of the tunnels that enclose the first tunnelled packet, outermost first, for example `GTP-U`. Empty if
+    /// no packet was in a tunnel.
     pub tunnel: Vec<&'static str>,
     /// The time of the first packet.
     pub first_ns: u64,
@@ -101,8 +103,8 @@ pub struct Side {
 pub struct Handshake {
     /// Whether the beginning of the conversation was captured.
     pub seen: bool,
-    /// The time from the first INIT or SYN to the COOKIE ACK, or to the ACK of the SYN ACK. Null if the handshake was
-    /// not completed.
+    /// The duration of the handshake in nanoseconds: from the first INIT to the COOKIE ACK (SCTP), or from the first
+    /// SYN to the ACK of the SYN ACK (TCP). Null if the handshake was not completed.
     pub took_ns: Option<u64>,
     /// The round-trip time between the two hosts in nanoseconds. If packets of the handshake were retransmitted, their
     /// last transmissions are measured.
@@ -140,10 +142,11 @@ pub struct Direction {
     /// a partial sum, 0 or otherwise wrong. A wrong checksum counts here and not in `damaged` if an acknowledgement or
     /// other evidence shows that the packet was intact.
     pub checksums_left: u64,
-    /// The number of copies of packets, made by the network or by the capture. Apart from this field and
-    /// `captured_twice`, no field counts copies.
+    /// The number of packets that are copies of earlier packets, made by the network or by the capture. No field except
+    /// this one and `captured_twice` counts copies.
     pub copies: u64,
-    /// The number of packets that the capture recorded again, at another place or at the same place.
+    /// The number of copies that the capture made: it recorded a packet again, at another place (for example, on
+    /// another interface) or at the same place. These copies are included in `copies`.
     pub captured_twice: u64,
     /// SCTP: the number of chunks by type.
     pub chunks: BTreeMap<&'static str, u64>,
@@ -214,10 +217,10 @@ pub struct Retransmitted {
     pub timeout: u64,
     /// Retransmissions for a reason that the packets do not show, for example a probe or a change of path.
     pub other: u64,
-    /// Retransmissions of any cause whose first transmission was not captured. A retransmission is inferred if the data
-    /// fills a gap.
+    /// Retransmissions, whatever their cause, of data whose first transmission was not captured. They are inferred
+    /// because the data fills a gap.
     pub inferred: u64,
-    /// Spurious retransmissions of any cause. The receiver already had the data.
+    /// The number of spurious retransmissions (the receiver already had the data), whatever their cause.
     pub spurious: u64,
 }
 

@@ -16,16 +16,16 @@ use anabranch_wire::sctp::{Abort, Chunk, PacketView};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// The maximum number of remembered tags of all associations. An association has two tags, and more if its handshake
-/// was retransmitted.
+/// The maximum number of verification tags that are remembered, over all associations. An association has two tags, and
+/// more if several INIT ACKs answered its INIT, each with a new tag.
 const MAX_TAGS: usize = 1 << 19;
-/// The maximum number of directions with the same ports that are compared, to find the two directions of an
-/// association.
+/// The maximum number of candidates in the search for the opposite direction of an association. The candidates are the
+/// directions with the same ports.
 const MAX_HALVES: usize = 64;
 /// The maximum total size in bytes of the waiting packets of all associations.
 const MAX_WAITING: usize = 64 << 20;
 
-/// Identifies packets to one side of an association: source port, target port, Verification Tag.
+/// The key of the packets that are sent to one side of an association: source port, target port, Verification Tag.
 type Target = (u16, u16, u32);
 /// Two endpoints in ascending order.
 type Pair = [(IpAddr, u16); 2];
@@ -188,7 +188,7 @@ impl Associations {
         }
     }
 
-    /// Assigns later packets with the Verification Tags in `tags` to this association.
+    /// Assigns to this association all later packets whose Verification Tag is in `tags`.
     fn learn(&mut self, index: usize, tags: [Option<u32>; 2]) {
         let ports = self.all[index].conversation.ports;
         for (owner, tag) in tags.into_iter().enumerate() {
@@ -261,8 +261,8 @@ impl Associations {
         match [0, 1].map(|side: Side| conversation.addresses[side].contains(&address)) {
             [true, false] => 0,
             [false, true] => 1,
-            // The addresses do not identify the sender. The tag of this packet differs from the tag of the direction
-            // that is already known. The packet therefore belongs to the opposite direction.
+            // The addresses do not identify the sender, and the packet has none of the known tags. If the tag of only
+            // one direction is known, the packet therefore belongs to the opposite direction.
             _ => association.known_half.as_ref().map_or(1, |half| 1 - half.0),
         }
     }
@@ -369,8 +369,8 @@ impl Associations {
     /// Returns the results of all associations.
     pub fn finish(mut self) -> Vec<Conversation> {
         for index in 0..self.all.len() {
-            // Two directions may belong to one association. A common address alone is weak evidence of this. It
-            // suffices if the two ports differ and each direction is the best match for the other.
+            // The two directions of an association may have only an address in common. This is enough evidence only if
+            // the two ports differ and each direction is the best match for the other.
             let [one, other] = self.all[index].conversation.ports;
             let fits = |index: usize| self.peer(index).map(|(_, other)| other);
             if let Some(peer) = fits(index).filter(|peer| one != other && fits(*peer) == Some(index)) {

@@ -285,7 +285,7 @@ fn seconds(nanos: u64) -> String {
     format!("{}.{:03} s", nanos / 1_000_000_000, nanos / 1_000_000 % 1_000)
 }
 
-/// Formats a time in milliseconds. Times below 10 ms have three decimals, and longer times have one.
+/// Formats `nanos` nanoseconds as milliseconds: with three decimals below 10 ms, otherwise with one.
 fn millis(nanos: u64) -> String {
     let micros = nanos / 1_000;
     if micros < 10_000 {

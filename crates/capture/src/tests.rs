@@ -1,4 +1,5 @@
-//! Tests with captures that are written byte by byte, as other programs write them, and with damaged captures.
+//! Tests with captures in the formats that other programs write, and with damaged captures. The tests construct the
+//! bytes of these captures.
 
 mod field;
 mod tunnels;
@@ -153,8 +154,8 @@ fn an_association_from_beginning_to_end() {
     tape.sctp(154, B, A, TAG_A, |b| sack(100, &[GapBlock { start: 2, end: 4 }], &[]).emit(b));
     tape.sctp(154, A, B, TAG_B, |b| data(101, 1).emit(b));
     tape.sctp(204, B, A, TAG_A, |b| sack(104, &[], &[]).emit(b));
-    // TSN 105 is lost and retransmitted after a timeout. The second retransmission is acknowledged after only 10 ms and
-    // reported as a duplicate, so it was spurious.
+    // TSN 105 is lost, and retransmitted twice after timeouts. The second retransmission is acknowledged after only 10
+    // ms and reported as a duplicate, so it was spurious.
     tape.sctp(300, A, B, TAG_B, |b| data(105, 1).emit(b));
     tape.sctp(1_300, A, B, TAG_B, |b| data(105, 1).emit(b));
     tape.sctp(3_300, A, B, TAG_B, |b| data(105, 1).emit(b));
@@ -449,7 +450,7 @@ fn a_scan_of_many_ports_stays_small() {
     let decoded = tape.decoded();
     assert_eq!(decoded.conversations.len(), CONVERSATIONS);
     assert_eq!((decoded.not_followed.packets, decoded.not_followed.openings), (5, 5));
-    // The records of sent data and the numbering of ladder lines are allocated only when they are used.
+    // The records of sent data and the line numbers of the ladder diagram are allocated only when they are used.
     assert!(
         size_of::<super::conversation::ConversationBuilder>() <= 1_200,
         "{}",

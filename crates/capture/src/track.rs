@@ -6,18 +6,24 @@
 //! **Retransmitted** data is data that was captured twice. It is also data that fills a gap so late that the network
 //! cannot have reordered it: its first transmission was lost before the place of capture. Data that fills a gap less
 //! than 0.8 round trips after the gap opened counts as *reordered*. Data that fills the gap later counts as reordered
-//! only under three conditions. No timeout can have passed. Fewer than three acknowledgements reported the gap, too few
-//! for a fast retransmission (RFC 9260 §7.2.4). The first report is less than 0.8 round trips old, too recent for a
-//! retransmission by time (RFC 8985 §6.2).
+//! only if all these conditions hold:
+//! - the gap opened, or new data was acknowledged, less than a retransmission timeout ago, so no timer has expired;
+//! - one or two acknowledgements have reported the gap, too few for a fast retransmission (RFC 9260 §7.2.4);
+//! - the first of these reports is less than 0.8 round trips old, too recent for a retransmission by time (RFC 8985
+//!   §6.2);
+//! - the data does not belong to the latest fast recovery.
+//!
+//! The time before a retransmission is *quiet* if, for at least a retransmission timeout, this data was not sent and no
+//! new data was acknowledged.
 //!
 //! The **cause** of a retransmission is the first of these that applies:
 //! 1. *timeout* if the data was last sent before a timer expired on its path: a timeout marks everything outstanding as
 //!    lost (RFC 9260 §6.3.3 E3, RFC 6298 §5.4);
-//! 2. *timeout* if the data was already retransmitted, and nothing was acknowledged for as long as a retransmission
-//!    timeout;
-//! 3. *fast* if three acknowledgements have since reported its loss, the last of them within a retransmission timeout
-//!    (RFC 9260 §7.2.4, RFC 5681 §3.2); also if fewer have reported it and no timeout can have passed;
-//! 4. *timeout* if, for as long as a retransmission timeout, this data was not sent and no new data was acknowledged;
+//! 2. *timeout* if the data was already retransmitted, and the time since then is quiet;
+//! 3. *fast* if three acknowledgements have since reported its loss, and the last acknowledgement came less than a
+//!    retransmission timeout ago (RFC 9260 §7.2.4, RFC 5681 §3.2); also if one or two have reported its loss, and the
+//!    time is not quiet;
+//! 4. *timeout* if the time is quiet;
 //! 5. *fast* if a fast recovery is in progress (RFC 6582 §3.2);
 //! 6. *other* if none of these applies.
 //!
@@ -40,8 +46,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(super) enum History {
     /// The data was not captured before.
     New,
-    /// Some of the data was captured before, or its position lies before the conversation's first data, so the packet
-    /// is damaged.
+    /// Some of the data was captured before. Or the packet is damaged: the position of its data lies before the
+    /// conversation's first data.
     Seen,
     /// The data was not captured before, but the peer has acknowledged it.
     Acknowledged,
@@ -61,8 +67,8 @@ struct SentUnit {
     end: i64,
     /// The time of the last transmission.
     last: u64,
-    /// The time from which reports of a loss count for the last transmission. It is the time of this transmission or,
-    /// if the data filled a gap in the capture, the time when the gap appeared.
+    /// The time of the last transmission or, if the data filled a gap in the capture, the time when the gap opened.
+    /// Loss reports before this time do not count for the last transmission.
     since: u64,
     transmissions: u32,
     stream: u16,
@@ -85,11 +91,11 @@ pub(super) struct Track {
     received: Ranges,
     /// The records of transmissions. The key of a record is its first TSN or byte position. No two records overlap.
     sent: BTreeMap<i64, SentUnit>,
-    /// The first TSN or byte of each record in `sent` that is not acknowledged. An acknowledgement visits only these
-    /// records, so a repeated acknowledgement visits none.
+    /// The records in `sent` that are not acknowledged, by their first TSN or byte. An acknowledgement visits only
+    /// these records and removes those that it covers, so a repeated acknowledgement finds none.
     waiting: BTreeSet<i64>,
-    /// The gaps between captured data, by the first missing TSN or byte. Each has the end of the gap, and the time when
-    /// the gap opened.
+    /// The gaps between captured data. The key is the first missing TSN or byte. The value is the first TSN or byte
+    /// after the gap, and the time in nanoseconds when the gap opened.
     holes: BTreeMap<i64, (i64, u64)>,
     /// The highest TSN or byte position that was captured or acknowledged, plus one.
     high: i64,
@@ -147,12 +153,12 @@ impl Tracks {
 
 /// The maximum number of records.
 const MAX: usize = 1 << 16;
-/// The number of records above which records of acknowledged data are removed.
+/// If there are more records of acknowledged data than this, the records with the lowest TSNs or bytes are removed.
 const HISTORY: usize = 1_024;
-/// The maximum number of acknowledgements with gaps that are kept.
+/// The maximum number of acknowledgements to keep, among those that report gaps or duplicates.
 const REPORTS: usize = 64;
-/// The maximum number of sent units that one report of a duplicate marks. A report refers to a single packet (RFC 2883
-/// §4).
+/// One report of a duplicate marks at most this number of records as spurious. A report refers to a single packet (RFC
+/// 2883 §4), which cannot carry the data of more records.
 const DUPLICATES: usize = 1_024;
 /// The minimum reordering time in nanoseconds, used if the round-trip time is very short. A late packet that arrives
 /// within the reordering time counts as reordered.
@@ -233,8 +239,8 @@ impl Track {
         }
     }
 
-    /// Records an acknowledgement of all data before `cumulative` and in `blocks`. `duplicate` says that this is a
-    /// duplicate acknowledgement without blocks. The receiver sends it when it has a gap in its data.
+    /// Records an acknowledgement of all data before `cumulative` and in `blocks`. `duplicate` is true for a duplicate
+    /// acknowledgement (RFC 5681 §2). Without blocks, a duplicate reports that the data at `cumulative` is missing.
     pub fn acknowledged(&mut self, at: u64, cumulative: i64, blocks: Vec<(i64, i64)>, duplicate: bool) {
         let blocks = merge_blocks(blocks);
         if cumulative > self.high {
@@ -254,7 +260,7 @@ impl Track {
             }
         }
         for &(start, end) in &blocks {
-            // Data that the last acknowledgement already reported is skipped.
+            // Skips data that the previous acknowledgement already reported.
             let before = self.block(start).filter(|(_, until)| start <= *until);
             let start = before.map_or(start, |(_, until)| until.max(start));
             self.arrived(at, start, end, &mut newest);
@@ -353,9 +359,10 @@ impl Track {
         DataClass::Retransmitted { cause, inferred: true, spurious: false }
     }
 
-    /// Returns whether late data was reordered and not retransmitted. Fewer than three acknowledgements must have
-    /// reported the gap, the first of them less than a reordering window ago. The time since the last progress must be
-    /// shorter than the retransmission timeout. The data must not belong to the latest fast recovery.
+    /// Returns true if data that fills a gap at time `at` was probably reordered and not retransmitted. All of these
+    /// conditions must hold. One or two acknowledgements have reported the gap, and the first of them was captured less
+    /// than a reordering window before `at`. The gap opened, or the cumulative acknowledgement last advanced, less than
+    /// a retransmission timeout before `at`. The data does not belong to the latest fast recovery.
     fn is_late_reordering(&self, at: u64, opened: u64, start: i64) -> bool {
         let Some(first) = self.missed(opened, start).next().map(|report| report.at) else { return false };
         let quiet = at.saturating_sub(opened.max(self.last_advance));
@@ -469,8 +476,8 @@ impl Track {
             done.push(*from);
             let age = at.saturating_sub(sent.last);
             if sent.transmissions == 1 {
-                // Keeps the round-trip time of the data that was sent last, because the receiver did not delay the
-                // acknowledgement of that data.
+                // An acknowledgement may cover several pieces of data. Only the round-trip time of the piece sent last
+                // is kept: its arrival caused the acknowledgement, so the receiver did not delay it.
                 if newest.is_none_or(|(_, least)| age <= least) {
                     *newest = Some((sent.path, age));
                 }
@@ -543,8 +550,8 @@ mod tests {
         for at in 2..50 {
             track.acknowledged(at, 1, nested.clone(), false);
             assert_eq!(track.blocks, [(2, UNITS)]);
-            // The scattered SACK omits most TSNs of the nested SACK before it. The next nested SACK therefore reports
-            // these TSNs as new again.
+            // The SACK `scattered` leaves out most TSNs that the previous SACK, `nested`, reported. When `nested` comes
+            // again, these TSNs therefore count as newly reported.
             track.acknowledged(at, 1, scattered.clone(), false);
             assert_eq!(track.blocks, scattered);
         }

@@ -134,8 +134,8 @@ fn gre(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
     let field = |flag: u16| if has(flag) { 4 } else { 0 };
     match flags & 7 {
         0 => {
-            // RFC 2784 §2.1, RFC 2890 §2, RFC 1701: flags say which of three optional fields follow: checksum or
-            // routing, key, and sequence number.
+            // RFC 2784 §2.1, RFC 2890 §2, RFC 1701: flags say which of three optional fields follow: the checksum with
+            // the routing offset, the key, and the sequence number.
             let mut rest = bytes.after(4 + field(0xc000) + field(0x2000) + field(0x1000))?;
             // RFC 1701: a list of source routes follows, each with its length. An empty route ends the list.
             while has(0x4000) {

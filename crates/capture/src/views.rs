@@ -1,5 +1,5 @@
-//! The values for drawings of a conversation over time: pieces of data with their causes, acknowledgements, round-trip
-//! times, and the amount of data in flight.
+//! The values from which a conversation is drawn over time. They are the pieces of data (each with the reason why it
+//! was sent), the acknowledgements, the round-trip times, and the amount of data in flight.
 //!
 //! This data is kept only if the caller requests it. Its amount is limited, and pieces beyond the limit are only
 //! counted.
@@ -12,13 +12,14 @@ use super::data_class::{Cause, DataClass};
 pub struct View {
     /// The pieces of data, in the order in which they were captured.
     pub data: Vec<Data>,
-    /// The times of acknowledgements, each with the first TSN or byte that is not acknowledged.
+    /// The acknowledgements. Each entry is the time in nanoseconds, and the first TSN or byte that is not acknowledged.
     pub acknowledged: Vec<(u64, i64)>,
     /// The measured round-trip times: the time of each measurement and its result, in nanoseconds.
     pub round_trips: Vec<(u64, u64)>,
-    /// The number of TSNs or bytes in flight after each packet that changed it, with the time of the packet.
+    /// The amount of data in flight after each packet that changed it. Each entry is the packet's time in nanoseconds,
+    /// and the number of TSNs (SCTP) or bytes (TCP) in flight.
     pub flight: Vec<(u64, i64)>,
-    /// The number of pieces of data that exceeded the limit.
+    /// The number of pieces of data that are missing in `data`, because the maximum number of pieces was reached.
     pub left_out: u64,
 }
 

@@ -108,8 +108,8 @@ impl WaitingQueue {
                 waiting.arrival.side == side
                     && waiting.data.zip(facts.data).is_some_and(|(one, other)| overlap(one, other))
             };
-            // If the first packet of a conversation has a wrong checksum, it waits for a second packet. If there is
-            // none, `finish` counts it as damaged.
+            // If the first packet of a conversation has a wrong checksum, the packet waits for a second one. If there
+            // is no second packet, `finish` counts the first packet as damaged.
             in_doubt = self.packets == 1 || history == Some(History::New) && !self.waiting.iter().any(passed);
             if !in_doubt && !self.had_right[side] {
                 arrival.checksum = Checksum::Left;
@@ -142,8 +142,8 @@ impl WaitingQueue {
         true
     }
 
-    /// Returns whether the queue is empty and both directions are known. If so, a packet waits only if it may be
-    /// damaged.
+    /// Returns true if the queue is empty and packets need not wait for the other direction. Then a packet waits only
+    /// if it may be damaged.
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && !self.awaits_peer
     }
@@ -218,8 +218,9 @@ impl WaitingQueue {
         }
     }
 
-    /// Processes the data of a packet without a wrong checksum. If a waiting packet has the same data and a wrong
-    /// checksum, it was damaged. The exception is a packet that differs from this one only in the checksum.
+    /// Compares a packet whose checksum is right or unknown with the waiting packets that have a wrong checksum and the
+    /// same data. A waiting packet was damaged if the two packets differ in more than the checksum. Otherwise its side
+    /// leaves checksums to the network card.
     fn repeat(&mut self, arrival: &Arrival<'_>, facts: &Facts) {
         let Some(data) = facts.data else { return };
         let same = |w: &&mut WaitingPacket| {

@@ -15,8 +15,8 @@ pub fn command() -> Command {
     all().mut_subcommands(|verb| verb.mut_args(hyphened))
 }
 
-/// Allows the value of `arg` to begin with a hyphen. A wrong value such as `-1%` then gets the error of that flag. This
-/// does not apply to flags that name an output file: `--json --quiet` would write to a file named `--quiet`.
+/// Allows the value of `arg` to begin with a hyphen. A wrong value such as `-1%` then gets the error message of `arg`.
+/// Flags that name an output file are excepted: otherwise, `--json --quiet` would write to a file named `--quiet`.
 fn hyphened(arg: Arg) -> Arg {
     let writes = ["json", "csv", "out", "output", "har", "resume"].contains(&arg.get_id().as_str());
     let takes_value = arg.get_action().takes_values() && !arg.is_positional() && !arg.is_require_equals_set();

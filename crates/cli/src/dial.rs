@@ -16,8 +16,8 @@ use std::time::Duration;
 /// Starts the transport of `target` and makes a connector to the server. Path events are logged to `paths`.
 pub async fn dial(world: &OsWorld, target: Target, paths: Option<&PathLog>) -> Result<Dialed, DialFailure> {
     warn_of_host(&target.scheme);
-    // Only multipath sessions of our own transports have path events. Other transports are not added to the path log,
-    // because the log would keep them alive.
+    // Only our own multipath transports report path events. The hosts of other transports are not added to the path
+    // log, because the log would keep these hosts alive for no purpose.
     let can = target.scheme.can();
     let paths = paths.filter(|_| can.paths && !can.kernel);
     let dialed = os::dial(world, target).await?;
@@ -72,7 +72,7 @@ pub async fn first_answering<C: Connector>(
     count: usize,
     timeout: Duration,
 ) -> usize {
-    // The last address is not tried. If no other address answers, its index is returned in any case.
+    // The last address is not tried, because its index is returned whether or not it answers.
     let last = count.saturating_sub(1);
     for server in 0..last {
         let Ok(session) = connector.connect(server) else { continue };

@@ -50,8 +50,9 @@ pub struct PendingFile {
     /// a pipe, which is written directly.
     partial: Option<PathBuf>,
     file: Option<File>,
-    /// The open directory of the hidden file and of the final file; set by [`confined`](Self::confined). A rename
-    /// relative to this open directory is safe even if the path of the directory now leads elsewhere.
+    /// A file descriptor of the directory that contains the hidden file and the final file; set by
+    /// [`confined`](Self::confined). A rename relative to this descriptor is safe even if the path of the directory now
+    /// leads elsewhere.
     parent: Option<Parent>,
 }
 
@@ -280,8 +281,8 @@ pub enum EntryKind {
 /// elsewhere, and a FIFO would block it.
 ///
 /// # Errors
-/// [`Failure::Usage`] if `path` is a symbolic link or of another type; [`Failure::Host`] if its metadata cannot be
-/// read.
+/// [`Failure::Usage`] if `path` is a symbolic link, or is not of type `kind`; [`Failure::Host`] if its metadata cannot
+/// be read.
 pub fn has_own(path: &Path, kind: EntryKind) -> Result<bool, Failure> {
     let found = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata.file_type(),
@@ -313,7 +314,7 @@ pub fn check_kind(path: &Path, found: fs::FileType, kind: EntryKind) -> Result<(
     )))
 }
 
-/// Writes a file in a directory that belongs to this program, completely or not at all.
+/// Writes a file in this program's own output directory, completely or not at all.
 ///
 /// # Errors
 /// The errors of [`has_own`] and [`write()`].
@@ -401,7 +402,8 @@ fn remove(under_way: &mut Vec<PathBuf>) {
     }
 }
 
-/// Resolves the path `user_path`. If it is a symbolic link, returns the target of the link, so that the link is kept.
+/// Resolves the path `user_path`. For a symbolic link, returns the path of its target: the caller then replaces the
+/// target and not the link.
 fn resolve(user_path: &Path) -> Result<PathBuf, Failure> {
     if fs::symlink_metadata(user_path).is_ok_and(|metadata| metadata.is_symlink()) {
         return user_path.canonicalize().map_err(|error| failure(user_path, &error));

@@ -415,8 +415,8 @@ async fn run_gateway(
     }
 }
 
-/// Whether a listener of `scheme` uses the kernel's TCP. The gateway connects to origins over TCP, and must not connect
-/// to its own listeners.
+/// Whether a listener of `scheme` uses the kernel's TCP. The gateway connects to origins over TCP, so it could reach
+/// itself only at such a listener.
 fn uses_kernel_tcp(scheme: &UrlScheme) -> bool {
     scheme.can().kernel
 }

@@ -129,7 +129,7 @@ impl<'a> Flags<'a> {
         Ok(out)
     }
 
-    /// Returns the settings of the transports. Prints a warning if they have a weakness on a real network.
+    /// Returns the settings of the transports. Prints a warning if these settings have a weakness on a real network.
     fn tuned(&self) -> Result<Tuned, Failure> {
         let needs = Needs { cancels: true, detects_dead_peers: true, ..Needs::default() };
         let tuned = Tuned::read(self.matches, self.transports, &self.schemes(), &needs)?;

@@ -1,9 +1,9 @@
 //! `--set`, `--key-file` and `--ppid`: the knobs, the shared keys and the payload protocol identifier of the transports
 //! on a real network.
 //!
-//! A command uses the transports of its URLs and addresses, and each transport has its own settings. If exactly one of
-//! these transports has knobs, `--set` and `--key-file` apply to it. If none has knobs, the flags are checked against
-//! the first transport of the list.
+//! A command uses the transports of its URLs and addresses. Knobs are settings that only some transports have. If
+//! exactly one transport of the command has knobs, `--set` and `--key-file` apply to it. If none of them has knobs, the
+//! flags are checked against the first transport with knobs among all that the program supports.
 
 use crate::flag::flag;
 use clap::{Arg, ArgAction, value_parser};
@@ -75,15 +75,15 @@ mod linux {
     /// The settings of the transports that a command uses.
     #[derive(Clone, Debug)]
     pub struct Tuned {
-        /// The transports with knobs that the command uses, in the order of the transport list. If there are none, this
-        /// is the first transport of the list.
+        /// The transports of the command that have knobs, in the order of the list of all transports. If no transport
+        /// of the command has knobs, the only entry is the first transport in that list that has knobs.
         engines: Vec<(Arc<Transport>, Box<dyn Settings>)>,
         /// The kernel's transports, which have no knobs that `--set` can change.
         kernels: Vec<(Arc<Transport>, Box<dyn Settings>)>,
         /// Whether a transport with knobs is used.
         used: bool,
-        /// For each entry of `engines`, whether output shows the transport's name before the knobs. The name of the
-        /// first transport in the transport list is not shown.
+        /// For each entry of `engines`, whether output shows the transport's name before the knobs. In the list of all
+        /// transports, the first transport that has knobs is shown without its name.
         named: Vec<bool>,
         /// The payload protocol identifier of `--ppid`; `None` without the flag.
         ppid: Option<u32>,
@@ -93,8 +93,8 @@ mod linux {
 
     impl Tuned {
         /// Returns the settings of the transports that the URL schemes `schemes` use, adapted to `needs`. Fails if the
-        /// user set a knob with `--set` and several transports have knobs. The same name may be a knob of two
-        /// transports.
+        /// user set a knob with `--set` and several of these transports have knobs, because two transports may have a
+        /// knob of the same name.
         pub fn read<'a>(
             matches: &ArgMatches,
             transports: &Transports,
@@ -225,8 +225,8 @@ mod linux {
         transport.in_emulation().map(|protocol| &**protocol as &dyn Protocol).ok_or_else(none)
     }
 
-    /// Returns the settings of `protocol` for real networks with the knobs in `set`. The profile is applied first,
-    /// wherever it stands in `set`.
+    /// Returns the settings of `protocol` for real networks with the knobs in `set`. If `set` contains the knob
+    /// `profile`, that knob is applied first, wherever it stands in `set`.
     fn set(protocol: &dyn Protocol, set: &[Pair]) -> Result<Box<dyn Settings>, Failure> {
         let none = || Failure::Internal(format!("{} has no settings for real networks", protocol.name()));
         let mut settings = protocol.deployed().ok_or_else(none)?;
@@ -278,8 +278,8 @@ mod linux {
         matches.get_one::<String>("key-file").map(String::as_str)
     }
 
-    /// Adds the keys of the file `path` to the settings. The file is read only once, because every thread needs the
-    /// keys and the file may be a pipe.
+    /// Adds the keys of the file `path` to the settings. Every thread needs the keys, but a pipe can be read only once.
+    /// The text of the file is therefore kept.
     fn add_keys(settings: &mut dyn Settings, path: &str) -> Result<(), Failure> {
         static KNOWN: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
         let wrong = |reason: String| Failure::Usage(format!("--key-file {path}: {reason}"));
@@ -301,8 +301,8 @@ mod linux {
         String::from_utf8(bytes).map_err(|_| "not UTF-8; expected lines of ID and key".to_owned())
     }
 
-    /// Whether the knob `key` has an effect only at the end that sends data. The list covers the knobs of SCTP and of
-    /// the kernel's protocols. It also has `profile`, because a profile sets some of these knobs.
+    /// Whether the knob `key` has an effect only on the host that sends data. `SENDERS` lists these knobs of SCTP and
+    /// of the kernel's protocols. It also lists `profile`, because a profile sets some of them.
     pub fn is_senders(key: &str) -> bool {
         SENDERS.contains(&key)
     }
@@ -335,8 +335,8 @@ mod linux {
         use super::is_senders;
         use anabranch_transports::Transports;
 
-        /// Every knob must be in exactly one of two lists: the knobs of senders, and all others. The test fails for a
-        /// new knob that is in neither list.
+        /// Every knob must be in exactly one of two lists: `SENDERS` or `not_senders`. The test fails for a new knob
+        /// that is in neither list.
         #[test]
         fn every_knob_is_a_senders_or_not() {
             let not_senders = [

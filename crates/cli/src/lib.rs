@@ -131,8 +131,8 @@ fn own_program() -> Result<PathBuf, Failure> {
 /// takes over the process: it may set signal handlers, raise limits and create namespaces. An interrupt may end the
 /// process.
 ///
-/// The commands use the given transports. A program that adds its own transport to the list can race the transport, and
-/// can serve and request its URLs.
+/// The commands use the given transports. If a program adds its own transport to `transports`, `race` can compare that
+/// transport with the others. Other commands can then serve and request URLs with the transport's scheme.
 #[must_use]
 pub fn run(arguments: impl IntoIterator<Item = OsString>, transports: &Transports) -> u8 {
     let arguments = ARGUMENTS.get_or_init(|| arguments.into_iter().collect());
@@ -142,8 +142,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, transports: &Transport
     };
     #[cfg(target_os = "linux")]
     if let Some(("link", flags)) = matches.subcommand() {
-        // `link` exits with the exit code of the command that it runs. It is handled here, because it must start while
-        // the process has a single thread.
+        // `link` is handled before the other subcommands, because it must start while the process has a single thread.
+        // Its exit code is that of the command that it runs.
         return link::run(flags).unwrap_or_else(fail);
     }
     let planned = match matches.subcommand() {

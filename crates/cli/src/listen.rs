@@ -209,7 +209,7 @@ impl Servers {
         grace: Duration,
     ) -> Result<Completion, Failure> {
         let mut trimmer = self.worker.is_leader().then(|| MemoryTrimmer::new(world));
-        // A server task that ends before a signal arrives has lost its transport.
+        // Without a signal, a server task ends only if it has lost its transport.
         let failed = poll_fn(|cx| {
             if let Some(trimmer) = &mut trimmer {
                 trimmer.poll(cx, world);

@@ -410,6 +410,6 @@ mod verb {
     /// Memory is trimmed when at most this number of sessions are open. Trimming the memory of so few sessions takes a
     /// negligible time.
     const FEW: u64 = 4;
-    /// The time that the last associations have to close.
+    /// The time that the last associations are given for closing.
     const CLOSING: Duration = Duration::from_secs(2);
 }

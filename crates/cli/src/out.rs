@@ -19,8 +19,8 @@ use anabranch_transports::Transports;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Creates all files of `--out DIR` for the caller to publish together. `results.json` is published last. Its existence
-/// therefore means that all other files exist.
+/// Creates all files of `--out DIR`, and leaves it to the caller to publish them. The caller publishes `results.json`
+/// last. If `results.json` exists, all other files therefore exist.
 ///
 /// # Errors
 /// [`Failure`] if a file cannot be written, or if a run gives another result when it is repeated to capture its
@@ -36,7 +36,7 @@ pub fn fill(
     let (mut files, mut drawn) = (Vec::new(), Vec::new());
     for p in 0..race.points.len() {
         let prefix = if race.points.len() > 1 { format!("point-{}.", p + 1) } else { String::new() };
-        // If there are many points, the report draws only the first points packet by packet.
+        // If there are many points, the report draws individual packets of only the first `DRAWN_POINTS` points.
         let of = PointFiles { plan, race, point: p, prefix: &prefix, draw: p < DRAWN_POINTS };
         let (new, captured) = of_point(directory, &of, (pcap, kept))?;
         files.extend(new);
@@ -70,8 +70,8 @@ pub struct PointFiles<'a> {
     pub draw: bool,
 }
 
-/// Writes the files with the page loads and captures of one point of the plan. Returns the files, and the captures that
-/// the report draws.
+/// Writes the page loads (HAR) and packet captures of one point of the plan to files. Returns the files, which still
+/// have to be published, and the decoded captures that the report draws.
 ///
 /// # Errors
 /// The errors of [`fill`].
@@ -158,8 +158,8 @@ pub fn left_over(directory: &Path, files: &[PendingFile]) -> Vec<String> {
 /// points of the plan.
 pub const DRAWN_POINTS: usize = 4;
 
-/// Decodes the server's capture of a run for the report. Returns `None` on failure; the report then lacks only these
-/// drawings.
+/// Decodes the server's capture of a run, so that the report can draw the packets. Returns `None` on failure; the
+/// report then lacks only the drawings of these packets.
 pub fn decoded(
     pcapng: &[u8],
     course: Course,
@@ -171,8 +171,8 @@ pub fn decoded(
     Some(Captured { point, contestant, about: format!("at the server, seed {seed}"), decoded, course })
 }
 
-/// Repeats a run with the same seed, this time capturing packets. Returns the capture of the first server, and the
-/// `Course` of the run. The `Course` has the facts that packets do not show.
+/// Repeats a run with the same seed, this time capturing packets. Returns the packets captured at the first server, and
+/// the `Course` of the run. The `Course` holds measurements that a packet capture does not contain.
 fn recapture(
     plan: &Plan,
     (p, a): (usize, usize),

@@ -71,7 +71,7 @@ impl PathLog {
         }
         host.on_path_event(Box::new(move |event| {
             match &event {
-                // The error of the command has the same text.
+                // This event is not logged, because the command's error message has the same text.
                 PathEvent::BlackHole { .. } => return,
                 PathEvent::Interrupted(it) if !(if it.received { log.received } else { log.sent }) => return,
                 _ => {}
@@ -89,8 +89,8 @@ impl PathLog {
         }));
     }
 
-    /// Returns the paths of all associations so far, including associations that have ended. There is one entry for
-    /// each address of a server. An association with a single path has no entry.
+    /// Returns one entry for each server address that was the destination of a path. Only associations with several
+    /// paths count, including ended ones. A removed path is left out if no user data arrived on it.
     pub fn paths(&self) -> Vec<PathFigures> {
         let hosts = self.hosts.borrow();
         let paths = hosts.iter().flat_map(|host| host.paths());
@@ -168,8 +168,8 @@ fn printer(world: &OsWorld) -> impl Fn(&PathEvent) + 'static {
     }
 }
 
-/// The settings and the path events of a listener of a `bulk` server. The listener prints the events, and each session
-/// reports its own events to its client. Clones share one log.
+/// The settings and the path events of one listener of a `bulk` server. The events of all sessions are printed. Each
+/// session also reports its own events to its client. Clones share one log.
 #[derive(Clone, Debug)]
 pub struct ServerLog {
     settings: Settings,

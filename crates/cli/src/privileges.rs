@@ -10,10 +10,11 @@ use rustix::thread::{
     CapabilitySet, capabilities, remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-/// Permanently drops the capabilities of this thread, and thus of the threads and programs that it starts afterwards.
+/// Permanently drops the capabilities of this thread, except those listed below. Threads and programs that this thread
+/// starts afterwards do not have the dropped capabilities either.
 ///
-/// The capability to read any file is kept. With `writes_files`, the capability to write any file is kept, too.
-/// Capabilities belong to threads (capabilities(7)), so each thread has to call this function.
+/// The thread keeps the capability to read any file. With `writes_files`, it also keeps the capability to write any
+/// file. Capabilities belong to threads (capabilities(7)), so each thread has to call this function.
 pub fn drop_capabilities(writes_files: bool) {
     let mut retained = CapabilitySet::DAC_READ_SEARCH;
     if writes_files {

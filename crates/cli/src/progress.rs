@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Shows the progress of a known number of steps on standard error.
+/// Shows on standard error how many of a known number of steps are done.
 pub struct Progress {
     total: usize,
     quiet: bool,

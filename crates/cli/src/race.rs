@@ -24,8 +24,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Set by the first interrupt (SIGINT).
 pub static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Reads the plan before anything else happens, unless the command only prints a list. An emulated race may have to
-/// enter new namespaces, which is possible only while the process has a single thread.
+/// Reads and checks the plan, and prepares this process for an emulated race. Returns `None` if the command only prints
+/// a list. Must be called before the process starts a second thread, because only a process with a single thread can
+/// enter the namespaces that an emulated race may need.
 pub fn prepare(matches: &ArgMatches, transports: &Transports) -> Result<Option<Planned>, Failure> {
     if matches.contains_id("list") {
         return Ok(None);
@@ -336,7 +337,7 @@ impl<'a> RaceOutputs<'a> {
         })
     }
 
-    /// Returns destinations without any output files.
+    /// Returns outputs that write no files.
     pub fn none(transports: &'a Transports) -> Self {
         let (printed_warnings, reserved) = (Vec::new(), Vec::new());
         Self {
@@ -394,13 +395,13 @@ impl<'a> RaceOutputs<'a> {
         Ok(self)
     }
 
-    /// Writes the result. `captures` has the captures of an emulated race, because its runs cannot be repeated to
-    /// capture packets.
+    /// Writes the result. For an emulated race, `captures` has the packets that were captured during the race. For a
+    /// race in the simulator, `captures` is `None`, because runs are repeated to capture their packets.
     fn write(self, plan: &Plan, race: &Race, captures: Option<&[HostPackets]>) -> Result<(), Failure> {
         let (style, to_stdout) = (self.style(), self.to_stdout());
         let warnings = self.unprinted(&race.warnings);
         let text = json::render(race);
-        // The files are published together, so that either all of them appear or none.
+        // All files are written before the first is published, so that none appears if writing fails.
         let mut files = Vec::new();
         for (kind, file) in self.reserved {
             files.push(match kind {

@@ -29,8 +29,9 @@ pub struct ServerTls {
     files: Option<Files>,
 }
 
-/// Returns whether SCTP over DTLS omits its checksum by default. Returns false if the user has set `zero_checksum`.
-/// DTLS detects every error that the checksum would detect (RFC 9653 §3).
+/// Returns whether SCTP over DTLS uses the default, which is to omit the SCTP checksum. Returns false if the user has
+/// set `zero_checksum`; that setting then decides. The checksum is superfluous, because DTLS detects every error that
+/// the checksum would detect (RFC 9653 §3).
 pub fn is_unsummed(matches: &ArgMatches) -> Result<bool, Failure> {
     Ok(knobs::from_flags(matches)?.iter().all(|(key, _)| key != "zero_checksum"))
 }
@@ -39,8 +40,9 @@ pub fn is_unsummed(matches: &ArgMatches) -> Result<bool, Failure> {
 type Files = (PathBuf, PathBuf);
 
 impl ServerTls {
-    /// Returns a function that reads the certificate files again, for sessions that begin afterwards. The function
-    /// prints one line with the result. If it cannot read the files, the old certificate stays in use.
+    /// Returns a function that reads the certificate files again, for sessions that begin afterwards. Returns `None` if
+    /// no server uses TLS, or if the certificate is not in files. The function prints one line with the result. If it
+    /// cannot read the files, the old certificate stays in use.
     pub fn reload(&self) -> Option<impl Fn() + Clone + Send + 'static> {
         let tls_servers: Vec<_> = self.security.shared().cloned().collect();
         let (certificate, key) = self.files.clone().filter(|_| !tls_servers.is_empty())?;
@@ -207,7 +209,8 @@ pub fn with_http_version(version: Option<&str>, url: Url, transports: &Transport
 }
 
 /// Returns the self-signed certificate, a line that describes it, and its files. Reads the certificate from the user's
-/// state directory or, if there is none, creates it.
+/// state directory, or creates it there if it does not exist. If the user has no state directory, the certificate is
+/// new on each start and has no files (`None`).
 fn self_signed(listens: &[Listen]) -> Result<(Identity, String, Option<Files>), Failure> {
     let Some(directory) = state_directory() else {
         let identity = create_identity(listens)?;
@@ -236,8 +239,8 @@ fn self_signed(listens: &[Listen]) -> Result<(Identity, String, Option<Files>), 
     Ok((identity, shown, Some((path.clone(), path))))
 }
 
-/// Creates a certificate for the loopback names and the addresses in `listens`. Only these names certainly belong to
-/// this host.
+/// Creates a self-signed certificate for `localhost`, the loopback addresses and the addresses in `listens`. Other
+/// names and addresses might not belong to this host.
 fn create_identity(listens: &[Listen]) -> Result<Identity, Failure> {
     let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
     for address in listens.iter().flat_map(|listen| &listen.addresses) {

@@ -50,8 +50,8 @@ fn open(name: &str) -> Result<Study, Failure> {
     anabranch_papers::open(name).map_err(Failure::Usage)
 }
 
-/// Opens the study called `name`. `STUDY/TABLE` also selects a table, unless the whole text is the path of a study's
-/// folder.
+/// Opens the study that `name` names, or the study in the folder `name`. If there is no such study, splits `name` at
+/// the last slash into a study and a table. Then opens that study, and returns the table's name, too.
 fn open_with_table(name: &str) -> Result<(Study, Option<&str>), Failure> {
     anabranch_papers::open(name).map(|study| (study, None)).or_else(|error| {
         let parts = name.rsplit_once('/').filter(|(name, _)| !matches!(*name, "" | "." | ".."));
@@ -202,8 +202,9 @@ impl<'a> Request<'a> {
         self.studies.iter().map(count).collect()
     }
 
-    /// Returns the number of runs that a study still needs. Alternative readings are not counted, because the number of
-    /// runs for their calibration is not known in advance. Fails if a change does not fit its plan.
+    /// Returns the number of runs for a study that `store` does not have. With `--readings`, this includes all runs of
+    /// the alternative readings of the paper, but not the runs for their calibration, whose number is not known in
+    /// advance. Fails if a change to a plan of the study does not fit that plan.
     fn runs_of(&self, study: &Study, store: &dyn Store) -> Result<usize, StudyError> {
         let (seeds, mut bench) = (self.seeds(), StudyRuns::counting(store));
         study.run(self.size, &seeds, &mut bench)?;
@@ -249,8 +250,9 @@ impl<'a> Request<'a> {
         text::changed(study, &self.changes, &self.also, self.first_seed)
     }
 
-    /// Passes the findings of a study to `say`. Returns true if all claims of the study are met. If the study is
-    /// unchanged, its findings must also equal the stored findings.
+    /// Passes the findings of a study to `say`. Returns true if all claims of the study are met. Without `--set`,
+    /// `--also` and `--seed`, the findings are also compared with the stored findings; if the two differ, returns
+    /// false.
     fn tell(&self, study: &Study, findings: &Findings, say: Say<'_>) -> Result<bool, Failure> {
         say(&self.changed(study))?;
         // A shipped study keeps the settings of the paper's test bed on purpose, so it prints no warnings about

@@ -1,5 +1,5 @@
-//! Runs a race of several points with `--out`. Each point is saved when it is complete. A sweep can therefore be
-//! interrupted and resumed, or divided among machines and merged.
+//! Runs a sweep with `--out`: a race at several points, for example at several loss rates. Each point is saved when it
+//! is complete. A sweep can therefore be interrupted and resumed, or divided among machines and merged.
 //!
 //! This module runs points, and [`directory`] stores them. [`result`] writes results.json, report.html and the table
 //! from a directory alone. The outputs are therefore the same, whenever and on whichever machines the points ran.
@@ -147,7 +147,8 @@ pub fn run(
             ));
             Ok(tally.done())
         }
-        // The complete result is read from the directory. It replaces `tally`, the summary of the points so far.
+        // `result::write` reads all points from the directory, so `tally`, the summary of the points so far, is not
+        // needed.
         (_, tally) => {
             drop(tally);
             result::write(&directory, outputs)

@@ -118,8 +118,8 @@ impl ListenSpecs {
             }
             let can = listen.scheme.can();
             for part in parts {
-                // Some transports define their own word for a session, which messages use. For the others, messages
-                // say "sessions".
+                // Some transports have their own word for a session, which the messages to the user then contain. For
+                // other transports, these messages say "sessions".
                 if part.group.is_some() && can.words == Words::default() {
                     specs.sessions = "sessions";
                 }

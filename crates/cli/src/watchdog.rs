@@ -27,7 +27,7 @@ fn end(code: u8) {
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
 }
 
-/// One step of ending the process. It may hang.
+/// One step of ending the process. A step may hang.
 type Step = Box<dyn FnOnce() + Send>;
 
 /// Returns the steps that end the process, in their order.

@@ -1,5 +1,6 @@
 //! Tests how much every UDP listener sends to a client whose address is not validated. The limit is three times the
-//! bytes that it received from that address (RFC 9000 §8.1, RFC 9147 §5.1, RFC 6347 §4.2.1, RFC 9260 §5.1.3).
+//! bytes that the listener has received from that address (RFC 9000 §8.1, RFC 9147 §5.1, RFC 6347 §4.2.1, RFC 9260
+//! §5.1.3).
 //!
 //! Silent clients send and never answer. Each silent client has its own socket on the loopback interface, and counts
 //! everything that arrives there within [`WAIT`], including retransmissions. `cargo test -p anabranch-cli --test cli
@@ -15,7 +16,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// The limit of RFC 9000 §8.1, which is the strictest.
+/// The amplification limit of RFC 9000 §8.1, which is the strictest limit of the RFCs above.
 const CEILING: f64 = 3.0;
 /// A server's timers begin at one second and double: in this time a server retransmits four times.
 const WAIT: Duration = Duration::from_secs(16);
@@ -75,7 +76,7 @@ impl SilentClient {
 struct SilentClients(Vec<SilentClient>);
 
 impl SilentClients {
-    /// Adds a silent client that sends these datagrams.
+    /// Adds a client that sends these datagrams, and then nothing more.
     fn send<'a>(
         &mut self,
         (listener, target): (&str, SocketAddr),
@@ -108,7 +109,7 @@ impl SilentClients {
     }
 }
 
-/// Runs `get` against a server that never answers, until its timeout `time`. Returns the datagrams that `get` sent, in
+/// Runs `get` with the timeout `time` against a server that never answers. Returns the datagrams that `get` sent, in
 /// order.
 fn flight(scratch: &Scratch, scheme: &str, time: &str) -> Vec<Vec<u8>> {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
@@ -162,7 +163,8 @@ fn sctp(clients: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>])
         let all: Vec<_> =
             (0..=255).map(|kind| packet(5_000, 7, &[chunk(kind, 0, &vec![0; length])])).collect();
         clients.send(at, &format!("each kind of chunk with {length} bytes"), &all);
-        // A client also sends only the COOKIE ECHO, because among all chunks a long response to it would not be seen.
+        // A separate client sends only the COOKIE ECHO. If one client sent all chunks, a long response to the COOKIE
+        // ECHO would hardly raise the ratio.
         clients.send(at, &format!("a COOKIE ECHO of {length} bytes"), &all[10..11]);
     }
     clients.send_cut(at, "an INIT", &flight[0]);
@@ -188,8 +190,8 @@ fn pieces(message: &[u8], many: usize) -> Vec<Vec<u8>> {
     message.chunks(piece).enumerate().map(record).collect()
 }
 
-/// Extensions of a ClientHello, in this order: the groups X25519 and P-256; X25519 alone; ECDSA with P-256; DTLS 1.3;
-/// no key share.
+/// Extensions of a ClientHello. `GROUPS` offers X25519 and P-256, and `GROUP` only X25519. `SIGNATURES` offers ECDSA
+/// with P-256, and `DTLS13` only DTLS 1.3. `NO_SHARE` is a key share extension without a key share.
 const GROUPS: [u8; 10] = [0, 10, 0, 6, 0, 4, 0, 29, 0, 23];
 const GROUP: [u8; 8] = [0, 10, 0, 4, 0, 2, 0, 29];
 const SIGNATURES: [u8; 8] = [0, 13, 0, 4, 0, 2, 4, 3];
@@ -260,8 +262,8 @@ fn dtls(clients: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>])
     send_junk(clients, at);
 }
 
-/// Sends QUIC datagrams. Each of the `flights` was recorded from another client, because datagrams with the same
-/// connection ID belong to the same connection.
+/// Sends QUIC datagrams. Each of the four `flights` was recorded from a different client, so that their connection IDs
+/// differ. The server would assign datagrams with the same connection ID to one connection.
 fn quic(clients: &mut SilentClients, at: (&str, SocketAddr), flights: &[Vec<Vec<u8>>; 4]) {
     let [one, again, copied, padded] = flights;
     clients.send(at, "a client's Initial", &one[..1]);
@@ -405,7 +407,8 @@ fn unvalidated_clients_get_at_most_three_times_what_they_send() {
     report(&clients.0);
 }
 
-/// Prints the ratios of received to sent bytes. Panics if a ratio exceeds [`CEILING`] or differs from docs/security.md.
+/// Prints for each client the number of bytes that it received per byte that it sent. Panics if this ratio exceeds
+/// [`CEILING`] or differs from docs/security.md.
 fn report(clients: &[SilentClient]) {
     println!(
         "{:44}{:48}{:>8}{:>8}{:>8}{:>10}",

@@ -293,7 +293,7 @@ const WRONG: &[(&str, &str)] = &[
         "host.har: log.entries[0].request.url: 'http://no host/': no request can name the host 'no host'; write a name in \
          ASCII (xn--... for others) or an IP address, or remove the entry",
     ),
-    // JSON that is neither a HAR nor a plan, and a saved page.
+    // Files that are not a HAR: JSON of another kind, a saved page, and JavaScript.
     (
         "race null.har",
         "null.har: null; a HAR is {\"log\": {\"entries\": [..]}}, which a browser saves in the network tab of its developer \
@@ -506,8 +506,9 @@ fn entries_with_sizes_below_zero_are_told_of() {
     fs::remove_dir_all(&scratch).expect("a temporary directory");
 }
 
-/// HAR files as found in practice: compressed, in another encoding, wrapped, without times. Each must be raced like the
-/// plain file. Standard error must say how the order of the objects was determined.
+/// HAR files as found in practice. A HAR that is compressed, in another text encoding, or inside JavaScript or an array
+/// must give the results of the plain file. If responses or times are missing, standard error must say how the entries
+/// are raced.
 #[test]
 fn a_har_is_raced_however_it_comes() {
     let scratch = create_files("forms");
@@ -574,7 +575,8 @@ fn a_har_is_raced_however_it_comes() {
     fs::remove_dir_all(&scratch).expect("a temporary directory");
 }
 
-/// A trace with constant columns must give the same results, to the nanosecond, as a link with that rate, RTT and loss.
+/// A trace whose rate, RTT and loss never change must give the same results, to the nanosecond, as a link with this
+/// rate, RTT and loss.
 #[test]
 fn a_trace_in_columns_is_a_link() {
     let scratch = create_files("columns");

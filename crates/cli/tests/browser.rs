@@ -310,8 +310,9 @@ fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
         "{what}: {found}"
     );
     assert!(found["headline"].as_str().is_some_and(|text| text.len() > 10), "{what}: {found}");
-    // Figures must be drawn for the width of the page, because a figure that is scaled down too far is unreadable.
-    // The limit is below 72/96, because printed pages have 72 dots per inch and screens have 96.
+    // Figures must be drawn for the width of the page, because a figure that is scaled down too far is unreadable. The
+    // limit for the scale is below 0.75 (72/96). Printing may scale a page from 96 dots per inch (screen) to 72
+    // (paper).
     assert!(found["scale"].as_f64() > Some(0.6), "{what}: {found}");
     let light = |key: &str| -> f64 {
         let text = found[key].as_str().expect("a colour");
@@ -322,7 +323,7 @@ fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
     assert_eq!(ink > paper, look.is_dark(), "{what}: ink {ink} on paper {paper}");
 }
 
-/// Returns the numbers of the first figure with this file name.
+/// Returns the CSV cells of the first figure that is named `figure`, row by row and without the header.
 fn numbers(browser: &mut Browser, figure: &str) -> Vec<Vec<String>> {
     let script = format!(
         "return document.querySelector('figure[data-name=\"{figure}\"] pre.csv')?.textContent ?? '';"
@@ -357,7 +358,7 @@ fn time_of(point: &Value, run: &Value) -> Option<f64> {
     Some(delays[rank] as f64 / 1e6)
 }
 
-/// Checks that the figures and the numbers beside them show what the results contain.
+/// Checks that the diagrams, and the numbers beside them, agree with the results.
 fn says_what_results_say(browser: &mut Browser, report: &Report) {
     let points = report.results["points"].as_array().expect("points");
     let point = &points[0];
@@ -546,8 +547,8 @@ fn a_large_report_opens_at_once() {
          return [document.querySelectorAll('*').length, Math.round(page.loadEventEnd - page.startTime)];",
     );
     println!("30 seeds, 6 contestants, 300 objects: {} elements, open after {} ms", found[0], found[1]);
-    // The limit on the load time is 20 s, because the machine may be busy. The number of elements depends only on the
-    // page.
+    // `found[1]` is the load time in milliseconds; its limit is high, because the machine may be busy. `found[0]` is
+    // the number of elements.
     assert!(found[1].as_u64() < Some(20_000), "{found}");
     assert!(found[0].as_u64() < Some(20_000), "{found}");
     let bytes = fs::metadata(&report.page).expect("a page").len();

@@ -170,7 +170,7 @@ fn messages_have_the_ppid_and_streams_the_order_that_were_asked_for() {
         (&"51".into(), &"fair".into())
     );
     assert_eq!(settings["server"]["scheduler"], "rr");
-    // To the server, messages with another payload protocol identifier belong to another application. This `bulk`
+    // The server treats messages with another payload protocol identifier as those of another application. This `bulk`
     // command must therefore fail.
     let other = bulk(url, "--size 1MB --ppid 52 --timeout 500ms");
     assert_eq!(other.status.code(), Some(1), "{}", String::from_utf8_lossy(&other.stderr));
@@ -291,7 +291,8 @@ fn nothing_stands_above_a_test_that_has_not_begun() {
     assert_eq!(refused.status.code(), Some(1));
     assert_eq!(String::from_utf8_lossy(&refused.stdout), "");
     let server = Server::start("--listen tcp://127.0.0.1:0");
-    // This `bulk` test is shorter than the minimum interval, and must still have a heading above its rows.
+    // This run of `bulk` is too short for an interval line, and must still print a heading above the rows of its
+    // result.
     let done = bulk(&server.urls[0], "--size 8B --message-size 8B");
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(text.starts_with("[ID]  Interval") && text.contains("receiver"), "{text}");
@@ -302,7 +303,7 @@ fn nothing_stands_above_a_test_that_has_not_begun() {
 fn a_test_over_a_protocol_of_the_kernels_ends_when_it_is_over() {
     let server = Server::start("--listen tcp://127.0.0.1:0");
     for arguments in ["", "--both", "--reverse", "--connections 2", "--both --connections 2"] {
-        // On a busy machine a transfer may take longer than 1.9 s, so only one of ten transfers must be faster.
+        // On a busy machine a transfer may take longer than 1.9 s, so it is enough that one of ten transfers is faster.
         let is_sooner = |_| {
             let mut slow = Command::new("sleep").arg("1.9").spawn().expect("it starts");
             result(&bulk(&server.urls[0], &format!("--size 100kB --json - {arguments}")));
@@ -373,8 +374,9 @@ fn the_last_part_of_an_interval_is_told_when_it_is_interrupted() {
     command.args(["bulk", &server.urls[0], "--for", "60s", "--interval", "4s", "--json", "-"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     assert!(server.line().contains(" connected"));
-    // An interrupted interval gets no line if less than a twentieth of it has passed. The second test takes half a
-    // second, which is an eighth of the interval of the first test.
+    // An unfinished interval is reported only if at least a twentieth of it has passed. The first run of `bulk` has
+    // intervals of 4 s, and is interrupted after the second run, which takes 0.5 s. The interrupted interval is
+    // therefore reported.
     result(&bulk(&server.urls[0], "--for 500ms --json -"));
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill").success());
@@ -413,8 +415,8 @@ fn what_was_never_connected_is_not_called_plain_tcp() {
     }
 }
 
-/// The result must contain the settings of the end that sends the data, as that end reports them. A command must reject
-/// settings that have no effect at its end.
+/// The result must contain the settings of the host that sends the data, as that host reports them. A client that only
+/// receives must reject settings that have an effect only on senders.
 #[test]
 fn settings_are_those_of_the_end_that_sends() {
     let sctp = Server::start("--listen sctp://127.0.0.1:0 --set profile=rfc9260,sndbuf=2MiB,dupthresh=5");

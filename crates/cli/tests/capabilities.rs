@@ -23,8 +23,8 @@ fn inside(task: impl FnOnce() + Send) {
     namespace.run(task).expect("inside");
 }
 
-/// Checks that no thread of the process has other capabilities than `capabilities`, and that no thread can get any by
-/// executing a program.
+/// Checks that no thread of the process has a capability that is not in `capabilities`, and that no thread can gain one
+/// by executing a program.
 fn check_threads(id: u32, least_threads: usize, capabilities: u64) {
     let threads = fs::read_dir(format!("/proc/{id}/task")).expect("running");
     let mut count = 0;
@@ -80,7 +80,7 @@ fn a_server_keeps_no_capability_but_to_read_files() {
                 assert_eq!(get(&format!("{url}unreadable")), noise(5000), "{url}");
                 assert_eq!(get(&format!("{url}1k")), noise(1000), "{url}");
             }
-            // The key must still be readable on SIGHUP.
+            // The server must be able to read the key again on SIGHUP, although the file's mode forbids it to everyone.
             forbid_all(&scratch.0.join("anabranch/self-signed.pem"));
             server.hang_up();
             server.wait_for_line("certificate: read again from ");

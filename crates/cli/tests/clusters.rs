@@ -54,8 +54,8 @@ fn typed(scratch: &Scratch, script: &str, set: &[(&str, String)]) -> Output {
     run(shell.envs(set.iter().map(|(key, value)| (key, value))))
 }
 
-/// Runs `script`, which merges the results of several machines. They must equal `whole`, the result of the same sweep
-/// on one machine.
+/// Runs `script`, which merges the results of several machines. The merged result must equal `whole`, the result of the
+/// same sweep on one machine.
 fn merges(scratch: &Scratch, script: &str, whole: &str) {
     let merged = typed(scratch, script, &[]);
     assert_eq!(merged.status.code(), Some(1), "an expectation is missed: {}", errors(&merged));

@@ -1,4 +1,4 @@
-//! Runs every command in README, in the pages of `docs/` and in the examples of help texts, as typed.
+//! Runs every command in README, in the pages of `docs/` and in the examples of help texts, without changing it.
 //!
 //! A block of shell in a page is one session. The commands of a block run line by line in one directory, and servers
 //! run until the end of the block. The network is a separate namespace, so that the ports and addresses in the page can
@@ -16,12 +16,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The action that the test performs instead of running a command as typed.
+/// The action that the test performs instead of running a documented command.
 enum Instead {
-    /// The test runs this shorter command, which uses the same feature.
+    /// Instead of the documented command, the test runs this command, which uses the same feature.
     Run(&'static str),
-    /// The test does nothing, because CI runs the command as a separate step. The string is the end of the line of
-    /// `.ci/run` that runs the command.
+    /// The test does nothing, because CI runs the command as a separate step. The line of `.ci/run` that runs the
+    /// command ends with this string.
     Step(&'static str),
     /// The test does nothing, and the command is not run anywhere.
     Nothing,
@@ -29,7 +29,8 @@ enum Instead {
 
 use Instead::{Nothing, Run, Step};
 
-/// The commands that are not run as typed: the command, what is done instead, and the reason.
+/// The documented commands that the test does not run unchanged. Each entry is the command, the action that the test
+/// performs instead, and the reason.
 const EXCEPTIONS: &[(&str, Instead, &str)] = &[
     ("cargo run --release -- race", Step("cargo run --release -- race"), "it builds"),
     ("cargo test --workspace", Step("cargo test --workspace"), "it is what runs this test"),
@@ -173,7 +174,7 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
 /// workspace `benches/`.
 const MEASURING: &[&str] = &["docs/accuracy.md", "docs/performance.md"];
 
-/// The server that a page assumes to be running: the page, and the command of the server.
+/// For each page that needs a running server: the page, and the command that starts the server.
 const PREREQUISITES: &[(&str, &str)] = &[
     ("docs/guide/get.md", "anabranch serve site -q"),
     ("docs/guide/load.md", "anabranch serve site -q"),
@@ -195,7 +196,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the blocks of shell in a page. A block without a language must hold only output.
+/// Returns the code blocks of a Markdown page that are marked as shell (`sh`). Panics if a block with another mark or
+/// none contains a command.
 fn sessions(page: &str, text: &str) -> Vec<Session> {
     let mut found = Vec::new();
     let mut lines = text.lines().enumerate();
@@ -287,7 +289,8 @@ fn all_sessions() -> Vec<Session> {
     all
 }
 
-/// Creates a directory with the files that commands in the documentation use: a site, the examples, a capture, keys.
+/// Creates a directory with the files that the documented commands use, for example a site, a packet capture and a file
+/// of SCTP-AUTH keys.
 fn create_site() -> Scratch {
     let scratch = Scratch::new("commands");
     scratch.file("site/index.html", "<link rel=stylesheet href=style.css><img src=a.png><img src=b.png>");
@@ -324,7 +327,7 @@ fn create_site() -> Scratch {
     scratch
 }
 
-/// Files with the columns of the public data sets that the guide to traces converts.
+/// Files with the same columns as public data sets. The guide to traces shows how to convert those data sets.
 const TRACES: [(&str, &str); 5] = [
     (
         "B_2019.12.16_13.40.04.csv",
@@ -345,7 +348,7 @@ fn shell(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Whether the command runs until it is ended.
+/// Returns whether the command is a server, which the test must stop.
 fn is_server(command: &str) -> bool {
     let server = ["anabranch serve ", "anabranch gateway "].iter().any(|begin| command.starts_with(begin))
         || command.starts_with("anabranch bulk --listen");
@@ -477,8 +480,9 @@ fn every_command_of_the_pages_and_of_help_runs_as_typed() {
     assert!(stale.is_empty(), "no page has these any more: {stale:?}");
 }
 
-/// Makes commands run behind the link of `link .. -- bash`, as if they were typed into that shell. The commands become
-/// the input of the `link` command.
+/// Changes each command that contains `$ANABRANCH_FAR`, so that it runs behind an emulated link. `link .. -- bash`
+/// creates this link earlier on the same page of the documentation. The command becomes the standard input of that
+/// shell.
 fn joined(sessions: Vec<Session>) -> Vec<Session> {
     let mut link = None;
     let mut all = Vec::new();

@@ -33,11 +33,11 @@ fn get(
         let (mut stream, _) = listener.accept().expect("a connection");
         let mut request = Vec::new();
         let mut byte = [0];
-        // An HTTP/1.1 request is complete when its empty line has arrived. An HTTP/2 request is complete when a
-        // HEADERS frame has arrived after the 24 bytes of the preface.
+        // Returns whether the server has read the request as far as it needs to. For HTTP/1.1, this is the empty line
+        // after the fields. For HTTP/2, this is a HEADERS frame after the 24 bytes of the preface.
         let is_whole = |request: &[u8]| match http2 {
-            // To reset the connection, the server leaves the last byte of the request unread. The kernel then sends a
-            // reset on close.
+            // To reset the connection, the server leaves the last byte of the empty line unread. When the server then
+            // closes the socket, the kernel sends a reset because of the unread byte.
             false if end == ServerClose::Reset => request.ends_with(b"\r\n\r"),
             false => request.ends_with(b"\r\n\r\n"),
             true => has_headers(request.get(24..).unwrap_or_default()),

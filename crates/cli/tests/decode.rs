@@ -1,4 +1,5 @@
-//! Tests the files that `decode` writes in addition to its text, for captures that a race has made.
+//! Tests the output of `decode` besides its text (for example CSV and JSON), with packet captures that `anabranch race`
+//! wrote.
 
 #![cfg(target_os = "linux")]
 

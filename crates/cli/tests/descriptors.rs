@@ -23,7 +23,7 @@ fn limited(root: &str, descriptors: usize) -> Running {
 fn status(stream: &mut TcpStream, path: &str) -> String {
     write!(stream, "HEAD {path} HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
     let mut answer = [0; 2000];
-    // The read is repeated, because any signal to the process interrupts a read with a timeout.
+    // The read is repeated: on a socket with a read timeout, any signal to the process interrupts a read.
     let length = loop {
         match stream.read(&mut answer) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}

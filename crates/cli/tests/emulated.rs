@@ -1,7 +1,7 @@
 //! Tests `race --world emulated` and `bulk` with features of real kernels: loss by iptables, Multipath TCP, SCTP.
 //!
-//! Needs network namespaces. If there are none, the tests print a message and pass. Anything that the kernel or the
-//! host lacks must be reported in one line with exit code 3.
+//! Needs network namespaces. If there are none, the tests print a message and pass. If the kernel or the host lacks
+//! anything else, the command must exit with code 3 and say so in one line.
 
 #![cfg(target_os = "linux")]
 
@@ -55,7 +55,8 @@ fn has(output: &Output, what: &str) -> bool {
     let stderr = errors(output);
     if output.status.code() == Some(3) {
         assert!(stderr.lines().count() == 1 && stderr.contains(what), "{stderr}");
-        // A kernel may lack a feature, but a missing program fails the test if peers are required.
+        // The test is skipped if the kernel lacks a feature. It is also skipped if the program `iptables` is missing,
+        // unless ANABRANCH_REQUIRE_PEERS=1 requires all external programs.
         let required = std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_some_and(|value| value == "1");
         assert!(!required || !stderr.contains("there is no 'iptables'"), "{stderr}");
         println!("not tested here: {stderr}");
@@ -137,7 +138,7 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
             let (arrived, dropped) = (number(&rules["packets"]), number(&rules["dropped"]));
             assert!(arrived >= 20, "{contestant} {direction}: {arrived}");
             assert_eq!(dropped, (arrived - 5) / 20 + 1, "{contestant} {direction}: of {arrived}");
-            // The queue is large enough, so the rule causes all losses. Of the packets that were not dropped, at most
+            // The queue never overflows, so the rule causes all losses. Of the packets that were not dropped, at most
             // two may be in flight at the end.
             assert_eq!(number(&packets["lost"]), dropped, "{contestant} {direction}");
             let under_way = number(&packets["sent"]) - arrived;
@@ -204,8 +205,8 @@ fn one_host_has_one_counter_for_both_directions() {
             assert!(under_way <= 2, "{contestant} {direction}: {under_way}");
         }
     }
-    // Like a rule in the input chain, a rule in the output chain of a host that is both ends sees the packets of both
-    // directions. The sending kernel must notice each drop and retransmit the packet.
+    // On a host that is both ends, the output chain sees the packets of both directions, as the input chain does. The
+    // sending kernel must notice each drop and retransmit the packet.
     let flags = "--loss-by iptables-out --loss nth:10/first=4/shared --runs 2 --hosts one --objects 10x20kB --rate 20mbit \
                  --rtt 20ms --queue 100p --transport tcp:cc=reno";
     let found = race(flags);
@@ -301,8 +302,7 @@ fn what_rules_cannot_do_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{arguments}: {line}");
         assert!(line.lines().count() == 1 && line.contains(expected), "{arguments}: {line}");
     }
-    // Two kinds of hosts must refuse the race: a host without the program iptables, and a host on which iptables does
-    // not support the match.
+    // The race must be refused on a host without iptables, and on a host whose iptables lacks the match `statistic`.
     let programs = Programs::new("path");
     let refused = || {
         let mut command = Command::new(PROGRAM);

@@ -215,8 +215,8 @@ fn contestants_share_one_emulated_link() {
         assert!(shares.len() == runs.len() && shares.iter().all(|share| *share > 0.0), "{shared}");
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{shared}");
         assert!(shared["jain"].as_f64().is_some_and(|jain| jain > 0.0 && jain <= 1.0), "{shared}");
-        // At 8 Mbit/s, the link delivers at most 100,000 bytes in each interval of the series. The assertion allows one
-        // packet more. Late packets make the sum smaller, and never larger.
+        // `sum` is the number of bytes delivered to all contestants up to the end of an interval. At 8 Mbit/s, the link
+        // delivers at most 100,000 bytes in each interval of 100 ms. The assertion allows one packet more.
         let delivered = |run: &Value, bucket: usize| {
             run["series"]["paths"][0]["down"]["delivered"][bucket].as_u64().unwrap_or(0)
         };

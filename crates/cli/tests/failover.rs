@@ -13,9 +13,9 @@ use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// Emulates two paths between two hosts. Runs the shell command `near` on one host and `anabranch {far}` on the other,
-/// and returns the output. `first` has the settings of the first path, except its rate. The first path fails after `at`
-/// milliseconds.
+/// Emulates two paths between two hosts. Runs the shell command `near` on one host and `anabranch {far}` on the other.
+/// Returns the output of both commands. `first` has the settings of the first path, except its rate. The first path
+/// fails after `at` milliseconds.
 fn over_two_paths(scratch: &Scratch, (first, at): (&str, u64), far: &str, near: &str) -> String {
     let output = Command::new(PROGRAM)
         .current_dir(scratch.text())
@@ -30,7 +30,7 @@ fn over_two_paths(scratch: &Scratch, (first, at): (&str, u64), far: &str, near: 
 }
 
 /// Runs the command `far` on one host and the command `near` on another. The first of the two paths between them fails
-/// after 2 s. Returns the output and the JSON of `near`.
+/// after 2 s. Returns the output of both commands, and the JSON that `near` wrote.
 fn with_result(scratch: &Scratch, far: &str, near: &str) -> (String, Value) {
     let text = over_two_paths(scratch, ("rtt=20ms", 2000), far, &format!("{PROGRAM} {near} --json out.json"));
     let json = fs::read_to_string(scratch.0.join("out.json")).expect("a result");
@@ -187,8 +187,8 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
 }
 
 /// Runs `bulk` with `flags` over two paths, and captures its packets. `first` has the settings of the first path,
-/// except its rate. The first path fails after `at` milliseconds. Returns the output of `bulk`, and the association as
-/// decoded from the capture for the client's side.
+/// except its rate. The first path fails after `at` milliseconds. Returns the output of `bulk`, and the client's
+/// direction of the association, as decoded from the capture.
 fn captured(scratch: &Scratch, (first, at): (&str, u64), flags: &str) -> (String, View) {
     // dumpcap writes the header of the file when the capture has started. `bulk` exits with 1 after a test without
     // progress.
@@ -206,8 +206,8 @@ fn captured(scratch: &Scratch, (first, at): (&str, u64), flags: &str) -> (String
     (text, client)
 }
 
-/// Returns the interruptions of the data flow that the client has printed. Each is its begin and its end, in seconds
-/// since the start of the test.
+/// Returns the interruptions of the data flow that the client's output lists. Each entry is the start and the end of an
+/// interruption, in seconds since the start of the test.
 fn printed_interruptions(text: &str) -> Vec<(f64, f64)> {
     // The client's lines begin with the seconds since the start of the test. The server's lines begin with the time of
     // day and are ignored.
@@ -222,8 +222,8 @@ fn printed_interruptions(text: &str) -> Vec<(f64, f64)> {
 }
 
 /// Compares the printed interruptions with the waits in the capture. A wait is the time between two successive
-/// acknowledgements of new data, in order or out of order. Each printed interruption must be a wait, and each wait in
-/// which a timer expired must be printed.
+/// acknowledgements of new data, whether cumulatively or by SACK blocks. Each printed interruption must be a wait, and
+/// each wait in which a timer expired must be printed.
 fn compare(text: &str, view: &View) {
     let first_sent = view.data[0].at_ns;
     let seconds = |at: u64| (at as f64 - first_sent as f64) / 1e9;
@@ -243,7 +243,7 @@ fn compare(text: &str, view: &View) {
     }
     for wait in waits {
         let expired = timeouts.iter().any(|at| (wait.0..wait.1).contains(at));
-        // Interruptions of less than 100 ms are not printed.
+        // Interruptions of less than 100 ms are not printed. The other 50 ms are a margin for measurement errors.
         if expired && wait.1 - wait.0 > 150_000_000 {
             let shown = [wait.0, wait.1].map(seconds);
             assert!(printed.iter().any(|one| near(*one, wait)), "{shown:.3?} is not printed: {text}");
@@ -297,8 +297,8 @@ fn bulk_prints_each_interruption_that_a_capture_shows() {
     assert!(guide.contains(&format!("--transport rto200-pmr2=sctp:paths=2,{row}")));
     for (set, least) in [("profile=rfc9260", 4), (row, 3)] {
         let scratch = Scratch::new("failover-interruptions");
-        // In the first case, T3-rtx takes 1, 2, 4, 8 and 16 s. The test ends during the wait of 16 s, because there is
-        // no progress for 12 s.
+        // With `profile=rfc9260`, T3-rtx takes 1, 2, 4, 8 and 16 s. `bulk` gives up during the wait of 16 s, because
+        // there is no progress for 12 s.
         let flags = format!("--for 4s --timeout 12s --set {set}");
         let (text, view) = captured(&scratch, ("rtt=40ms,queue=100p", 4000), &flags);
         assert_eq!(text.contains("no progress for 12 s"), set == "profile=rfc9260", "{text}");

@@ -39,8 +39,8 @@ fn files(scratch: &Scratch) -> Vec<String> {
     names
 }
 
-/// A limit on file sizes simulates a full disk: in both cases a write fails in the middle. No part of a file may
-/// remain.
+/// A limit on file sizes simulates a full disk, because it also makes a write fail in the middle of the file. No part
+/// of the file may remain.
 #[test]
 fn a_full_disk_leaves_nothing_behind() {
     let (scratch, server) = serving("full");
@@ -58,8 +58,8 @@ fn a_full_disk_leaves_nothing_behind() {
     }
 }
 
-/// The peer vanishes without closing, as after a power failure. Its host answers with ICMP or RST, so the failure must
-/// be noticed.
+/// The server is killed during a transfer. Its host still runs and answers with ICMP or RST, so the client must notice
+/// the failure.
 #[test]
 fn a_killed_peer_is_noticed() {
     for scheme in ["http", "http+sctp"] {
@@ -266,8 +266,8 @@ fn a_full_server_is_told() {
     let _ = first.wait();
 }
 
-/// Starts a relay to `server` that drops datagrams of more than `limit` bytes. The relay ends when the returned handle is
-/// dropped.
+/// Starts a relay to `server` that drops datagrams of more than `limit` bytes. The relay ends when the returned handle
+/// is dropped.
 fn relay_of_small_datagrams(server: SocketAddr, limit: usize) -> (SocketAddr, Arc<()>) {
     let [front, back] = [(); 2].map(|()| {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
@@ -294,9 +294,9 @@ fn relay_of_small_datagrams(server: SocketAddr, limit: usize) -> (SocketAddr, Ar
     (address, handle)
 }
 
-/// Packets of the first size are lost, and nobody fragments them. Heartbeats are answered. Both sides give the size and a
-/// setting that helps, before the server's idle timeout ends the session without a reason. With this setting the
-/// transfer succeeds.
+/// The server's first data packets have about 65 kB, and a relay drops them. Heartbeats are answered. Both sides must
+/// report the packet size and a setting that helps. The server's idle timeout must not end the session first, because
+/// it would give no reason. With the setting, the transfer must succeed.
 #[test]
 fn packets_that_are_too_large_for_the_path_are_named() {
     if !are_slow_tests_enabled() {

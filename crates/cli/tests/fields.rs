@@ -1,4 +1,4 @@
-//! Tests that the JSON that commands write has exactly the fields that the page about results documents.
+//! Tests that the JSON output of commands has exactly the fields that are documented in `docs/guide/results.md`.
 
 #![cfg(target_os = "linux")]
 

@@ -252,7 +252,7 @@ fn unreachable_and_forbidden_targets_are_reported() {
         &format!("http://{silent}"),
     ]);
     assert_eq!(status_of(&one.ask("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")), 504);
-    // No program listens at the SCTP server to which this gateway forwards.
+    // This gateway forwards to an SCTP address at which no program listens.
     let one = Running::start(&[
         "gateway",
         "--listen",

@@ -40,8 +40,8 @@ fn answering(answer: &'static [u8]) -> SocketAddr {
     })
 }
 
-/// Starts three gateways. The first forwards requests directly to `origin`. The third accepts requests over TCP and
-/// forwards them over SCTP to the second, which forwards them to `origin`. Returns the first, the third, the second.
+/// Starts three gateways, and returns them in this order. The first forwards requests directly to `origin`. The second
+/// accepts requests over TCP and forwards them over SCTP to the third. The third forwards them to `origin`.
 fn gateways_to(origin: SocketAddr) -> Vec<Running> {
     let to = format!("http://{origin}");
     let one = Running::start(&["gateway", "-q", "--listen", TCP, "--origin", &to]);

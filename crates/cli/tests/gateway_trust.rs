@@ -124,7 +124,7 @@ fn a_wildcard_leads_to_no_address_that_is_not_public() {
         assert!(ask(1, &near, &request).starts_with("HTTP/1.1 403 "), "{host}");
     }
     assert_eq!(count.load(Ordering::Relaxed), 0, "somebody was asked");
-    // A server that a rule names must be reached.
+    // The gateway must connect to a server that an `--allow` rule names.
     let named = Running::start(&["gateway", "-q", "--listen", TCP, "--allow", &address.to_string()]);
     let request = format!("GET http://{address}/ HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     assert!(ask(1, &named, &request).starts_with("HTTP/1.1 200 "));

@@ -29,8 +29,8 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// Creates a site: a document, a style sheet that imports another, scripts, pictures and a frame. It has 50 objects,
-/// and one more file that no object embeds.
+/// Creates a site: a document with scripts, pictures, a frame, and a style sheet that imports a second style sheet. It
+/// has 50 objects, and one more file that no object embeds.
 fn site(scratch: &Scratch) {
     let mut html =
         "<!doctype html><link rel=stylesheet href=css/a.css><iframe src=frame/></iframe>".to_owned();

@@ -1,4 +1,5 @@
-//! Tests heads that `serve` rejects (without exactly one Host field, too large, or malformed), and their log entries.
+//! Tests that `serve` rejects and logs invalid request heads: with no Host field or several, too large, or malformed.
+//! Also tests the log of a gateway.
 
 #![cfg(target_os = "linux")]
 

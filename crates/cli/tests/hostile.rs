@@ -161,7 +161,8 @@ fn excess_connections_do_not_block_honest_clients() {
             patient.read_exact(&mut first).expect("an answer");
             assert!(stream.read(&mut first).await.expect("an answer") > 0);
             // These clients open 60 connections and 61 associations, although `--connections` allows 20 per listener.
-            // Two thirds of the connections send an incomplete head. All others are idle.
+            // Two thirds of the connections send an incomplete head. The other connections and all associations are
+            // idle.
             let mut streams = Vec::new();
             for number in 0..60 {
                 let mut slow = TcpStream::connect(target.tcp()).expect("connected");

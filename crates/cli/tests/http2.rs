@@ -171,8 +171,8 @@ fn trailers_of_a_refused_request_may_still_be_malformed() {
     let frame = |kind: u8, flags: u8, stream: u8, body: &[u8]| {
         [&[0, 0, body.len() as u8, kind, flags, 0, 0, 0, stream][..], body].concat()
     };
-    // The request has HEADERS with POST, http, / and `:authority: a` (RFC 7541 A) without END_STREAM, and then some
-    // content.
+    // The request is a HEADERS frame without END_STREAM, and then a DATA frame. The fields are `:method: POST`,
+    // `:scheme: http`, `:path: /` and `:authority: a` (RFC 7541 Appendix A).
     let request = [frame(1, 4, 1, &[0x83, 0x86, 0x84, 0x41, 1, b'a']), frame(0, 0, 1, b"test")].concat();
     let answer = |trailers: &[u8]| {
         let mut stream = TcpStream::connect(server.tcp()).expect("connected");

@@ -1,5 +1,5 @@
-//! Tests the named attacks of malicious HTTP/2 clients. `serve` must keep running, serve other clients meanwhile, and
-//! use little memory and CPU time.
+//! Tests publicly known attacks of malicious HTTP/2 clients, for example rapid reset (CVE-2023-44487). `serve` must
+//! keep running, serve other clients meanwhile, and use little memory and CPU time.
 //!
 //! Frames are made by hand (RFC 9113 §4.1, RFC 7541) and sent over the loopback interface, with and without TLS.
 
@@ -224,7 +224,8 @@ fn a_head_without_end_is_not_waited_for() {
 fn a_head_that_unfolds_is_refused() {
     let target = Target::new("http2-bomb", &[]);
     let mut stream = target.connect(&[]);
-    // The client adds an entry to the dynamic table, and then sends its index 8,000 times in each header section.
+    // The client adds an entry to the dynamic table. Each later header section contains the index of this entry 8,000
+    // times.
     let entry = [&[0x40, 1, b'x', 0x7f, 0xa1, 0x1e][..], &[b'y'; 4000]].concat();
     let first = frame(HEADERS, END_HEADERS | END_STREAM, 1, &[head("/"), entry].concat());
     stream.write_all(&first).expect("said");
@@ -342,11 +343,11 @@ fn clients_that_read_nothing_hold_little_memory_and_are_closed() {
         // After a while, the server must close the connections of all clients that read nothing.
         let _ = read_all(&mut stream);
     }
-    // The limit allows 30 sessions with 128 responses each.
+    // 60,000 KiB of memory are enough for 30 sessions with 128 responses each.
     target.assert_within_limits("windows", 60_000, 20.0);
 }
 
-/// Windows beyond the maximum and invalid frames (RFC 9113 §6.9.1, §4.2) must end the connection.
+/// Invalid frames (RFC 9113 §4.2) and windows beyond the maximum (§6.9.1) must end the connection.
 #[test]
 fn invalid_frames_end_the_connection() {
     let target = Target::new("http2-broken", &[]);
@@ -385,8 +386,8 @@ impl Running {
     /// Returns the CPU time that the server has used, in hundredths of a second.
     fn cpu_time(&self) -> u64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.id())).expect("running");
-        // The CPU time is in fields 14 and 15 of proc(5). They come after the program's name, which may contain any
-        // character.
+        // proc(5): the CPU time is in fields 14 and 15 of the file. Field 2, the program's name, ends at the last `)`
+        // and may contain any character. The 11 fields after it are skipped.
         let rest = stat.rsplit(')').next().expect("fields");
         rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
     }

@@ -328,7 +328,7 @@ fn a_client_whose_address_changes_goes_on_and_threads_keep_their_connections() {
     assert!(account.ends_with("lost: 0"), "{account}");
 }
 
-/// RFC 8446 §2.2, §2.3: sessions must be resumed and, with the flag for it, requests must be sent as early data. The
+/// RFC 8446 §2.2, §2.3: sessions must be resumed. With `--early-data`, requests must also be sent as early data. The
 /// logs of both ends must show this.
 #[test]
 fn sessions_are_resumed_and_requests_ride_early() {

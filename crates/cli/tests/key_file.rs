@@ -1,5 +1,5 @@
-//! Tests keys that both ends share (`--key-file`, RFC 4895): which files are accepted, what happens with other keys,
-//! and that no output reveals the keys.
+//! Tests keys that both ends share (`--key-file`, RFC 4895): which files are accepted, what happens if the two ends
+//! have different keys, and that no output reveals the keys.
 
 #![cfg(target_os = "linux")]
 
@@ -153,7 +153,7 @@ fn clients_without_the_shared_key_get_nothing() {
         ("same", format!("2 {OTHER}\n1 {SECRET}\n"), true),
         ("base64", format!("2 {OTHER}\n1 {SECRET_BASE64}\n"), true),
         ("marked", format!("1 hex:{SECRET} active\n2 {OTHER}\n"), true),
-        // The server signs its chunks with the last key of its key file, which this client does not have.
+        // This client does not have key 2. The server signs its chunks with key 2, the last key of its key file.
         ("older", format!("1 {SECRET}\n"), false),
         ("other", format!("1 {OTHER}\n2 {SECRET}\n"), false),
         ("unknown", format!("3 {SECRET}\n"), false),

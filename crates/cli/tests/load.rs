@@ -1,5 +1,5 @@
-//! Tests the commands `load` and `serve` as two processes. Covers every way to pace the requests, the report, failures,
-//! and a signal that ends `load`.
+//! Tests the commands `load` and `serve` as two processes. Covers the report, failures, a signal that ends `load`, and
+//! every way to pace the requests.
 //!
 //! The tests use only the loopback interface and ports that the host chooses, and every wait has a limit.
 
@@ -226,7 +226,8 @@ fn a_signal_ends_it_with_what_was_measured() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
-        // The file has a row for each second. At 100 requests per second, the interrupt comes in the second row.
+        // The CSV file has one row per second of the run. At 100 requests/s, the interrupt after 150 requests falls
+        // into row 2.
         let before = server.requests();
         wait_until("there are 150 requests more", || server.requests() >= before + 150);
         assert!(

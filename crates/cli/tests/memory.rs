@@ -2,8 +2,8 @@
 //! program itself needs.
 //!
 //! Each attack uses hand-made packets on the loopback interface against the built program, while an honest client is
-//! served. The peak of the memory counts, so an attack continues until the peak no longer grows. With the environment
-//! variable `ATTACK=10`, each attack is repeated ten times.
+//! served. The server's peak memory must not exceed the limit, so an attack continues until this peak no longer grows.
+//! With the environment variable `ATTACK=10`, each attack is repeated ten times.
 
 #![cfg(target_os = "linux")]
 
@@ -104,8 +104,9 @@ fn gateway_to(origin: &str, more: &[&str]) -> Running {
     Running::start(&[&arguments, &TCP_AND_SCTP[..], &PATIENT[..], more].concat())
 }
 
-/// Half of the memory budget is divided into guaranteed floors, one for each session, with an upper limit. An account
-/// may take an eighth of the rest. Each account therefore leaves less for the next account.
+/// Half of the memory budget is divided equally among the sessions. Each session is guaranteed its part, but at most
+/// 256 KiB. This amount is the session's floor. The rest of the budget is a pool. Beyond its floor, a session's account
+/// may take an eighth of the free bytes in the pool, so each account leaves less for the next one.
 #[test]
 fn half_of_the_budget_is_a_floor_for_each_session() {
     for (mib, sessions, floor) in [(256, 1024, 128 << 10), (256, 2048, 64 << 10), (256, 16, 256 << 10)] {

@@ -1,5 +1,5 @@
-//! Tests `serve` and `get` as two programs: identical bytes over TCP and SCTP, one line on failure, an orderly
-//! shutdown.
+//! Tests `serve` and `get` as two processes. `get` must receive identical bytes over TCP and SCTP, and print one line
+//! if it fails. `serve` must shut down in an orderly way.
 //!
 //! The tests use only the loopback interface and ports that the host chooses, and every wait has a limit.
 

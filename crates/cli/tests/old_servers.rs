@@ -111,8 +111,8 @@ impl Slow {
         format!("http://{}/{target}", self.address)
     }
 
-    /// Runs a client, and returns the output that it writes to the pipe `shown` (standard output or standard error).
-    /// The client has shown its progress when this output contains `expected`.
+    /// Runs a client, and returns its output on the pipe `shown` (standard output or standard error). Sets
+    /// `progress_shown` when this output contains `expected`.
     fn run_client(
         &self,
         command: &mut Command,
@@ -146,8 +146,8 @@ impl Slow {
         self.run_client(&mut command, |child| Box::new(child.stderr.take().expect("piped")), expected)
     }
 
-    /// Runs `client` while another client fetches an object: `client` starts before the other client shows its
-    /// progress, and ends afterwards. Returns the output of `client`.
+    /// Runs `client` while another client fetches an object. `client` is in the middle of its transfer when the other
+    /// client shows its progress. Returns the output of `client`.
     fn alongside_another(&self, client: impl FnOnce() -> Output + Send) -> Output {
         self.progress_shown.store(false, Ordering::Relaxed);
         let before = self.requests.load(Ordering::Relaxed);

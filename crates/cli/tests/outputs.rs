@@ -1,5 +1,5 @@
-//! Tests result files as a user sees them. They must be complete or absent, and must never replace anything else. A
-//! failure must give one line.
+//! Tests result files as a user sees them. The files must be complete or absent, and must never replace anything else.
+//! A command that fails must print exactly one line on standard error.
 
 use crate::wait::wait_until;
 use std::fs;

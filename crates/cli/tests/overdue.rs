@@ -154,7 +154,7 @@ fn a_stuck_program_ends_within_its_grace_and_a_second() {
     for grace in [0, 1, 3] {
         let arguments = ["serve", site.text(), "-q", "--listen", "tcp://127.0.0.1:0", "--grace"];
         let spans = (0..5).map(|_| {
-            // Writes to standard error block too. Each step of the watchdog therefore lasts until its time limit.
+            // Writes to standard error block too, so each step of the watchdog lasts until its time limit.
             let (_reader, errors) = full_pipe();
             let mut command = anabranch();
             command.args(arguments).arg(format!("{grace}s"));

@@ -1,4 +1,5 @@
-//! Tests populations as a user sees them: people as points of a sweep, the summary, and rejected input.
+//! Tests races over populations as a user sees them: each person is a point of a sweep. Also tests the summary and
+//! rejected input.
 #![cfg(target_os = "linux")]
 
 use crate::running::{Scratch, anabranch, errors, run};

@@ -1,5 +1,4 @@
-//! Tests that README and the pages of `docs/` quote the command correctly: the output of races, the commands and their
-//! flags.
+//! Tests that README and the pages of `docs/` are correct where they quote this program's output, commands and flags.
 #![cfg(target_os = "linux")]
 
 use crate::running::{emulated_links, errors};
@@ -85,8 +84,8 @@ fn readme_and_the_guide_to_choosing_quote_what_their_races_print() {
     quotes_only(page, &[bare, printed(&typed.split_whitespace().chain(["--quiet"]).collect::<Vec<_>>())]);
 }
 
-/// The plan in the guide must equal the plan in the examples, and the guide must quote the results of its expectations
-/// correctly.
+/// The plan in the guide must equal `examples/plan.toml`. The guide must quote correctly what `race` prints about the
+/// expectations of this plan.
 #[test]
 fn the_guide_quotes_the_example_of_a_plan_and_what_it_prints() {
     let guide = fs::read_to_string(root().join("docs/guide/race.md")).expect("docs/guide/race.md");

@@ -1,8 +1,9 @@
-//! Tests hosts that change their network in mid-transfer, failing paths, and paths with a smaller MTU than expected.
+//! Tests three cases: a host changes its network in mid-transfer, a path fails, and a path has a smaller MTU than
+//! expected.
 //!
 //! All tests run on the emulated links of `anabranch link`, which needs network namespaces: root, or a host that
 //! permits user namespaces. If the host denies network namespaces, the tests print a message and pass, unless
-//! `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. Waits for progress are limited to minutes.
+//! `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. A test that waits for progress gives up after a few minutes.
 //!
 //! RFC 5061 (addresses that are added and removed), RFC 8899 §4.3 (black holes), RFC 9260 §8.1 (a silent peer).
 
@@ -51,9 +52,9 @@ fn behind_links(scratch: &Scratch, links: &[&str], set: &str, script: &str) -> O
 
 /// Moves the client from its first network to its second network while the client downloads a file. With `ORDER=make`,
 /// the client gets its second address before it loses its first address. With any other `ORDER`, it loses the first
-/// address before it gets the second address. An interface without addresses loses its routes. With `make`, the
-/// client can therefore no longer reach the server's first address. Otherwise it reaches no address of the server for
-/// two seconds.
+/// address before it gets the second address. An interface without addresses loses its routes, including the default
+/// route. With `make`, the client then reaches only the server's second address. With any other `ORDER`, it reaches no
+/// address of the server for one second. After another second, it has a default route again.
 const ROAM: &str = r#"
 ip -6 addr flush scope global
 ip addr del $SECOND/30 dev path2
@@ -78,8 +79,8 @@ const FAST: [&str; 4] = ["--path", "rate=200mbit,rtt=10ms", "--path", "rate=200m
 
 fn roam(scratch: &Scratch, links: &[&str], order: &str, asconf: bool) -> Output {
     let set = if asconf { "--set auth=yes,asconf=yes" } else { "" };
-    // The client's timeout without progress. With "break", the client has no address for two seconds, and then waits
-    // for its next retransmission.
+    // How long the client waits for data before it gives up. With `break`, the client has no address for one second,
+    // and then waits for its next retransmission.
     let patience = match (asconf, order) {
         (false, _) => "3s",
         (true, "make") => "10s",
@@ -142,8 +143,8 @@ fn a_transfer_with_shared_keys_follows_its_host() {
 
 const OTHER_KEY: &str = "1 ffeeddccbbaa99887766554433221100";
 
-/// Without RFC 5061 the peer keeps sending to the old address. The transfer must end with one line, exit code 1 and no
-/// file.
+/// Without RFC 5061 the peer keeps sending to the old address. The transfer must fail: `get` prints an error, exits
+/// with code 1 and leaves no file.
 #[test]
 fn without_dynamic_addresses_a_transfer_ends() {
     if !are_slow_tests_enabled() {

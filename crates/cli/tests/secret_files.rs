@@ -30,7 +30,7 @@ fn server(scratch: &Scratch, arguments: &[&str]) -> Command {
     command
 }
 
-/// Returns the path of the certificate and key, in one file, that a server has made for itself.
+/// Starts a server that creates its own certificate and key. Returns the path of the file that contains both.
 fn create_pair(scratch: &Scratch) -> String {
     assert_eq!(Running::start_as(server(scratch, &[]), Stdio::null()).end(), 0);
     format!("{}/anabranch/self-signed.pem", scratch.text())
@@ -40,7 +40,7 @@ fn set_mode(file: &str, mode: u32) {
     fs::set_permissions(file, Permissions::from_mode(mode)).expect("ours");
 }
 
-/// Checks for each file mode that the server starts, or that its first line of output says why the file is refused.
+/// For each file mode, checks that the server starts, or that its first line of output says why it refuses the file.
 fn check_each_mode(scratch: &Scratch, file: &str, arguments: &[&str]) {
     for (mode, is_taken) in MODES {
         set_mode(file, mode);
@@ -87,7 +87,8 @@ fn a_key_that_others_have_access_to_is_refused_on_reload() {
     assert_eq!(running.end(), 0);
 }
 
-/// Checks that the secrets of sessions are written only to the named file itself, which other users cannot read.
+/// TLS secrets must be written only to the file that `SSLKEYLOGFILE` names, never through a symbolic link or into a
+/// FIFO. Other users must not be able to read the file.
 #[test]
 fn the_key_log_follows_no_link_and_waits_for_nobody() {
     let scratch = Scratch::new("secret-log");

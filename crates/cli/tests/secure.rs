@@ -141,8 +141,8 @@ fn curl_and_openssl_come_by_tls_1_3_and_1_2_and_by_nothing_older() {
     assert_eq!(server.end(), 0, "every session has ended");
 }
 
-/// RFC 9110 §15.5.20: a server with a given certificate must not serve hosts that the certificate does not name. A
-/// self-signed certificate restricts no host names.
+/// RFC 9110 §15.5.20: a server with a certificate from `--cert` must not serve hosts that the certificate does not
+/// name. Without `--cert`, the server creates a self-signed certificate and serves every host name.
 #[test]
 fn a_host_that_the_certificate_does_not_name_is_misdirected() {
     if !has("curl") || !has("openssl") {
@@ -275,8 +275,8 @@ pub fn certificate(scratch: &Scratch, name: &str, days: &str) -> (String, String
     (certificate, key)
 }
 
-/// Runs `get` against an OpenSSL server with these arguments, and returns its error. `get` must send no request to the
-/// server.
+/// Starts an OpenSSL server with `arguments`, runs `get` against it, and returns the error that `get` prints. `get`
+/// must not send a request.
 fn fetch_with_openssl(arguments: &[&str], trust: &str) -> String {
     let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
     let mut server = Command::new("openssl")

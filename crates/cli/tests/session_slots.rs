@@ -39,8 +39,8 @@ fn read_head(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&head).into_owned()
 }
 
-/// Slow downloads from 127.0.0.2. A new download starts every 200 ms and the earlier downloads are kept, so that every
-/// slot is in demand all the time.
+/// A client at 127.0.0.2 with many slow downloads. It starts a new download every 200 ms and keeps the earlier ones, so
+/// that every slot is in demand all the time.
 struct Greedy {
     stop: Arc<AtomicBool>,
     /// The number of downloads that make progress.
@@ -107,8 +107,8 @@ fn site(name: &str) -> (Scratch, String) {
     (site, root)
 }
 
-/// Waits until sessions that are stalled at the time of the call may be replaced by new sessions. To detect this, a
-/// client that reads nothing takes the only slot of another server. The wait is over when that server serves another
+/// Waits until new sessions may replace the sessions that are stalled now. To find out when this is the case, a client
+/// that reads nothing takes the only slot of a second server. The wait ends when the second server serves another
 /// client.
 fn stalled_ones_may_end(root: &str) {
     let arguments = ["serve", root, "-q", "--listen", TCP, "--connections", "1"];

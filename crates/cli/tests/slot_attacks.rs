@@ -54,8 +54,8 @@ fn window(bytes: u32) -> Vec<u8> {
     [&[0, 4], &bytes.to_be_bytes()[..]].concat()
 }
 
-/// Returns small frames. Only one in 200 requires a response, so the server can read most of them without a write. A
-/// write would fail after the reset.
+/// Returns small frames, after which the client resets the connection. A server that writes would notice the reset.
+/// Only one frame in 201 requires a response, so the server can read most frames without a write.
 fn quiet_frames() -> Vec<u8> {
     let mut frames = frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]).repeat(200);
     frames.extend(frame(PING, 0, 0, &[0; 8]));
@@ -323,9 +323,9 @@ impl Target {
     }
 }
 
-/// The attacker's sessions fill every slot and have outstanding requests. The attacker resets one session while small
-/// frames are unread. An honest client then connects repeatedly. It must get the free slot, and later the slots of the
-/// attacker's other sessions.
+/// The attacker's sessions fill every slot and have outstanding requests. On one session, the attacker sends many small
+/// frames and resets the connection before the server has read them. An honest client then connects repeatedly. It must
+/// get the free slot, and later the slots of the attacker's other sessions.
 #[test]
 fn sessions_that_are_reset_while_frames_are_unread_leave_their_slots_in_order() {
     const SLOTS: usize = 16;
@@ -348,9 +348,9 @@ fn sessions_that_are_reset_while_frames_are_unread_leave_their_slots_in_order() 
     target.end();
 }
 
-/// The full attack. The attacker repeatedly opens 24 sessions, sends a hundred requests and many frames on each, and
-/// resets them. Then it opens more silent connections than there are slots. Meanwhile an honest client must be served
-/// at every other listener.
+/// The full attack. The attacker repeatedly opens 24 sessions, sends a hundred requests and many frames on each
+/// session, and resets the sessions. Then the attacker opens more silent connections than there are slots. Meanwhile an
+/// honest client must be served at every other listener.
 fn attack(route: &Route, other_routes: &[Route], slots: usize) {
     const SESSIONS: usize = 24;
     let askers: Vec<Asker> = other_routes.iter().map(Asker::start).collect();

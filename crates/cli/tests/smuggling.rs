@@ -96,8 +96,8 @@ fn over_tcp() {
     }
 }
 
-/// Sends the requests on streams of one association. On each stream, the bytes after the body would be parsed as the
-/// next request.
+/// Sends the requests on streams of one association. On each stream, the bytes after the body are a second request. A
+/// server that misjudges the end of the body would answer it.
 #[test]
 fn over_sctp() {
     let site = Scratch::new("smuggling-sctp");
@@ -117,8 +117,8 @@ fn over_sctp() {
                 let late = answers(&world, &mut stream, 30).await;
                 is_refused(form, body, &[early, late].concat());
             }
-            // Content that the server does not read must not be parsed as a request. The server must accept a request
-            // after such content. A gateway must reset the stream.
+            // Content that the server does not read must not be parsed as a request. After such content, the server
+            // must accept a further request on the stream. A gateway must reset the stream instead.
             let mut stream = session.open(40).expect("a stream");
             let length = SMUGGLED.len();
             let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");

@@ -188,8 +188,8 @@ fn who_takes_nothing_holds_nobody_up_behind_gateways() {
 
 /// The default of `--connections`.
 const SLOTS: usize = 1024;
-/// `docs/security.md` promises that clients that read nothing no longer keep other clients out after this time. The
-/// server waits five seconds, and needs two more to notice.
+/// How long a client that reads nothing may keep other clients out, as `docs/security.md` promises. The server waits
+/// five seconds and needs up to two more to notice; the rest is margin.
 const AT_LATEST: Duration = Duration::from_secs(10);
 
 /// Clients that each have an address of their own in 127.0.0.0/8, one association and a request for a large file. The

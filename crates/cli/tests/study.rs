@@ -1,5 +1,5 @@
-//! Tests studies as a user sees them: interrupted and resumed, damaged, changed. Also tests the plan with which `race`
-//! reproduces their numbers.
+//! Tests studies as a user sees them: a study is interrupted and resumed, its files are damaged, or it is changed. Also
+//! tests the plan with which `race` reproduces the numbers of a study.
 
 #![cfg(target_os = "linux")]
 
@@ -196,8 +196,8 @@ fn a_study_is_gone_on_with_in_its_own_directory_alone() {
     }
 }
 
-/// A study without an emulated part must be reported in one line. If the host lacks a program, that must be reported
-/// before anything is written.
+/// If a study has no emulated part, one line of output must say so. If the host lacks a program, the command must fail
+/// before it writes anything.
 #[test]
 fn the_emulated_world_is_refused_or_told_of_in_a_line() {
     let scratch = scratch("study-emulated");
@@ -222,8 +222,8 @@ fn the_emulated_world_is_refused_or_told_of_in_a_line() {
     assert!(!scratch.0.join("new").exists());
 }
 
-/// In this study, a tenfold round-trip time is a cause. The cause must hold for every combination of the varied
-/// assumptions. A second run must write the same file.
+/// In this study, a tenfold round-trip time must slow the page load down by a factor of 3 to 12. This must hold for all
+/// 64 tested combinations of the study's varied assumptions. A second run must write the same file.
 #[test]
 fn fragile_results_are_marked() {
     let scratch = scratch("study-vary");
@@ -352,8 +352,8 @@ fn a_table_alone_is_as_in_the_whole_study() {
     assert!(String::from_utf8_lossy(&slash["study.html"]).contains("study own, of its tables pages alone"));
 }
 
-/// A contestant that the user adds to a study must not change any number of the other contestants. It must be marked
-/// wherever it appears. It must not take part in tables whose contestants share a network.
+/// A contestant that the user adds to a study must not change the results of the other contestants. The added
+/// contestant must be marked wherever it appears. It must not take part in tables whose contestants share a network.
 #[test]
 fn a_contestant_that_is_added_is_marked() {
     let scratch = scratch("study-also");
@@ -402,8 +402,8 @@ fn a_counterfactual_explains_nothing() {
     let row = slow.lines().find(|row| row.starts_with("0,one,,page,")).expect("a row");
     let page = row.split(',').nth(7).expect("a mean");
     scratch.file("own/pages.csv", format!("contestant,loss,seconds\none,0,{page}\n"));
-    // In the cases below, the cause is exploratory or counterfactual. A study is rejected if such a cause decides a
-    // claim, so the claim must not name the cause.
+    // The loop below also makes the cause exploratory or counterfactual. A study whose claim names such a cause is
+    // rejected, so the cause is removed from the claim.
     scratch.file("own/claims.csv", FILES[4].1.replace("pages: one < many; cause rtt", "pages: one < many"));
     for (kind, explained, by, said_so) in [
         ("", 1, "rtt,,", "of 1 that differ 1 explained, 0 not explained"),
@@ -471,7 +471,7 @@ fn a_changed_copy_says_so() {
     assert!(prose.starts_with("A changed copy of alternative-transport: "), "{prose}");
 }
 
-/// Returns the columns that the page about results documents for a file, in order.
+/// Returns the columns of the result file `file`, in the order of the list in `docs/guide/results.md`.
 fn columns(file: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/results.md");
     let page = fs::read_to_string(path).expect("docs/guide/results.md");
@@ -481,7 +481,7 @@ fn columns(file: &str) -> Vec<String> {
     lines.filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned())).collect()
 }
 
-/// Each file of a study must have the columns that the page about results documents, in that order.
+/// Each file of a study must have the columns that are listed in `docs/guide/results.md`, in that order.
 #[test]
 fn every_column_is_told() {
     let scratch = scratch("study-columns");
@@ -498,8 +498,8 @@ fn every_column_is_told() {
         let text = String::from_utf8(content).expect("text");
         let head: Vec<&str> = text.lines().next().expect("a header").split(',').collect();
         let (expected_columns, head) = match name.as_str() {
-            // Only the fixed columns are compared. A table begins with columns for its factors, and `readings.csv` ends
-            // with columns for the scored rows.
+            // Only the columns that every study has are compared. The first column of this table is the study's factor.
+            // The columns of `readings.csv` from the ninth on depend on the scored rows.
             "tables/pages.csv" => (columns("tables/TABLE.csv"), &head[1..]),
             "readings.csv" => (columns(&name), &head[..8]),
             _ => (columns(&name), &head[..]),

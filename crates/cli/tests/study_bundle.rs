@@ -107,7 +107,8 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
     assert_eq!(all_below(&copy), files, "the check leaves nothing in the bundle");
 }
 
-/// If the target exists, cannot be created, or the disk is full, `study bundle` must print one line and leave no files.
+/// If the target exists or cannot be created, or if the disk is full, `study bundle` must print one line and leave no
+/// files.
 #[test]
 fn a_bundle_that_cannot_be_leaves_nothing() {
     let scratch = scratch("study-bundle-refused");

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Our packets must match the published packet table row by row: sender, chunk type, and the same three
-/// retransmissions. With `UPDATE_EXPECT=1`, the test writes the file of expected packets.
+/// Our packets must match the published packet table: in each row, the packet must have the same sender and the same
+/// chunk type. The same three packets must be retransmissions in our packets and in the table. With `UPDATE_EXPECT=1`,
+/// the test writes the file of expected packets.
 #[test]
 fn the_packet_table_is_met_row_by_row() {
     let scratch = Scratch::new("study-packets");
@@ -19,8 +20,8 @@ fn the_packet_table_is_met_row_by_row() {
     fs::write(scratch.0.join("plan.toml"), plan.stdout).expect("written");
     let raced =
         run(anabranch().current_dir(&scratch.0).args(["race", "plan.toml", "--quiet", "--out", "out"]));
-    // The plan's deadline ends the run after the packets of the table's 16 rows. The transfer is then incomplete, so
-    // the exit code of `race` is not 0.
+    // The published table has 16 rows, one per packet. The plan's deadline ends the run after these packets. The
+    // transfer is then incomplete, so the exit code of `race` is not 0.
     assert!(scratch.0.join("out/sctp-1.seed-1.server.pcapng").is_file(), "{}", errors(&raced));
     let decoded = run(anabranch().current_dir(&scratch.0).args([
         "decode",
@@ -62,8 +63,9 @@ fn the_packet_table_is_met_row_by_row() {
 /// The study that was never scored, because no published value belongs to it.
 const NEVER_SCORED: &str = "today";
 
-/// The scores that are stored with a study must belong to its current plans, published cells and readings. Scoring the
-/// cheapest study again must give the same scores.
+/// The scores that are stored with a study must have been computed from its current plans, published values and
+/// readings. A reading is an assumption that the paper leaves open. Scoring the cheapest study again must give the same
+/// scores.
 #[test]
 fn stored_scores_belong_to_the_current_plans() {
     if !are_slow_tests_enabled() {
@@ -198,8 +200,8 @@ fn verdicts_of(cells: &str) -> BTreeMap<String, String> {
     counts.into_iter().map(|(table, counts)| (table, line(counts))).collect()
 }
 
-/// Eight questions that arise from the five papers. Each entry has the question, the study that answers it, and the
-/// identifiers of the causes in that study that answer it.
+/// Eight questions that arise from the five papers. Each entry has the question, a study, and the identifiers of those
+/// causes in the study that answer the question.
 const CHARTS: [(&str, &str, &[&str]); 8] = [
     ("RTO.min", "osterdahl-2005", &["rto-min"]),
     ("Head-of-line blocking", "rajamani-2002", &["one-stream"]),

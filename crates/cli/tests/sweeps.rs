@@ -1,5 +1,5 @@
-//! Tests sweeps as a user sees them: interrupted at any time, resumed, divided and merged. They must give identical
-//! bytes every time.
+//! Tests sweeps as a user sees them. A sweep that is interrupted and resumed, or divided and merged, must give the same
+//! bytes as an uninterrupted sweep.
 
 #![cfg(target_os = "linux")]
 
@@ -332,8 +332,8 @@ fn a_sweep_is_the_race_in_one_file() {
     let (json, csv) = (read("one.json"), read("one.csv"));
     let results = String::from_utf8(whole[Path::new("results.json")].clone()).expect("text");
     assert!(without_host(&json) == without_host(&results));
-    // The second sweep writes into the directory of the finished sweep and must replace its files. Its results are
-    // compared with those of the first sweep.
+    // This sweep writes into the directory of the finished sweep, and must replace the files there. It also compares
+    // its results with those in `one.json`.
     let compared = table(&[&["--out", "whole", "--compare", "one.json"], &files_of[..]].concat());
     assert!(compared.starts_with(&one) && compared.contains("new beside old"), "{compared}");
     assert!(read("one.json") == results && read("one.csv") == csv);
@@ -415,8 +415,8 @@ fn a_sweep_of_many_points_takes_the_memory_of_few() {
     assert!(many.0 < few.0 + 1500, "at most 1 KiB a point: {} KiB and {} KiB", few.0, many.0);
 }
 
-/// Makes a FIFO, and opens and closes it for writing as soon as it is read. A reader therefore sees an empty file and
-/// does not block.
+/// Makes a FIFO. As soon as a reader opens the FIFO, a thread opens it for writing and closes it without writing. The
+/// reader therefore sees an empty file and does not block.
 fn feed(pipe: &Path) -> JoinHandle<()> {
     let _ = fs::remove_file(pipe);
     assert!(Command::new("mkfifo").arg(pipe).status().expect("mkfifo").success());

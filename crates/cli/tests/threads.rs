@@ -94,8 +94,9 @@ fn messages_of_webrtc_are_answered_by_their_kind() {
     assert_eq!(server.end(), 0);
 }
 
-/// RFC 9260 §8.5.1 B: a peer that has lost the association sends an ABORT with the T bit, which carries the peer's tag.
-/// This tag does not identify the thread that owns the association. The ABORT must still end the association.
+/// RFC 9260 §8.5.1 B: a client that has lost the association sends an ABORT with the T bit. This ABORT carries the tag
+/// that the client chose. Only the tag that the server chose identifies the server's thread. The ABORT must still end
+/// the association.
 #[test]
 fn a_peer_that_knows_nothing_any_more_ends_the_association() {
     let site = site("threads-abort");

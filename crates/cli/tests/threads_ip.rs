@@ -25,7 +25,7 @@ fn inside(task: impl FnOnce() + Send) {
     namespace.run(task).expect("inside");
 }
 
-/// Returns the addresses on which the server listens, in the form that engines use on IP.
+/// Returns the addresses on which the server listens. The port is 0, as engines expect for SCTP directly over IP.
 fn addresses(server: &Running) -> Vec<SocketAddr> {
     let urls = server.urls.iter().filter_map(|url| url.strip_prefix("http+sctp-ip://"));
     let parse = |url: &str| url.trim_end_matches('/').parse::<SocketAddr>().expect("an address");
@@ -63,7 +63,7 @@ fn many_associations_are_spread_and_all_served_over_either_version() {
     });
 }
 
-/// RFC 9260 §6.4: an association must stay on its thread when its peer uses another of its addresses.
+/// RFC 9260 §6.4: an association must stay on the same thread when the peer sends from another of the peer's addresses.
 #[test]
 fn other_addresses_lead_to_the_same_thread() {
     inside(|| {
@@ -103,8 +103,8 @@ fn a_peer_that_restarts_is_known_again() {
     });
 }
 
-/// RFC 9260 §8.5.1 B: an ABORT with the T bit carries the peer's tag, which does not identify the thread. It must still
-/// end the association.
+/// RFC 9260 §8.5.1 B: a client's ABORT with the T bit carries the tag that the client chose. Only the tag that the
+/// server chose identifies the server's thread. The ABORT must still end the association.
 #[test]
 fn a_peer_that_knows_nothing_any_more_ends_the_association() {
     inside(|| {

@@ -92,8 +92,8 @@ fn a_response_truncated_between_records_is_a_failure() {
     scratch.file("site/big", noise(300_000));
     let server = serve(&scratch, &["-q"]);
     for version in ["1.1", "2"] {
-        // A response over HTTP/1.1 has a known length, and a response over HTTP/2 has a last frame. The client must
-        // notice that the response is incomplete.
+        // The attacker cuts the response off. The client must notice this by the length of the response over HTTP/1.1,
+        // and by the missing last frame over HTTP/2.
         let mut large_records = 0;
         let (address, _) = between(at(&server), move |record| {
             large_records += usize::from(record.len() > 8000);

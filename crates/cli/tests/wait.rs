@@ -1,6 +1,6 @@
 //! Functions with which tests wait for a condition, and not for a duration.
 //!
-//! The tests of the command sleep only in this module: between two checks of a condition, and in deliberately slow
+//! The tests of this crate sleep only in this module: between two checks of a condition, and in deliberately slow
 //! peers. A wait that exceeds its limit fails with the name of the condition.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
@@ -18,7 +18,8 @@ pub const LONG: Duration = Duration::from_secs(120);
 /// The interval between two checks of a condition.
 const POLL: Duration = Duration::from_millis(5);
 
-/// A value is steady if it is the same in this number of consecutive checks, which take half a second.
+/// A value is steady if it is the same in this number of consecutive checks. All the checks together take half a
+/// second.
 const STEADY: u32 = 100;
 
 /// Waits until `is_so` holds, for at most [`LONG`].

@@ -10,8 +10,8 @@ use anabranch_base::{BitRate, Instant};
 /// The initial parameters of every controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InitialParams {
-    /// The largest payload of a packet in bytes: SMSS of TCP, PMDCS of SCTP (RFC 9260) or the path MTU (RFC 2960 and
-    /// 4960).
+    /// The unit of the congestion window in bytes. For TCP: the SMSS. For SCTP: the PMDCS under RFC 9260, or the path
+    /// MTU under RFC 2960 and RFC 4960.
     pub mss: u64,
     /// The initial window in bytes.
     pub initial_window: u64,
@@ -46,7 +46,7 @@ pub enum AlgorithmConfig {
     Sctp(sctp::Config),
     /// CUBIC (RFC 9438).
     Cubic(cubic::Config),
-    /// Reno or CUBIC counted in whole segments, as in Linux.
+    /// Reno or CUBIC as in Linux: the window is counted in whole segments.
     Linux(linux::Config),
     /// BBR, version 3 (draft-ietf-ccwg-bbr).
     Bbr,
@@ -61,7 +61,7 @@ pub enum Algorithm {
     Sctp(Box<Sctp>),
     /// CUBIC (RFC 9438).
     Cubic(Box<Cubic>),
-    /// Reno or CUBIC counted in whole segments, as in Linux.
+    /// Reno or CUBIC as in Linux: the window is counted in whole segments.
     Linux(Box<Linux>),
     /// BBR, version 3 (draft-ietf-ccwg-bbr).
     Bbr(Box<Bbr>),

@@ -76,7 +76,8 @@ pub trait Controller: std::fmt::Debug {
         let _ = pipe;
     }
 
-    /// Called when no data has been sent for the duration `idle`. `rto` is the current retransmission timeout.
+    /// Called before data is sent again after a pause of the duration `idle`. `rto` is the current retransmission
+    /// timeout.
     fn on_idle(&mut self, idle: Duration, rto: Duration);
 
     /// Undoes the last reduction by [`on_timeout`](Self::on_timeout) or [`on_loss`](Self::on_loss), because the loss
@@ -88,14 +89,16 @@ pub trait Controller: std::fmt::Debug {
     /// Ends slow start without a loss (RFC 9406 §4.2), by setting the threshold to the current window.
     fn leave_slow_start(&mut self);
 
-    /// Sets the largest payload of a packet, in bytes.
+    /// Sets the unit of the congestion window in bytes, which is the largest payload of a packet or the path MTU (see
+    /// [`InitialParams::mss`](crate::InitialParams::mss)).
     fn set_mss(&mut self, mss: u64);
 
     /// Returns the congestion window in bytes.
     fn window(&self) -> u64;
 
     /// Returns the rate at which packets must be sent. A controller returns a rate either always or never. Without a
-    /// rate, the transport paces by window and round-trip time, or sends as soon as the window allows.
+    /// rate, a transport whose pacing is turned on paces by window and round-trip time. A transport without pacing
+    /// sends as soon as the window allows.
     #[inline]
     fn pacing_rate(&self) -> Option<BitRate> {
         None

@@ -19,14 +19,14 @@ pub struct Config {
     pub fast_convergence: bool,
     /// How acknowledgements make the window grow in slow start.
     pub counting: Counting,
-    /// The minimum window after a loss in packets: 2 for TCP (RFC 9438 §4.6), 4 for SCTP (RFC 9260 §7.2.3).
+    /// The minimum window, in packets, after a loss: 2 for TCP (RFC 9438 §4.6), 4 for SCTP (RFC 9260 §7.2.3).
     pub least_packets: u64,
     /// The effect of an idle period on the window.
     pub after_idle: AfterIdle,
     /// Whether the window also grows while the sender does not fill it.
     pub grow_unused: bool,
-    /// RFC 9438 §4.3: whether α rises to 1 as soon as W_est, the estimate of Reno's window, reaches the window before
-    /// the last loss. Linux keeps α at 9/17.
+    /// RFC 9438 §4.3: whether α rises to 1 as soon as W_est (the estimate of Reno's window) is as large as the window
+    /// was just before the last loss. Linux keeps α at 9/17.
     pub alpha_rises: bool,
     /// Whether a loss sets the slow-start threshold to a share of the window, as in Linux and RFC 9260 §7.2.3.
     /// Otherwise the threshold is a share of the bytes in flight.
@@ -50,7 +50,7 @@ impl Default for Config {
 /// A number of bytes in units of 1/65536 byte.
 type Fixed = u64;
 const FIXED_BITS: u32 = 16;
-/// The number of fractional bits of times in seconds: a tick is 2^-20 s.
+/// Times are fixed-point numbers of seconds with this number of fractional bits: a tick is 2^-20 s.
 const TICK_BITS: u32 = 20;
 /// A window in bytes that is far larger than any real window. The limit keeps all products in range.
 const LARGEST_WINDOW: u64 = 1 << 40;
@@ -124,8 +124,8 @@ impl Cubic {
     /// RFC 9438 §4.2: begins a new congestion avoidance stage with the current window.
     fn begin_epoch(&mut self, now: Instant) -> Epoch {
         let state = &mut self.state;
-        // RFC 9438 §4.8, §4.10: the plateau is at the current window after a timeout, after a slow start that ended
-        // without a loss, and if the window is already above W_max.
+        // RFC 9438 §4.8, §4.10: the current window becomes the plateau in three cases: after a timeout, after a slow
+        // start that ended without a loss, or if the window is already above W_max.
         let known = state.max > state.window && !state.after_timeout;
         if !known {
             state.max = state.window;
@@ -134,8 +134,9 @@ impl Cubic {
             state.prior = state.window;
         }
         state.after_timeout = false;
-        // K = cbrt((W_max - cwnd) / C), with windows in segments and C = 2/5. A factor of 2^60 under the cube root is a
-        // factor of 2^20 outside. The operand is below 2^(56 + 2 + 44), so it fits 128 bits.
+        // K = cbrt((W_max - cwnd) / C), with windows in segments and C = 2/5. A factor of 2^60 under the cube root
+        // converts K from seconds to ticks of 2^-20 s. `rise` already has a factor of 2^16, so the shift is by 44 bits.
+        // Windows are at most 2^56 and 5/2 is below 2^2, so the operand is below 2^(56 + 2 + 44).
         let rise = u128::from(state.max - state.window) * 5 / (2 * u128::from(self.mss));
         let k = cube_root(rise << (3 * TICK_BITS - FIXED_BITS));
         Epoch { start: now, k, plateau: state.max, friendly: state.window, unused_since: None }
@@ -166,8 +167,8 @@ impl Cubic {
         let window = self.state.window;
         let bytes = bytes.min(window >> FIXED_BITS);
 
-        // RFC 9438 §4.3 eq. 4: W_est grows by α segments for each acknowledged window. Once W_est has reached the
-        // window before the last loss, α is 1.
+        // RFC 9438 §4.3 eq. 4: W_est grows by α segments for each acknowledged window. Once W_est is as large as the
+        // window was just before the last loss, α is 1.
         let share = (self.mss << FIXED_BITS).saturating_mul(bytes) / (window >> FIXED_BITS).max(1);
         let risen = self.config.alpha_rises && epoch.friendly >= self.state.prior;
         let (times, over) = if risen { (1, 1) } else { ALPHA };
@@ -239,7 +240,8 @@ impl Controller for Cubic {
         let used = self.used(flight);
         let reduced = used.min(LARGEST_WINDOW) * BETA.0 / BETA.1;
         self.reduce(used);
-        // RFC 9438 §4.6: after an ECN mark, the window itself may fall to one segment.
+        // RFC 9438 §4.6: after an ECN mark, the window may fall to one segment, although `ssthresh` does not fall below
+        // `least_packets`.
         let window = if ecn { reduced.max(self.mss) } else { self.state.ssthresh };
         self.state.window = window << FIXED_BITS;
         self.state.after_timeout = false;
@@ -365,9 +367,9 @@ mod tests {
         assert_eq!((after(false), after(true)), (14_000, 70_000));
     }
 
-    /// RFC 9438 §4.3: once W_est has reached the window before the last loss, W_est grows by a segment per round trip.
-    /// In Linux, W_est continues to grow by 9/17 of a segment. No time passes in this test, so the cubic curve stays
-    /// below W_est.
+    /// RFC 9438 §4.3: once W_est is as large as the window was at the last loss, W_est grows by one segment per round
+    /// trip. In Linux, W_est continues to grow by 9/17 of a segment per round trip. No time passes in this test, so the
+    /// cubic curve stays below W_est.
     #[test]
     fn renos_share_rises_after_the_loss_is_made_good_unless_set_otherwise() {
         let growth = |alpha_rises| {

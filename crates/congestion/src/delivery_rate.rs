@@ -14,8 +14,8 @@ use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 use std::collections::VecDeque;
 
-/// The report that a congestion controller that models the path (BBR) gets after an acknowledgement, or after the timer
-/// of RFC 8985 has expired.
+/// The report that the transport gives to a congestion controller such as BBR, which models the path. A report follows
+/// each acknowledgement, and each expiry of the loss timer of RFC 8985.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AckReport {
     /// The number of bytes that the acknowledgement newly reports as delivered, cumulatively or selectively.
@@ -64,30 +64,33 @@ struct SendRecord {
     app_limited: bool,
 }
 
-/// The rate sample that is computed from one report.
+/// The rate sample that is computed from one report. Among the packets that this report newly delivers, "the newest
+/// packet" is the one that was sent last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RateSample {
     /// RS.delivery_rate in bytes per second; 0 if the report gives no reliable rate.
     pub rate: u64,
-    /// RS.delivered: the bytes delivered since the newest delivered packet was sent.
+    /// RS.delivered: the bytes delivered since the newest packet was sent.
     pub delivered: u64,
     /// RS.prior_delivered: the bytes that had been delivered when the newest packet was sent. `None` if the report
-    /// delivered nothing.
+    /// newly delivers no packet.
     pub prior_delivered: Option<u64>,
     /// RS.tx_in_flight: the bytes in flight just after the newest packet was sent.
     pub tx_in_flight: u64,
-    /// RS.lost: the bytes lost since the newest packet was sent.
+    /// RS.lost: the number of bytes declared lost since the newest packet was sent.
     pub lost: u64,
     /// RS.is_app_limited: whether the application had no more data when the newest packet was sent.
     pub app_limited: bool,
 }
 
-/// A sample for the newest packet among those that a report newly considers lost.
+/// A sample for the losses in one [`AckReport`]. Among the packets that this report newly declares lost, "the lost
+/// packet" is the one that was sent last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LossSample {
     /// RS.tx_in_flight: the bytes in flight just after the lost packet was sent.
     pub tx_in_flight: u64,
-    /// RS.lost: the bytes lost since the lost packet was sent.
+    /// RS.lost: the number of bytes declared lost from the sending of "the lost packet" until this report. The bytes of
+    /// this packet are included.
     pub lost: u64,
     /// RS.is_app_limited: whether the application had no more data when the lost packet was sent.
     pub app_limited: bool,
@@ -205,13 +208,13 @@ impl RateSampler {
             self.first_sent = record.at;
             let sending = nanos(record.at.since(record.first_sent));
             let interval = sending.max(nanos(now.since(record.delivered_at)));
-            // An interval shorter than any round-trip time comes from the acknowledgement of a spurious retransmission,
-            // so it gives no rate.
+            // An interval shorter than the minimum round-trip time comes from a spurious retransmission: the original
+            // packet was acknowledged. Such an interval gives no rate.
             if interval > 0 && self.min_rtt.is_none_or(|least| interval >= least) {
                 sample.rate = per_second(sample.delivered, interval);
             }
-            // Only data sent in about the last two round trips before the delivered packet can still be found lost.
-            // Older records are discarded.
+            // Data sent more than about two round trips before the newest packet was sent can no longer be found lost.
+            // Records of such data are discarded.
             let oldest = record.at.as_nanos().saturating_sub(2 * self.last_rtt);
             while self.sent.front().is_some_and(|first| first.at.as_nanos() < oldest) {
                 self.sent.pop_front();

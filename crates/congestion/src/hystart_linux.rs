@@ -2,8 +2,8 @@
 //! when round-trip times grow.
 //!
 //! Owns the current round and the minimum round-trip time; the window belongs to the controller.
-//! [`HyStart`](crate::HyStart) (RFC 9406) is derived from this algorithm. It does not use trains, and slows the growth
-//! of the window for some rounds before it ends slow start.
+//! [`HyStart`](crate::HyStart) (RFC 9406) is derived from this algorithm. RFC 9406 ignores trains of acknowledgements,
+//! and slows the growth of the window for some rounds before slow start ends.
 //!
 //! No RFC specifies this algorithm. It is that of S. Ha and I. Rhee, "Taming the elephants: new TCP slow start", 2011
 //! (doi 10.1016/j.comnet.2011.01.014). The constants are those of net/ipv4/tcp_cubic.c in Linux 6.
@@ -37,15 +37,16 @@ pub struct HyStartLinux {
 const LOW_WINDOW: u64 = 16;
 /// hystart_ack_delta_us: acknowledgements that arrive at most this far apart form a train.
 const TRAIN_GAP: Duration = Duration::from_millis(2);
-/// HYSTART_MIN_SAMPLES: the number of round-trip times in a round before their minimum may end slow start.
+/// HYSTART_MIN_SAMPLES: the minimum of a round's round-trip times may end slow start only if the round has at least
+/// this number of them.
 const SAMPLES: u32 = 8;
 /// HYSTART_DELAY_MIN and HYSTART_DELAY_MAX, in nanoseconds. Slow start ends when the round-trip time has risen by an
 /// eighth of its minimum, limited to these bounds.
 const MIN_RISE: u64 = 4_000_000;
 const MAX_RISE: u64 = 16_000_000;
-/// hystart_ack_delay: an allowance for segments that are sent together. It is the time to send `AGGREGATED` bytes, four
-/// bursts of 64 KiB, at the rate of slow start (two windows per round trip). It is at most `MAX_AGGREGATION`
-/// nanoseconds.
+/// hystart_ack_delay: an allowance for segments that are sent together. The allowance is the time to send four bursts
+/// of 64 KiB (`AGGREGATED` bytes) at two windows per round trip, the rate of slow start. It is at most
+/// `MAX_AGGREGATION` nanoseconds.
 const MAX_AGGREGATION: u64 = 1_000_000;
 const AGGREGATED: u64 = 4 * 65_536;
 

@@ -17,7 +17,7 @@
 //!
 //! [`rack`] and [`tlp`] detect losses by time, and [`prr`] limits the sending rate in a recovery. [`hystart`] and
 //! [`hystart_linux`] end slow start before the queue overflows. [`pacer`] spreads packets over the round-trip time.
-//! Each of these modules holds the state of one path, and both transports can use them.
+//! Each of these modules holds the state of one path. SCTP and TCP can both use them.
 //!
 //! # How an engine drives a controller
 //!

@@ -6,7 +6,8 @@
 //! - The window grows by whole segments.
 //! - If slow start needs only some of the acknowledged segments to reach the threshold, the other segments count
 //!   towards congestion avoidance.
-//! - The growth of Reno's share in CUBIC stays at 9/17 segments per round trip, and does not rise to 1.
+//! - CUBIC computes the window that Reno would have (W_est in RFC 9438). W_est always grows by 9/17 segments per round
+//!   trip, and its growth does not rise to 1 segment.
 //! - Before its first loss, CUBIC's window grows by at least a twentieth per round trip.
 //! - After a timeout, the window allows one segment more than is believed to be in flight.
 //!
@@ -34,8 +35,8 @@ pub struct Config {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Epoch {
     start: Instant,
-    /// `k` is the time after `start` at which the curve reaches its plateau, and `plateau` is the plateau's height in
-    /// segments.
+    /// `k` is the time at which the curve reaches its plateau, in units of 1/1024 s after `start`. `plateau` is the
+    /// height of the plateau in segments.
     k: u64,
     plateau: u64,
     /// `friendly` is the window that Reno would have, and `counted` is the number of segments counted towards Reno's
@@ -48,7 +49,8 @@ struct Epoch {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Curve {
     epoch: Option<Epoch>,
-    /// The window at the last loss in segments; 0 before the first loss.
+    /// W_max in segments: the window at the last loss, or a lower value after fast convergence. 0 before the first
+    /// loss.
     max: u64,
     /// CUBIC's `cnt`: the window grows by one segment for every `cnt` segments delivered. The value was computed for
     /// the window size `window` at the time `computed`.
@@ -156,7 +158,8 @@ impl Linux {
         (curve.window, curve.computed) = (window, now);
         let mut epoch = curve.epoch.unwrap_or_else(|| {
             let rise = curve.max.saturating_sub(window);
-            // K = cbrt(rise / C) in 1/1024 s. With C = 410/1024 this is cbrt(rise · 2^10 / 410 · 2^30).
+            // K = cbrt(rise / C) in seconds, and C = 410/1024. In units of 1/1024 s, K = cbrt((rise · 2^40) / 410): the
+            // constant C contributes 2^10, and the unit contributes 2^30.
             let k = cube_root((u128::from(rise) << 40) / u128::from(C));
             Epoch { start: now, k, plateau: curve.max.max(window), friendly: window, counted: n }
         });
@@ -170,7 +173,7 @@ impl Linux {
         if curve.max == 0 {
             cnt = cnt.min(MAX_INITIAL_CNT);
         }
-        // The window grows no more slowly than Reno's window, which gains a segment for every `each` segments
+        // The window grows at least as fast as Reno's window, which gains one segment for every `each` segments
         // delivered.
         let each = (window * INVERSE_ALPHA_EIGHTHS / 8).max(1);
         let gained = epoch.counted.saturating_sub(1) / each;
@@ -186,7 +189,7 @@ impl Linux {
 
     /// Counts `n` newly delivered segments, and grows the window by one segment for every `cnt` segments counted.
     fn avoid(&mut self, cnt: u64, n: u64) {
-        // If `cnt` has fallen since the previous call, the segments that were counted by then cause at most one
+        // If `cnt` has fallen since the previous call, the segments counted in earlier calls cause at most one
         // increase.
         if self.counted >= cnt {
             self.counted = 0;
@@ -365,8 +368,8 @@ mod tests {
         assert_eq!(rounds(&mut cubic, &mut now, 4), [105, 110, 115, 121]);
     }
 
-    /// RFC 9438 would let Reno's share grow by a segment per round trip once that share has reached the window before
-    /// the loss. Linux keeps 9/17 of a segment.
+    /// W_est is the window that Reno would have. In RFC 9438, W_est grows by one segment per round trip once W_est has
+    /// reached the window that preceded the loss. In Linux, W_est continues to grow by 9/17 segments per round trip.
     #[test]
     fn reno_s_share_of_cubic_stays_as_it_is() {
         let (mut cubic, mut now) = (controller(true), Instant::ZERO);
@@ -374,7 +377,7 @@ mod tests {
         cubic.ssthresh = 20;
         cubic.on_loss(now, cubic.window(), false);
         assert_eq!(cubic.window, 14);
-        // At an RTT of 10 ms, the curve grows more slowly than Reno's share, so Reno's share determines the window.
+        // At an RTT of 10 ms, the curve grows more slowly than W_est, so W_est determines the window.
         for _ in 0..40 {
             for _ in 0..cubic.window / 2 {
                 now += Duration::from_millis(20) / cubic.window as u32;

@@ -26,9 +26,10 @@ impl Prr {
         Self { recover_fs: flight.max(1), delivered: 0, sent: 0, allowance: 0, window: None }
     }
 
-    /// Creates the Linux variant (tcp_cwnd_reduction). `window` is the window before the loss, in bytes. The variant
-    /// reduces the sending rate in proportion to `window`. It computes a congestion window for the recovery, so each
-    /// byte that is found lost during the recovery makes room for another byte.
+    /// Creates the Linux variant (tcp_cwnd_reduction). `window` is the window before the loss, in bytes. While more
+    /// than `ssthresh` bytes are in flight, `ssthresh` / `window` bytes are sent for each delivered byte. The variant
+    /// also sets a congestion window for the recovery. A byte that is found lost is no longer in flight, so the window
+    /// has room for another byte.
     #[must_use]
     pub fn linux(window: u64) -> Self {
         Self { window: Some(0), ..Self::new(window) }

@@ -69,8 +69,8 @@ impl Delivered {
 pub enum Verdict {
     /// No segment that was sent later has been delivered, so RACK cannot judge whether this segment is lost.
     Unknown,
-    /// A segment that was sent later has been delivered. This segment counts as lost unless it is acknowledged by this
-    /// time.
+    /// A segment that was sent later has been delivered. At the given time, the judged segment counts as lost if it has
+    /// not been acknowledged.
     Until(Instant),
     /// The segment is lost.
     Lost,
@@ -174,8 +174,8 @@ impl Rack {
         Duration::from_nanos(wide.min(smoothed.map_or(u64::MAX, nanos)))
     }
 
-    /// RFC 8985 §6.2 step 5: judges a segment that was sent at `at` and ends at `end`. `window` is the reordering
-    /// window.
+    /// RFC 8985 §6.2 step 5: judges a segment. `at` is the time at which the segment was sent, and `end` is the
+    /// position in the stream at which its data ends. `window` is the reordering window.
     #[inline]
     #[must_use]
     pub fn judge(&self, now: Instant, at: Instant, end: u64, window: Duration) -> Verdict {
@@ -228,8 +228,8 @@ mod tests {
         assert_eq!(window, MS(25));
         assert_eq!(rack.judge(at(102), at(1), 2, window), Verdict::Until(at(126)));
         assert_eq!(rack.judge(at(126), at(1), 2, window), Verdict::Lost);
-        // RACK cannot say whether a segment is lost that was sent after the newest delivered segment. Of two segments
-        // sent at the same instant, the segment with the higher end position counts as sent later.
+        // RACK cannot judge a segment that was sent after the newest delivered segment. Of two segments sent at the
+        // same instant, the segment with the higher end position counts as sent later.
         assert_eq!(rack.judge(at(500), at(3), 4, window), Verdict::Unknown);
         assert_eq!(rack.judge(at(500), at(2), 4, window), Verdict::Unknown);
         assert_eq!(rack.judge(at(500), at(2), 2, window), Verdict::Lost);

@@ -50,8 +50,8 @@ impl AfterIdle {
             Self::Keep => (window, ssthresh),
             Self::Restart => (floor, ssthresh),
             Self::Decay => {
-                // RFC 2861 §3: three quarters of the window become the threshold, unless the threshold is higher. The
-                // window is halved for every RTO.
+                // RFC 2861 §3: the threshold becomes three quarters of the window, unless it is already higher. The
+                // window is halved once for each RTO of the idle period.
                 let times = (nanos(idle) / nanos(rto).max(1)).min(63);
                 ((window >> times).max(floor), ssthresh.max(window / 4 * 3))
             }
@@ -74,8 +74,8 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// The default counts acknowledged bytes with L = 2 segments (RFC 3465), and restarts after an idle period. The
-    /// window grows only while it is fully used, and a loss halves it.
+    /// By default, acknowledged bytes are counted, with L = 2 segments (RFC 3465). After an idle period, the window is
+    /// reduced to the initial window. The window grows only while it is fully used, and a loss halves it.
     fn default() -> Self {
         Self {
             counting: Counting::Bytes { limit: 2 },

@@ -114,7 +114,8 @@ impl RttEstimator {
         self.smoothed.map(|(srtt, _)| Duration::from_nanos(srtt))
     }
 
-    /// Sets new bounds and limits the RTO to them. `initial` applies only if no round trip has been measured.
+    /// Sets new bounds. If the RTO is outside of the new bounds, it changes to the nearest bound. `initial` applies
+    /// only if no round trip has been measured.
     pub fn set_bounds(&mut self, initial: Duration, min: Duration, max: Duration) {
         let untouched = self.smoothed.is_none() && self.rto == self.bounds.initial;
         let (initial, min, max) = (nanos(initial), nanos(min), nanos(max));

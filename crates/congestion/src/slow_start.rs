@@ -42,7 +42,7 @@ pub struct Progress {
 }
 
 impl SlowStartExitState {
-    /// Creates the state of a rule before data is sent.
+    /// Creates the state of the rule `exit` for a path on which no data has been sent.
     #[must_use]
     pub fn new(exit: SlowStartExit) -> Self {
         match exit {

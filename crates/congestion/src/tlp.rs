@@ -26,8 +26,9 @@ impl LossProbe {
         Duration::from_nanos(Self::timeout_nanos(smoothed.map(nanos), wait))
     }
 
-    /// Returns the probe timeout in nanoseconds. `ack_delay` is in nanoseconds. It is the time
-    /// by which the receiver may delay the acknowledgement of a single segment; 0 if several segments are outstanding.
+    /// Returns the probe timeout in nanoseconds. `smoothed` is the smoothed round-trip time in nanoseconds. If a single
+    /// segment is outstanding, `ack_delay` is how long the receiver may delay its acknowledgement, in nanoseconds.
+    /// Otherwise `ack_delay` is 0.
     #[must_use]
     #[inline]
     pub const fn timeout_nanos(smoothed: Option<u64>, ack_delay: u64) -> u64 {
@@ -68,8 +69,8 @@ impl LossProbe {
         false
     }
 
-    /// Forgets the pending probe, because a recovery has begun. The recovery covers any loss that the probe has
-    /// repaired.
+    /// Forgets the pending probe, because a recovery has begun. The recovery reduces the window, so a loss that the
+    /// probe has repaired need not be reported.
     pub fn forget(&mut self) {
         self.pending = None;
     }

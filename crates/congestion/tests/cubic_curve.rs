@@ -36,7 +36,7 @@ fn follows_the_formula() {
             let expected = 0.4 * (t - k).powi(3) + peak;
             let window = path.window() as f64 / MSS as f64;
             // With each acknowledgement, the window approaches the point of the curve that is one round-trip time
-            // ahead. So it may differ from the curve by its growth in one round-trip time.
+            // ahead. So the window may differ from the curve by as much as the curve grows in one round-trip time.
             let tolerance = 3.0 + (0.4 * (t + 0.2 - k).powi(3) - 0.4 * (t - k).powi(3)).abs();
             assert!(
                 (window - expected).abs() <= tolerance,

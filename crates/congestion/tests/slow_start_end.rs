@@ -184,7 +184,8 @@ fn slow_start_ends() {
     expect_file!["./curves/slow-start-end.txt"].assert_eq(&text);
     expect_file!["./curves/slow-start-end.svg"].assert_eq(&path::svg("slow-start-end", &windows));
     expect_file!["./curves/slow-start-queue.svg"].assert_eq(&path::svg("slow-start-queue", &queues));
-    // HyStart++ loses fewer packets than CUBIC alone. With pacing, the queue of the second step is shorter.
+    // HyStart++ loses fewer packets than CUBIC alone. In the second step of the simulation, the longest queue is
+    // shorter with pacing than without pacing.
     assert!(losses[0].1 > 50 && losses[1].1 < losses[0].1);
     assert!(queues[2].1[1] < queues[0].1[1]);
 }

@@ -277,8 +277,8 @@ impl Connection {
                     Output::Timeout(at) => {
                         handshake.timer = virtual_instant(&host.surroundings, at)
                             .filter(|at| *at < now + FOR_EVER)
-                            // dimpl's timer may be due slightly before our clock reaches that time. Waiting at least
-                            // one millisecond avoids a busy loop.
+                            // dimpl may name a time that has already passed. Waiting at least one millisecond avoids a
+                            // busy loop.
                             .map(|at| at.max(now + Duration::from_millis(1)));
                         return;
                     }
@@ -361,9 +361,9 @@ impl Connection {
         [timer, self.expires()].into_iter().flatten().min()
     }
 
-    /// Returns whether the deadline listed in `Peers::due` must be updated now. A listed deadline that is later than
-    /// the connection's deadline must be updated. An earlier one may stay listed until `Peers::expire` replaces it,
-    /// because each packet moves the connection's deadline to a later time.
+    /// Returns whether the deadline listed in `Peers::deadlines` must be updated now. A listed deadline that is later
+    /// than the connection's deadline must be updated. A listed deadline that is earlier may stay until `Peers::expire`
+    /// replaces it. Each packet postpones the connection's deadline, and an update for each packet would be slow.
     #[inline]
     pub fn is_listed_wrongly(&self) -> bool {
         match (self.listed_deadline, self.deadline()) {
@@ -403,7 +403,8 @@ impl Handshake {
 }
 
 impl Usage {
-    /// Records whether an association begins or ends with `packet`, an SCTP packet that was sent or received.
+    /// If an association begins or ends with `packet`, records this event. `packet` is an SCTP packet that was sent or
+    /// received.
     #[inline]
     fn note(&mut self, packet: &[u8], sent: bool, now: Instant) {
         self.last = now;

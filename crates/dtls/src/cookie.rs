@@ -1,5 +1,5 @@
 //! Stateless cookies (RFC 6347 §4.2.1, RFC 9147 §5.1). A cookie contains the time at which it was made and the order of
-//! the hello's extensions. The cookie ends with an authentication code over both of these fields, the addresses and the
+//! the hello's extensions. The cookie ends with an authentication code over the time, the order, the addresses and the
 //! hello. The key of the authentication code is a secret of the socket.
 
 use crate::hello::{ORDER, Order};
@@ -37,7 +37,8 @@ impl Secret {
         let now = span(now);
         let [a, b, c, d, ..] = *cookie;
         let created = u32::from_be_bytes([a, b, c, d]);
-        // A cookie made at the end of one time span may be checked in the next span.
+        // A cookie made at the end of a time span can come back in the next span. Therefore cookies of the previous
+        // span are valid too.
         if now.wrapping_sub(created) > 1 {
             return false;
         }

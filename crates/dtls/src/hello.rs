@@ -25,12 +25,12 @@ pub(crate) struct ClientHello<'a> {
     body: &'a [u8],
     /// The message number: 0 for a first hello, 1 for a hello with a cookie.
     number: u16,
-    /// The range in `body` of the DTLS 1.2 cookie, without the byte for the cookie's length.
+    /// The start and end of the DTLS 1.2 cookie in `body`. The length byte in front of the cookie is not included.
     legacy: (usize, usize),
     suites: &'a [u8],
     /// The offset in `body` of the first extension, after the length field of the extension list.
     extensions: usize,
-    /// The range in `body` of the DTLS 1.3 cookie extension, including the extension's header.
+    /// The start and end of the DTLS 1.3 cookie extension in `body`. The extension's header is included.
     cookie: Option<(usize, usize)>,
     versions: &'a [u8],
     shares: &'a [u8],
@@ -41,10 +41,11 @@ pub(crate) struct ClientHello<'a> {
 pub(crate) enum HelloAnswer {
     /// The hello has no cookie, so the server asks for one. The `bool` is true for DTLS 1.3.
     RequestCookie(bool),
-    /// The hello has this cookie, which has to be checked.
+    /// The hello has this cookie, which the caller must check. The `bool` is true for DTLS 1.3.
     CheckCookie(bool, [u8; 32]),
-    /// The hello has no key share that the server supports. The server cannot ask for another key share without keeping
-    /// state.
+    /// The hello has no key share that the server supports, or it has too many extensions. In both cases this server
+    /// could not reconstruct the hello from the client's second hello. Therefore the server must keep state for the
+    /// handshake.
     NeedKeyShare,
     /// Client and server have no version or no cipher suite in common.
     NoCommonParameters,
@@ -206,11 +207,12 @@ impl<'a> ClientHello<'a> {
         Some(order)
     }
 
-    /// Returns the bytes of the hello that the cookie authenticates. In DTLS 1.2, they are the part of the hello that a
+    /// Returns the bytes that the cookie authenticates. In DTLS 1.2, these bytes are the part of the hello that a
     /// client does not change (RFC 6347 §4.2.1). In DTLS 1.3, they are the whole first hello, because the handshake's
-    /// transcript covers both hellos. `order` is the order of the first hello's extensions. `padded` says that the
-    /// client has shortened the padding (RFC 7685) of its second hello by the size of the cookie. Both hellos then have
-    /// the same length (RFC 8446 §4.1.2).
+    /// transcript covers both hellos.
+    ///
+    /// `order` is the order of the first hello's extensions. `padded` is true if the client shortened the padding (RFC
+    /// 7685) of its second hello by the size of the cookie. Both hellos then have the same length (RFC 8446 §4.1.2).
     pub fn lasting(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         match newer {
             true => self.without_cookie(true, order, padded),
@@ -262,8 +264,7 @@ impl<'a> ClientHello<'a> {
         datagram
     }
 
-    /// Builds the answer that asks the client to return `cookie`, as a datagram. Returns `None` if there is no common
-    /// cipher suite.
+    /// Builds a datagram that asks the client to return `cookie`. Returns `None` if there is no common cipher suite.
     pub fn request_cookie(
         &self,
         newer: bool,
@@ -319,8 +320,8 @@ fn be(bytes: &[u8]) -> usize {
     bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-/// The order of a hello's extensions. For each extension in the hello, four bits hold the extension's index in the same
-/// list sorted by type.
+/// The order of the extensions of a hello. For each extension, in the order of the hello, four bits hold the
+/// extension's index in the list of these extensions sorted by type.
 pub(crate) type Order = [u8; ORDER];
 pub(crate) const ORDER: usize = 8;
 
@@ -452,7 +453,8 @@ mod tests {
         let new = hello_bytes(Version::Only13);
         let hello = ClientHello::read(&new).expect("a hello");
         let order = hello.order().expect("not too many");
-        // The cookie is inserted as the first extension, and as the last extension.
+        // Tests two variants of the second ClientHello. The cookie is the first extension in one variant, and the last
+        // extension in the other.
         for at in [HEADERS + hello.extensions, new.len()] {
             let extension = [&[0, 44, 0, 34, 0, 32][..], &[9; 32]].concat();
             let all = HEADERS + hello.extensions - 2;

@@ -180,8 +180,8 @@ impl HostConfig {
         }
     }
 
-    /// Creates a dimpl connection, as a client or a server, whose handshake datagrams have at most `mtu` bytes. A server
-    /// with a long certificate may need more.
+    /// Creates a dimpl connection, as a client or a server, whose handshake datagrams have at most `mtu` bytes.
+    /// Exception: a server sends larger datagrams if its certificate would otherwise need too many.
     pub(crate) fn begin(
         &self,
         client: bool,
@@ -256,11 +256,11 @@ fn usable(identity: &Identity, provider: &CryptoProvider) -> Result<DtlsCertific
     Ok(DtlsCertificate { certificate: own.to_vec(), private_key: key.to_vec() })
 }
 
-/// The maximum number of datagrams over which a certificate is spread. dimpl has room for twelve records in a flight of
-/// DTLS 1.3, some of which carry other messages.
+/// The maximum number of datagrams over which a certificate is spread. Each of these datagrams needs a record. dimpl
+/// has room for twelve records in a flight of DTLS 1.3, and some records carry other messages.
 const CERTIFICATE_DATAGRAMS: usize = 6;
-/// The number of bytes in a datagram that are not part of the certificate: record headers, and a share of the messages
-/// before the certificate.
+/// The bytes that a handshake datagram may need in addition to its part of the certificate. They hold record headers,
+/// and messages that are sent in the same flight before the certificate.
 const CERTIFICATE_OVERHEAD: usize = 80;
 /// The maximum size of handshake datagrams in bytes, which fit an MTU of 1500 over IPv6.
 const LARGEST_DATAGRAM: usize = 1_452;

@@ -33,7 +33,8 @@ impl<W> fmt::Debug for DtlsLayer<W> {
 
 impl<W: World> DtlsLayer<W> {
     /// Creates the layer of a host with these settings. `name` is the name that the certificate of every server must
-    /// have.
+    /// have, unless [`expect`](Self::expect) sets another name. If `name` is `None`, the certificate must have the
+    /// server's IP address.
     pub fn new(world: W, host: HostConfig, name: Option<&str>) -> Self {
         let shared = Shared { name: name.map(str::to_owned), ..Shared::default() };
         Self { world, host: Rc::new(host), shared: Rc::new(RefCell::new(shared)) }
@@ -78,9 +79,9 @@ struct Socket<W: World> {
 }
 
 impl<W: World> Socket<W> {
-    /// Returns the maximum size of handshake datagrams from this local address. Lost handshake datagrams are never sent
-    /// in smaller pieces, because dimpl cuts a flight once. So they begin at the size with which data begins (RFC 9147
-    /// §4.4, RFC 8261 §4).
+    /// Returns the maximum size of handshake datagrams from this local address. dimpl divides a flight into datagrams
+    /// only once, so it repeats a lost datagram at the same size. The path must therefore deliver every datagram: the
+    /// IP packet is at most BASE_PLPMTU, the path MTU that is assumed before any probe (RFC 9147 §4.4, RFC 8261 §4).
     fn max_handshake_datagram(&self, source: IpAddr) -> usize {
         let (first, headers) =
             if source.is_ipv4() { (BASE_PLPMTU_V4, 20 + 8) } else { (BASE_PLPMTU_V6, 40 + 8) };

@@ -31,9 +31,10 @@
 //! the addresses of its ends do not change.
 //!
 //! dimpl's state is dropped as soon as the handshake is done, and `records` does everything after the handshake. No
-//! nonce is used twice with one key; the documentation of `records` explains why. The server keeps no state for a
-//! ClientHello without a cookie, except for at most 64 that can be answered only with state. At most 512 handshakes are
-//! in progress at a time.
+//! nonce is used twice with one key; the documentation of `records` explains why. If possible, the server answers a
+//! ClientHello without a cookie, and keeps no state for it. Some ClientHellos cannot be answered without state: the
+//! server keeps state for at most 64 of them at a time. At most 512 handshakes with clients that have returned a cookie
+//! are in progress at a time.
 //!
 //! DTLS has its own crate, so that no other crate depends on `dimpl` and its cryptography. Identities and trust come
 //! from the `tls` crate.

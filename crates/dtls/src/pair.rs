@@ -17,7 +17,7 @@ impl Pair {
     /// The server's name in its certificate.
     pub const NAME: &'static str = "server.test";
 
-    /// Creates a pair. The server's certificate is padded to `bytes` bytes, unless it is longer without padding.
+    /// Creates a pair. The server's certificate is padded to `bytes` bytes. A certificate of more bytes is not padded.
     ///
     /// # Errors
     /// A one-line text that says why the certificate could not be created.

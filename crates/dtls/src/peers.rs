@@ -3,7 +3,8 @@
 //!
 //! RFC 8261 §6: a connection is identified by the IP addresses and UDP ports of its two hosts. All associations between
 //! these addresses and UDP ports share the connection, and SCTP's own port numbers distinguish them. The host that
-//! begins an association is the DTLS client. The INIT starts the handshake, and is sent when the handshake is done.
+//! begins an association is the DTLS client. When SCTP passes the INIT to this layer, the DTLS handshake begins. The
+//! INIT is held back until the handshake is done.
 mod handshake_limiter;
 
 use crate::connection::{Connection, HandshakeProgress};
@@ -182,7 +183,8 @@ impl Peers {
             } else if connection.is_listed_wrongly() {
                 self.list(false, key);
             }
-            // Decrypted packets are delivered before the next datagram is handled, which may belong to no open
+            // The caller gets the decrypted packets first, so that packets and handshake results keep their order. A
+            // later call handles the next datagram, which may be a handshake message or from a peer without a
             // connection.
             if !batch.is_empty() || !self.inbound.is_empty() {
                 return;
@@ -479,8 +481,8 @@ fn is_dtls(datagram: &[u8]) -> bool {
     matches!(datagram.first(), Some(20..=63))
 }
 
-/// Returns whether a datagram begins with an encrypted record: RFC 9147 §4, or RFC 6347 §4.1 with an epoch other than
-/// 0.
+/// Returns whether a datagram begins with an encrypted record. This is a record of DTLS 1.3 with the unified header
+/// (RFC 9147 §4), or a record of DTLS 1.2 (RFC 6347 §4.1) whose epoch is not 0.
 #[inline]
 fn is_encrypted(datagram: &[u8]) -> bool {
     match datagram {
@@ -502,9 +504,9 @@ const MAX_LOSS_REASONS: usize = 64;
 /// The number of bytes of a ClientHello that an ICMP message must quote: the record header, the handshake header, the
 /// version and the random value.
 const MIN_QUOTE: usize = 13 + 12 + 2 + 32;
-/// The size of dimpl's output buffer in bytes. dimpl panics if a certificate does not fit. The largest possible
-/// certificate fills all 30 datagrams that dimpl keeps of one handshake, each of 64 KiB (RFC 768). Parts of the buffer
-/// that are never written take no memory.
+/// The size of dimpl's output buffer in bytes. dimpl panics if a certificate does not fit. dimpl keeps at most 30
+/// datagrams of one handshake, each of at most 64 KiB (RFC 768), so the buffer is larger than any certificate. Parts of
+/// the buffer that are never written take no memory.
 pub(crate) const MAX_OUTPUT: usize = 32 * 65_536;
 /// RFC 8446 §5.1, RFC 5246 §6.2.1: the maximum payload of a record in bytes.
 const MAX_PACKET: usize = 1 << 14;

@@ -276,10 +276,10 @@ impl KeyProvider for Keys {
     }
 }
 
-/// A P-256 key, with which ring signs.
+/// A P-256 key, with which the library ring signs.
 struct Key {
     fast: EcdsaKeyPair,
-    /// The encoded key. For hashes that ring's key `fast` does not support, dimpl signs with this key.
+    /// The same private key as `fast`, in encoded form. dimpl signs with this key if ring does not support the hash.
     pkcs8: Vec<u8>,
     random: SystemRandom,
 }

@@ -15,8 +15,8 @@
 //! - dimpl has encrypted records with the same keys during the handshake. Each datagram that dimpl sends is decrypted
 //!   here first ([`Records::adopt`]), so that our numbers begin above dimpl's. This module encrypts nothing before
 //!   dimpl's state is dropped.
-//! - DTLS 1.2 records can contain explicit nonces. dimpl's nonces are random. Our nonces begin with a two-byte prefix
-//!   that none of dimpl's nonces has.
+//! - DTLS 1.2 records can contain explicit nonces. dimpl's nonces are random. Our nonces begin with a two-byte prefix.
+//!   [`Records::adopt`] chooses this prefix so that no nonce that dimpl has used begins with it.
 //!
 //! The test `records/tests/nonces.rs` checks this rule for all datagrams of a client and a server in long runs.
 //!
@@ -117,7 +117,7 @@ impl Records {
         }
     }
 
-    /// Returns the part of a datagram that follows the application data records at its beginning.
+    /// Skips the records with application data at the beginning of a datagram. Returns the rest of the datagram.
     pub fn without_data<'a>(&self, datagram: &'a [u8]) -> &'a [u8] {
         let (mut rest, is_v13) = (datagram, matches!(self, Self::V13(_)));
         loop {

@@ -66,7 +66,7 @@ pub(crate) fn watched<T>(work: impl FnOnce() -> T) -> (T, ObservedSecrets) {
     (done, SEEN.take().unwrap_or_default())
 }
 
-/// Records that dimpl creates a key for this cipher.
+/// Notes that dimpl creates a key for this cipher.
 pub(crate) fn note_cipher(aead: Aead) {
     SEEN.with_borrow_mut(|secrets| {
         if let Some(secrets) = secrets {
@@ -190,7 +190,8 @@ impl TrafficSecret {
         context.update(&[6 + label.len() as u8]);
         context.update(b"dtls13");
         context.update(label);
-        // RFC 5869 §2.3: the context of the label is empty (0), and the first block of output (1) is long enough.
+        // The first byte, 0, is the length of the empty context. The second byte, 1, is the number of the output block
+        // (RFC 5869 §2.3). One block is enough for `length` bytes.
         context.update(&[0, 1]);
         let output = context.sign();
         let mut out = [0; N];

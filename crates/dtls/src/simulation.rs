@@ -40,7 +40,7 @@ thread_local! {
 /// Runs `build`, in which dimpl creates a configuration with this provider. Each time, dimpl runs a self-test: it
 /// verifies three signatures and exchanges keys, which takes longer than a handshake. In a simulation each connection
 /// has its own configuration, so the self-test is skipped after the first success in this process. A skipped self-test
-/// draws the same random bytes.
+/// draws as many random bytes as a complete one, so the random numbers after it do not change.
 pub(crate) fn configured<T, E>(build: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     static IS_GOOD: AtomicBool = AtomicBool::new(false);
     SKIPS_SELF_TEST.set(IS_GOOD.load(Ordering::Relaxed));
@@ -52,8 +52,8 @@ pub(crate) fn configured<T, E>(build: impl FnOnce() -> Result<T, E>) -> Result<T
     built
 }
 
-/// Verifies signatures as on a real network. Accepts all signatures while dimpl runs a self-test that has already
-/// succeeded in this process.
+/// Verifies signatures as on a real network, with one exception. While dimpl repeats a self-test that has already
+/// succeeded in this process, every signature is accepted.
 #[derive(Debug)]
 struct Verifier;
 
@@ -127,9 +127,11 @@ impl SigningKey for Key {
 /// dimpl's instant for the start of a simulation.
 ///
 /// dimpl reads the system clock for one purpose: DTLS 1.2 puts the time of day in seconds into its hellos, as a field
-/// of 32 bits (RFC 5246 §7.4.1.2). In simulations, the field must always hold 1 January 2026. The instant is that date
-/// plus 2^32 seconds, which leaves the field unchanged and lies after the current time. Half a second is added, so that
-/// rounding does not reach the next second.
+/// of 32 bits (RFC 5246 §7.4.1.2). In simulations, the field must always hold 1 January 2026. `BEGINNING` is that
+/// date plus 2^32 seconds. The field wraps at 2^32, so these seconds do not change it.
+///
+/// These seconds make `BEGINNING` later than the system clock. It can therefore be computed as the present instant plus
+/// the time that remains. Half a second is added, so that rounding does not reach the next second.
 #[expect(clippy::disallowed_methods, reason = "what comes of it is the same whenever it is asked")]
 pub(crate) static BEGINNING: LazyLock<Instant> = LazyLock::new(|| {
     let then = Duration::from_secs(1_767_225_600 + (1 << 32)) + Duration::from_millis(500);

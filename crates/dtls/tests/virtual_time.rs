@@ -23,7 +23,7 @@ fn surroundings(world: &SimWorld) -> Surroundings {
 }
 
 pub fn layer(world: &SimWorld, settings: Settings) -> Rc<DtlsLayer<SimWorld>> {
-    // DTLS 1.3 changes its keys every ten records, so every test also covers key updates.
+    // In these tests, DTLS 1.3 changes its keys every ten records, so every test also covers key updates.
     let config =
         HostConfig::new(settings, surroundings(world)).expect("a configuration").update_keys_after(10);
     Rc::new(DtlsLayer::new(world.clone(), config, Some(Pair::NAME)))
@@ -141,8 +141,8 @@ fn a_handshake_costs_its_round_trips_and_the_same_seed_gives_the_same_bytes() {
         let run = |seed| run_talk(seed, LINK, [version; 2], identity().1, 100);
         let (result, capture) = run(1);
         let [established, _] = result.expect("in time").expect("met");
-        // DTLS 1.3 needs two round trips of 60 ms, and DTLS 1.2 three, including the cookie exchange. SCTP needs two
-        // more. The transmission times of all packets add up to less than 30 ms.
+        // A round trip takes 60 ms. Including the cookie exchange, DTLS 1.3 needs two round trips, and DTLS 1.2 needs
+        // three. SCTP needs two more. The transmission times of all packets add up to less than 30 ms.
         let (least, most) = (60 * trips, 60 * trips + 30);
         assert!((least..most).contains(&(established.as_nanos() / 1_000_000)), "{version:?} {established:?}");
         assert!(!capture.windows(SECRET.len()).any(|window| window == SECRET), "{version:?}");
@@ -216,7 +216,8 @@ fn an_untrusted_server_receives_no_sctp_packet() {
     }
 }
 
-/// After its last association has ended, a connection remains for a while. Then a host sends close_notify.
+/// A DTLS connection remains for a while after its last association has ended. Then one of the hosts closes the
+/// connection with a close_notify alert.
 #[test]
 fn a_connection_without_associations_ends_with_an_alert() {
     // The header of an encrypted DTLS 1.2 alert, with the content type and the epoch.

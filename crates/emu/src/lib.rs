@@ -1,15 +1,16 @@
 //! Emulated links: the link elements of `anabranch-link`, applied to live packets between network namespaces.
 //!
-//! A command, or a host of a race, runs in a network namespace of its own. Its packets leave through a TUN interface
-//! or, if this machine has no TUN, through a pair of Ethernet interfaces. The emulator passes each packet through the
-//! same chain of link elements that the simulator runs in virtual time. The chain determines when the packet enters the
-//! namespace at the other end. This crate works only on Linux.
+//! A command runs in a network namespace of its own. In a race between transports, each emulated host has its own
+//! namespace. Packets leave a namespace through a TUN interface or, if this machine has no TUN, through a pair of
+//! Ethernet interfaces. The emulator passes each packet through the same chain of link elements that the simulator runs
+//! in virtual time. The chain determines when the packet enters the namespace at the other end. This crate works only
+//! on Linux.
 //!
 //! - [`netns`]: creates and enters namespaces, as root or without privileges
 //! - [`wiring`]: interfaces, addresses and routes of the two ends of a link
 //! - [`device`]: the devices over which packets leave and enter a namespace
-//! - [`relay`]: runs the chains in real time
-//! - [`packet`]: a packet in the form that the chains need
+//! - [`relay`]: passes packets through the chains of link elements in real time
+//! - [`packet`]: a packet in the form that the link elements need
 //! - [`record`]: records of the traffic, for captures and for bytes over time
 //! - [`report`]: the statistics of a link, as text
 //! - [`rules`]: loss by iptables instead of by the link
@@ -44,7 +45,7 @@ pub mod wiring;
 /// The reason why an emulated link could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum EmuError {
-    /// The host does not permit the operation, or lacks a feature that it needs.
+    /// The host does not permit the operation, or lacks a feature that the operation needs.
     #[error("not possible on this host: {0}")]
     Impossible(String),
     /// An operation failed, although the host permits it.

@@ -39,8 +39,8 @@ impl Namespace {
         })?
     }
 
-    /// Moves the calling thread into the namespace permanently. If `mount_sys` is set and the host permits it, `/sys`
-    /// also shows the network of this namespace.
+    /// Moves the calling thread into the namespace permanently. If `mount_sys` is set and the host permits it, also
+    /// mounts a `/sys` that shows the network interfaces of this namespace.
     ///
     /// # Errors
     /// The error of the operating system.
@@ -95,7 +95,7 @@ fn own_sys() -> nix::Result<()> {
         let bind = MsFlags::MS_BIND | MsFlags::MS_REC;
         if mount(Some(before.as_str()), "/sys/fs/cgroup", nothing, bind, nothing).is_err() {
             // The old `/sys/fs/cgroup` could not be mounted in the new `/sys`. Unmounts the new `/sys`, so that the old
-            // one is visible again.
+            // `/sys` is visible again.
             umount2("/sys", MntFlags::MNT_DETACH)?;
         }
     }
@@ -129,7 +129,7 @@ pub fn prepare() -> Result<bool, EmuError> {
     }
 }
 
-/// Makes this process root of a new user namespace, in which no other user exists.
+/// Creates a user namespace in which root is the only user, and makes this process run as that root user.
 fn rootless() -> io::Result<()> {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     unshare(CloneFlags::CLONE_NEWUSER)?;

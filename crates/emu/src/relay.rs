@@ -1,13 +1,13 @@
-//! Runs one path in real time. Each direction has a chain, which delays, limits and drops packets as the link does.
-//! Packets from the device at one end pass through the chain to the device at the other end.
+//! Runs one path in real time. Each direction has a chain of link elements, which delays, limits and drops packets as
+//! in the simulator. Packets from the device at one end pass through the chain to the device at the other end.
 //!
 //! Each path has one thread. The thread reads the packets that have arrived at the devices, and passes each packet and
-//! the current time to the chain of its direction. It writes the packets that are due to the devices. Then it sleeps
-//! until the next event of a chain, or until a packet arrives. The thread also measures how late packets leave. This
-//! delay is what the real machine adds to the link.
+//! the current time to the chain of its direction. When a packet is due, the thread writes it to the device at the
+//! other end. Then the thread sleeps until the next event of a chain, or until a packet arrives. The thread also
+//! measures how late packets leave. This delay is what the real machine adds to the link.
 //!
-//! Several pairs of devices may share a path. Each pair is a *lane*. Packets of all lanes pass through the same chain
-//! of each direction. Each packet leaves through a device of its own lane.
+//! Several pairs of devices may share a path. Each pair is a *lane*. Each direction has one chain, through which the
+//! packets of all lanes pass. Each packet leaves through a device of its own lane.
 
 use crate::EmuError;
 use crate::device::{Clock, Device};
@@ -70,8 +70,8 @@ pub struct Outcome {
 pub struct LaneOutcome {
     /// The counts of the packets of the up direction and of the down direction.
     pub directions: [LaneCounts; 2],
-    /// For user data in the down direction: the time after which it counts, and the time at which it was first seen.
-    /// `None` if the lane was not watched.
+    /// The time at which user data first left the link in the down direction, and the time until which user data was
+    /// ignored. `None` if the lane was not watched.
     pub watch: Option<Watch>,
 }
 
@@ -261,8 +261,8 @@ impl Driver {
         Some(Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) })
     }
 
-    /// Reads packets from one device of a lane, so packets of one direction. Returns true if more packets may be ready
-    /// to be read.
+    /// Reads packets from one device of a lane. `index` is the index of the device, and of the direction of its
+    /// packets: up is 0, down is 1. Returns true if more packets may be ready to be read.
     fn take_in(&mut self, lane: usize, index: usize) -> io::Result<bool> {
         let Self { lanes, directions, clock, pool, scratch, level, spool } = self;
         for _ in 0..BATCH {
@@ -343,8 +343,8 @@ impl Driver {
     }
 }
 
-/// Counts each packet that a chain has lost in the packet's lane. Call this often, because a chain keeps only a limited
-/// number of lost packets.
+/// Takes the lost packets out of a chain, and adds each packet to the `lost` count of the packet's lane. Call this
+/// often, because a chain keeps only a limited number of lost packets.
 fn count_dropped(chain: &mut Chain<LivePacket>, direction: usize, lanes: &mut [Lane], pool: &mut Pool) {
     while let Some(dropped) = chain.pop_dropped() {
         lanes[dropped.packet.lane].outcome.directions[direction].lost += 1;

@@ -40,11 +40,11 @@ impl DirectionReport {
 pub struct PathReport {
     /// The time for which the path existed.
     pub span: Duration,
-    /// The direction from the command to the other end.
+    /// The direction from the near end, where the command runs, to the far end.
     pub up: DirectionReport,
-    /// The direction from the other end to the command.
+    /// The direction from the far end to the near end.
     pub down: DirectionReport,
-    /// The processor time that running the path has taken.
+    /// The processor time that the emulation of the path has taken.
     pub busy: Duration,
     /// The packets that the kernel dropped before the link saw them, up and down. Such drops mean that the machine was
     /// too slow.

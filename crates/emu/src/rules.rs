@@ -3,9 +3,9 @@
 //! A rule drops every n-th packet, or each packet with a probability. The project generated loss by these rules before
 //! it had emulated links. Hosts that cannot have emulated links still use the rules.
 //!
-//! In a namespace that this program has created, the rule of a direction may apply where packets arrive (INPUT). A
-//! dropped packet has then crossed the link, like a packet that the link itself loses. The rule may also apply where
-//! packets are sent (OUTPUT). The kernel then reports the loss to the sender.
+//! In a namespace that this program has created, the rules may apply where packets arrive (INPUT). A packet then takes
+//! up link capacity before a rule drops it, as if the link itself had lost the packet. The rules may also apply where
+//! packets are sent (OUTPUT). The kernel then reports each loss to the sender.
 //!
 //! In front of each rule, another rule only counts packets, so that drops can be compared with arrivals. Packets are
 //! counted as hosts see them, with IP fragments already reassembled.
@@ -18,7 +18,7 @@ use anabranch_link::{DirectionSpec, LinkSpec};
 use std::io;
 use std::process::{Command, Stdio};
 
-/// The counts of a rule that drops packets and of the counting rule in front of it.
+/// The packet counts of two rules: a rule that drops packets, and the rule in front of it that only counts packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RuleCounts {
     /// The number of packets that reached the rules.
@@ -34,7 +34,7 @@ pub struct LossRules {
     /// lists are in the order of the kernel's rules.
     ruled_links: [Vec<usize>; 2],
     links: usize,
-    /// Whether there is only one link, and a single rule drops its packets in both directions.
+    /// Whether a single rule drops the packets of both directions. If so, there is only one link.
     is_shared: bool,
     hook: HookPoint,
 }
@@ -83,8 +83,9 @@ impl HookPoint {
 
 impl LossRules {
     /// Installs iptables rules that lose packets by the loss models of `links`. `hook` says whether the rules apply
-    /// where packets arrive or where they are sent. The links themselves must be lossless (see [`lossless`]). `seed`
-    /// chooses the first packet that the loss model `nth` loses, as in [`LinkSpec::build`].
+    /// where packets arrive or where they are sent. The links themselves must be lossless (see [`lossless`]). The loss
+    /// model `nth` loses every n-th packet. If the model does not state the first lost packet, `seed` chooses that
+    /// packet, as in [`LinkSpec::build`].
     ///
     /// # Errors
     /// [`EmuError::Impossible`] if iptables is missing, or if iptables or the kernel does not support the match (such
@@ -172,8 +173,8 @@ impl LossRules {
     }
 }
 
-/// Installs one DROP rule for the packets of both directions, with one packet counter for both. Counting rules before
-/// and after this rule count the packets of each direction separately.
+/// Installs one DROP rule for the packets of both directions, with one packet counter for both. For each direction, one
+/// rule before the DROP rule and one rule after it count packets.
 fn install_shared(wiring: &Wiring, mode: Vec<String>, hook: HookPoint) -> Result<(), EmuError> {
     let host = &wiring.near;
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
@@ -213,7 +214,8 @@ pub fn lossless(link: &LinkSpec) -> LinkSpec {
 /// Converts a loss model to arguments of the match `statistic`. Returns `None` if no packets are to be lost. `one_host`
 /// says whether both ends of the link are on one host.
 ///
-/// A one-line text that says why the match `statistic` cannot generate this loss.
+/// # Errors
+/// The match `statistic` of iptables cannot generate this loss. The error is a text of one line.
 pub fn mode(loss: &LossSpec, seed: u64, one_host: bool) -> Result<Option<Vec<String>>, String> {
     let words = match loss {
         LossSpec::None => return Ok(None),

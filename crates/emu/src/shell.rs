@@ -1,9 +1,9 @@
 //! `anabranch link`: runs a command behind emulated links.
 //!
-//! The command runs in a network namespace of its own. The other end of the links is the namespace in which this
-//! program was started. If the program may not change that namespace, or if a second command runs at the other end, the
-//! program creates a namespace for the other end. Signals that ask this program to end are passed on to the command.
-//! When the command ends, the links end.
+//! The command runs in a network namespace of its own. The far end of the links is the namespace in which this program
+//! was started. If the program may not change that namespace, or if a second command runs at the far end, the program
+//! creates a namespace for the far end. Signals that ask this program to stop are passed on to the command. When the
+//! command exits, the links are removed.
 
 use crate::EmuError;
 use crate::device::{Clock, DeviceKind};
@@ -178,8 +178,8 @@ fn attend(mut child: Child, signals: &SignalFd) -> Result<ExitStatus, EmuError> 
             return Ok(status);
         }
         let Some(signal) = signals.read_signal().map_err(|error| failed(error.into()))? else { continue };
-        // A signal of the kernel, for example for Ctrl-C, has reached the command as well, so the signal is not passed
-        // on.
+        // A signal that the kernel sends, for example after Ctrl-C, reaches both this process and the command. The
+        // signal is therefore not passed on.
         let everybody = signal.ssi_code == SI_KERNEL;
         let known = Signal::try_from(signal.ssi_signo as i32);
         let pid = Pid::from_raw(child.id() as i32);

@@ -10,8 +10,8 @@ use anabranch_wire::ip::{self, protocol};
 use anabranch_wire::sctp::PacketView;
 use anabranch_wire::{tcp, udp};
 
-/// Watches a link for user data. Holds the time after which user data counts, and the time at which such data first
-/// left the link.
+/// Watches a link for user data. Holds the time at which user data first left the link. Data that entered the link at
+/// or before another time, `after`, is ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watch {
     after: Instant,

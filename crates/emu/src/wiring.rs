@@ -1,13 +1,14 @@
 //! Interfaces, addresses and routes: connects two namespaces by one or several links.
 //!
-//! A link has a block k of addresses, a nesting depth d, and a number p. Its far end has the address
-//! 100.(64+k).d.(4p+1), and its near end the next address. RFC 6598 reserves this range, and hosts have no addresses in
-//! it. The IPv6 addresses are in fd61:6e61:kkdd:pp::/64. The default route of the near end uses link 1.
+//! The command runs at the *near end* of its links. A link has a block k of addresses, a nesting depth d, and a number
+//! p. The far end of the link has the address 100.(64+k).d.(4p+1), and the near end has the next address. RFC 6598
+//! reserves this range, and hosts have no addresses in it. The IPv6 addresses are in fd61:6e61:kkdd:pp::/64. The
+//! default route in the namespace of the near end leads through the first link.
 //!
-//! A command behind a link may start another link. The inner link gets the same block k, and a depth that is higher by
-//! one. The far end of the outermost link routes the address ranges of the inner links to its near end. All nested
-//! namespaces can therefore reach each other without address translation. With several links, a packet leaves through
-//! the link of its *source* address, as in the simulator.
+//! A command behind a link may start another link. The inner link gets the block k of the outer link, and a depth that
+//! is higher by one. At the far end of the outer link, routes lead packets for inner links into the outer link. All
+//! nested namespaces can therefore reach each other without address translation. With several links, a packet leaves
+//! through the link of its *source* address, as in the simulator.
 //!
 //! Both ends may be in one namespace, as on a loopback interface ([`Wiring::on_one_host`]). By default the kernel would
 //! deliver packets between the two addresses directly. Routing rules make these packets leave through the link, and
@@ -31,9 +32,9 @@ use std::process::{Command, Stdio};
 /// The address range of a set of parallel links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AddressRange {
-    /// The number of the address block, which nested links share.
+    /// The index of the address block. A link and the links nested in it have addresses in one block.
     pub block: u8,
-    /// The number of links in which these links are nested.
+    /// The nesting depth: the number of links that enclose these links.
     pub depth: u8,
 }
 
@@ -48,8 +49,11 @@ pub enum LinkEnd {
 
 impl AddressRange {
     /// Chooses a free address range for links whose far end is in the calling thread's namespace. `name` is the value
-    /// of [`ENVIRONMENT`], which contains the range of the enclosing links. If `name` is `None` or `block` is not 0,
-    /// chooses the first free block from `block` on.
+    /// of the variable [`ENVIRONMENT`]: the range of the enclosing links, if this program runs behind emulated links.
+    /// `block` is the index of the first block to try.
+    ///
+    /// If `block` is 0 and there are enclosing links, the new range is in the same block, with the next greater depth.
+    /// If that range is not free, and in all other cases, the new range has the first free block and depth 0.
     ///
     /// # Errors
     /// Too many links are nested, or no block of addresses is free on this host.
@@ -74,8 +78,9 @@ impl AddressRange {
         (block < BLOCKS && depth < DEPTHS).then_some(Self { block, depth })
     }
 
-    /// Returns whether this range is free. The range is taken if an interface in the calling thread's namespace has an
-    /// address of this block with this or a greater depth. Enclosing links have a smaller depth and do not count.
+    /// Returns whether this range is free. The range is in use if an interface in the calling thread's namespace has an
+    /// address in the same block with the same or a greater nesting depth. The links that enclose this range have a
+    /// smaller depth, so they do not count.
     fn is_free(&self) -> bool {
         let Ok(interfaces) = getifaddrs() else { return true };
         let taken = |address: Ipv4Addr| {
@@ -141,7 +146,7 @@ pub struct Wiring {
     outer: Option<Namespace>,
     addresses: AddressRange,
     links: usize,
-    /// Whether other programs also use the far namespace.
+    /// Whether programs other than this one and its command also use the namespace `far`.
     shared: bool,
     /// Whether the near end and the far end are in the same namespace.
     is_one_host: bool,
@@ -169,7 +174,8 @@ impl Wiring {
     /// end's address to the other end's address nevertheless pass through the link.
     ///
     /// # Errors
-    /// The errors of [`join`](Self::join), or the host rejects received packets that have its own source address.
+    /// The errors of [`join`](Self::join). [`EmuError::Impossible`] if `host` cannot be made to accept packets whose
+    /// source address is one of its own addresses.
     pub fn on_one_host(
         link: &LinkSpec,
         host: Namespace,
@@ -204,8 +210,8 @@ impl Wiring {
                  rule add to {target} lookup {table} priority {LEAVING_PRIORITY}"
             );
         }
-        // The kernel's initial rule for the table `local` would precede all other rules. A rule with a lower priority
-        // replaces it.
+        // The kernel's initial rule for the table `local` has priority 0, so it would precede all other rules. It is
+        // replaced by the same rule with a larger priority number, which the kernel consults after the rules above.
         text + &format!("rule add lookup local priority {LOCAL_PRIORITY}\nrule del priority 0\n")
     }
 
@@ -349,9 +355,9 @@ impl Wiring {
                 LinkEnd::Near => (self.addresses.address(number, end), link.up.mtu),
                 LinkEnd::Far => (self.addresses.address(number, end), link.down.mtu),
             };
-            // `gso_max_segs 1` makes the kernel pass single packets to the interface, because neither a link nor an
-            // iptables rule can count the packets in a large segment. `txqueuelen 10000` lets the interface hold
-            // bursts, although packets should wait in the link's own queue.
+            // `gso_max_segs 1` makes the kernel pass single packets to the interface. Neither a link nor an iptables
+            // rule can count the packets in a large segment. Packets should wait in the emulated link's queue.
+            // `txqueuelen 10000` only keeps the interface from dropping packets of a burst.
             let no_arp = if ethernet { " arp off" } else { "" };
             let _ = writeln!(text, "link set {name}{no_arp} gso_max_segs 1 mtu {mtu} txqueuelen 10000");
             let _ = writeln!(text, "link set {name} up\naddr add {address}/30 dev {name}");
@@ -465,8 +471,8 @@ impl Wiring {
         Ok(())
     }
 
-    /// Returns the number of packets that the kernel dropped at the two interfaces of a link before the link saw them,
-    /// up and down.
+    /// Returns two numbers of packets that never entered a link, because the kernel dropped them at the link's
+    /// interfaces. The first number is for the up direction, the second for the down direction.
     #[must_use]
     pub fn unseen(&self, link: usize) -> [u64; 2] {
         [LinkEnd::Near, LinkEnd::Far].map(|end| {
@@ -481,8 +487,8 @@ impl Wiring {
 
 impl Drop for Wiring {
     fn drop(&mut self) {
-        // Interfaces disappear with the devices. The routing rules in a shared namespace remain, so they are removed
-        // here.
+        // The kernel removes the interfaces when this program closes their devices. The kernel keeps the routing rules
+        // in a shared namespace, so they are removed here.
         if !self.shared || self.links < 2 {
             return;
         }
@@ -524,7 +530,8 @@ fn ip(options: &[&str], commands: &str) -> Result<(), EmuError> {
     };
     let mut child = command.spawn().map_err(failed)?;
     if let Some(mut input) = child.stdin.take() {
-        // The write fails if `ip` has already ended. In that case the error output of `ip` says why.
+        // The write fails if the command `ip` has already ended. The failure is ignored, because the error output of
+        // `ip` says why it ended.
         let _ = input.write_all(commands.as_bytes());
     }
     let output = child.wait_with_output().map_err(failed)?;
@@ -540,8 +547,8 @@ fn ip(options: &[&str], commands: &str) -> Result<(), EmuError> {
 /// `/proc/net/dev`.
 fn dropped(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
-    // A line has eight columns for received packets (bytes packets errs drop fifo frame compressed multicast). They are
-    // followed by those for sent packets (bytes packets errs drop ...).
+    // After the name, a line has eight columns for received packets, and then those for sent packets (bytes packets errs
+    // drop ...). Column 11, counted from 0, is thus the number of dropped packets among those sent.
     line.and_then(|line| line.split_whitespace().nth(11)?.parse().ok()).unwrap_or(0)
 }
 

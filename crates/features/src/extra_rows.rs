@@ -81,8 +81,8 @@ fn interleaving(kind: TransportKind) -> Result<FeatureCell, String> {
             harness.pass(20).await;
             harness.send(A, &numbered(2, 8), MessageOptions { stream: 1, ..MessageOptions::default() });
             harness.until(10_000, |harness| harness.bytes(B) >= 60_008).await;
-            // On a transport without streams, the 8-byte message counts as arrived when the last byte of both messages
-            // arrives.
+            // On a transport without streams, the 8-byte message counts as arrived when all 60,008 bytes of the two
+            // messages have arrived.
             let (mut seen, mut small, mut large) = (0, None, None);
             for part in &harness.received[B] {
                 let after = (part.at - started_at).as_millis() as u64;

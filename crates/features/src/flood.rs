@@ -1,4 +1,5 @@
-//! A flood of opening packets from addresses that never answer, while an honest client tries to connect.
+//! A flood of opening packets from addresses that never answer. An honest client tries to connect at the end of the
+//! flood.
 
 use super::connection::without_connection;
 use super::harness::{Harness, MessageOptions, MessageTransport, send_packet};
@@ -28,11 +29,11 @@ struct ListenerState {
     bytes: usize,
 }
 
-/// The state and behaviour of a listener under the flood. An honest client connects during the flood, and the state of
-/// its connection is subtracted from the last state.
+/// The states of a listener before, during and after the flood, and the time that an honest client then needs to
+/// connect. The state after the flood does not include what the honest client's own connection leaves behind.
 struct FloodResult {
-    /// The listener's state before the flood, its maximum during the flood, and its state [`LATER`] milliseconds after
-    /// the flood.
+    /// Three states of the listener: before the flood, during the flood, and [`LATER`] milliseconds after the flood.
+    /// The second state has the maximum of each value during the flood.
     states: [ListenerState; 3],
     /// Milliseconds until the honest client was connected; `None` if it was not connected within 10 s.
     connected: Option<u64>,
@@ -51,8 +52,9 @@ pub(super) fn probe(kind: TransportKind) -> Result<FeatureCell, String> {
     Ok(FeatureCell::switched(plain.is_bounded(), on.is_bounded(), observed))
 }
 
-/// Measures how many connections and bytes the listener holds during and after a flood. A second run without a flood
-/// shows how many of them the honest client alone leaves behind. They are subtracted from the values after the flood.
+/// Measures how many connections and bytes the listener holds during and after a flood. Another run has no flood, and
+/// measures the connections and bytes that the honest client alone leaves behind. These numbers are subtracted from the
+/// numbers after the flood.
 fn flooded(kind: TransportKind, changes: &[(&str, &str)]) -> Result<FloodResult, String> {
     let carrier = kind.carrier(changes);
     let mut seen = flood(kind, &carrier, PACKETS)?;

@@ -142,7 +142,7 @@ pub struct Harness {
     addresses: [Vec<IpAddr>; 2],
     /// The data that host A and host B received, in order of arrival.
     pub received: [Vec<Delivery>; 2],
-    /// Whether each host's application reads received data.
+    /// For each host, whether its application reads the data that arrived.
     pub reads: [bool; 2],
     /// Whether the peer of each host has closed its sending direction.
     pub finished: [bool; 2],

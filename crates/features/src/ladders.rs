@@ -70,8 +70,8 @@ fn leg(line: &str) -> String {
         return String::new();
     };
     let time = ends.split_whitespace().next().unwrap_or("");
-    // `content` begins with the name of the other host. After it, each chunk or flag has a name and values. A word with
-    // an equals sign, or a further word after a name, is a value.
+    // `content` begins with the name of the other host. Then come chunks or flags, separated by semicolons. Each begins
+    // with its name: one or more words in capital letters. The other words are values.
     let content = content.trim_start().split_once(' ').map_or("", |(_, rest)| rest);
     let name = |part: &str| {
         let words = part.split_whitespace();

@@ -270,8 +270,9 @@ fn connected<T>(
     })
 }
 
-/// Decides the table cell of a feature that SCTP has only with certain settings. `option` holds these settings. `words`
-/// describes a run with these settings and a run without them. `with` makes a run and observes it.
+/// Makes the table cell of a feature that SCTP has only with the settings in `option`. The function `with` makes a run
+/// with the given settings and returns an observation. The cell shows the run without settings and, for SCTP, the run
+/// with `option`. `words` names the run with `option`, and then the run without settings.
 fn switched<T: Copy>(
     kind: TransportKind,
     (option, words): (&[(&str, &str)], [&str; 2]),

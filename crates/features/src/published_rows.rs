@@ -1,8 +1,8 @@
-//! The sixteen protocol features (rows) of the published table. Each cell is the result of a simulation.
+//! The sixteen protocol features (rows) of the published table. A simulation determines the verdict of each cell.
 //!
 //! Each row describes an experiment. A probe carries the experiment out over one transport and reports what it
-//! observed. The verdict `optional` needs two runs of a probe. The probe succeeds with a mechanism switched on, and
-//! fails with the mechanism switched off.
+//! observed. The verdict `optional` needs two runs of a probe. The run with a mechanism switched on must succeed, and
+//! the run with the mechanism switched off must fail.
 
 use super::harness::{Delivery, Harness, MessageOptions, numbered};
 use super::testbed::{A, B, QUIET, Testbed};

@@ -8,7 +8,7 @@ use anabranch_wire::pcap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// A path that loses, duplicates and reorders no packet.
+/// A path without loss, duplication or reordering.
 pub const QUIET: &str = "rate=10mbit,rtt=40ms,queue=100p";
 /// The index of host A, which opens the connection.
 pub const A: usize = 0;
@@ -60,8 +60,8 @@ impl Testbed {
         Ok(Self { network, nodes, addresses, links: built, router: None })
     }
 
-    /// Builds two hosts with a router between them. A third host C on the same router has `third` addresses, at least
-    /// one.
+    /// Builds two hosts with a router between them. A third host C on the same router has `third` addresses, or one
+    /// address if `third` is 0.
     ///
     /// # Errors
     /// Returns the same errors as [`Testbed::new`].

@@ -8,7 +8,8 @@
 //! | rule | addresses | ports, if the rule names none |
 //! |---|---|---|
 //! | `*`, `*.DOMAIN` | public addresses that are not this host's own | 80, 443, 8080, 8443 |
-//! | `HOST` | all except loopback, link-local and the metadata services of clouds; `localhost`: loopback | all |
+//! | `HOST` | all except loopback, link-local and the metadata services of clouds | all |
+//! | `localhost` | as for `HOST`, and also loopback addresses | all |
 //! | `ADDRESS[/BITS]` | these addresses | all |
 //!
 //! The owner of a name can let it resolve to any address. A wildcard allows names that nobody has checked, so it allows
@@ -93,7 +94,7 @@ impl Rules {
         self.0.iter().any(|rule| {
             let host_matches = match &rule.pattern {
                 // A rule for a NAT64 prefix (RFC 6052) matches only IPv6 addresses with that prefix. The rule does not
-                // match the same IPv4 addresses without the translator.
+                // match the IPv4 addresses that are embedded in those IPv6 addresses.
                 HostPattern::Network(network) => {
                     let translated = plain(network.first) != network.first && network.contains(address.ip());
                     translated || network.contains(ip)
@@ -109,8 +110,8 @@ impl Rules {
 }
 
 impl Rule {
-    /// Returns whether the rule matches `host` by its name. `Some(true)` means that the rule has exactly this name, and
-    /// `Some(false)` means that the rule has a wildcard.
+    /// Compares `host` with the host name of the rule. Returns `Some(true)` if the names are equal, and `Some(false)`
+    /// if a wildcard matches `host`. Returns `None` otherwise.
     fn names(&self, host: &str) -> Option<bool> {
         match &self.pattern {
             HostPattern::Any => Some(false),
@@ -256,8 +257,11 @@ fn plain(ip: IpAddr) -> IpAddr {
 /// The number of bits in front of an embedded IPv4 address.
 const MAPPED_BITS: u8 = 96;
 
-/// Returns whether an address counts as near: it is on the own host or link of the gateway, is not a unicast address,
-/// or belongs to a metadata service of a cloud.
+/// Returns whether an address is near. An address is near in any of these cases:
+/// - packets to it reach the gateway's host or a link of that host;
+/// - it is not a unicast address;
+/// - it belongs to a cloud's metadata service;
+/// - it is an IPv6 address, and a relay would forward packets to an IPv4 address that is embedded in it.
 fn is_near(ip: IpAddr) -> bool {
     if METADATA_SERVICES.iter().any(|network| network.contains(ip)) {
         return true;

@@ -33,7 +33,8 @@ pub struct Associations<W: World, C: Connector> {
 /// The role of the peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Peer {
-    /// The peer is a gateway. It forwards to all origins, or only to the origins that the rules allow.
+    /// The peer is another gateway. If there are rules, this gateway forwards to the peer only requests for origins
+    /// that the rules allow. Otherwise this gateway forwards all requests to the peer.
     Gateway(Option<Rules>),
     /// The peer is this origin itself.
     Origin(Origin),
@@ -42,7 +43,7 @@ pub enum Peer {
 struct Pool<W: World, C: Connector> {
     world: W,
     connector: C,
-    /// The number of addresses of the peer. The connector has each address as a server of its own.
+    /// The number of addresses of the peer. For the connector, each address is a separate server.
     servers: usize,
     peer: Peer,
     /// Whether the peer is this gateway itself.
@@ -104,8 +105,8 @@ impl<S: Session> Association<S> {
 }
 
 impl<W: World, C: Connector> Associations<W, C> {
-    /// Creates a pool of associations with `peer`. All `servers` servers of `connector` are addresses of the peer. A
-    /// request waits at most `timeout` for a stream.
+    /// Creates a pool of associations with `peer`. `connector` has `servers` servers, and each of them is one address
+    /// of the peer. A request waits at most `timeout` for a stream.
     #[must_use]
     pub fn new(world: &W, connector: C, servers: usize, peer: Peer, timeout: Duration) -> Self {
         let pool = Pool {

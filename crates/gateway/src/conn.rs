@@ -31,7 +31,8 @@ pub(super) struct Conn<T> {
 struct ReadAhead {
     bytes: Vec<u8>,
     at: usize,
-    /// The part of the memory budget that the bytes read ahead use. The first [`HEAD_BYTES`] bytes do not count.
+    /// The part of the memory budget that is used by bytes that have been read ahead. The first [`HEAD_BYTES`] bytes do
+    /// not count.
     hold: HeldBytes,
 }
 

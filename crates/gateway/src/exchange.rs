@@ -35,8 +35,9 @@ pub(super) enum ExchangeError {
     Memory,
     /// The exchange made no progress for too long.
     Timeout,
-    /// The server's response is stuck behind another stream of the association, which fills the receive window of both.
-    /// The exchange can be repeated on another association.
+    /// The server's response cannot arrive, because the unread data of another stream fills the receive window of the
+    /// association. All streams of the association share this window. The exchange can be repeated on another
+    /// association.
     Trapped,
 }
 
@@ -183,7 +184,8 @@ fn forward_target<'a, W, U: Upstream>(
     let onward = |to: &Origin, host, target| ForwardTarget { to: to.clone(), host, target, forwarded };
     match (route, &request.target) {
         (Route::Origin(_), Target::Tunnel(_)) => Err(Refusal::new(405, "a reverse gateway opens no tunnels")),
-        // RFC 9110 §7.4: refuse a request for an https resource that arrived neither over TLS nor from a trusted proxy.
+        // RFC 9110 §7.4: a request for an https resource is refused if it arrived neither over TLS nor from a trusted
+        // proxy.
         (Route::Origin(_), Target::Absolute(origin, _)) if origin.secure && !secure && !is_trusted => {
             Err(Refusal::new(400, "a resource of https is not served in the clear"))
         }
@@ -373,8 +375,8 @@ async fn receive<W: World, U: Upstream, D: Stream>(
     }
 }
 
-/// Returns the head with which the gateway opens a tunnel to the client. Returns `None` unless `response` opens a
-/// tunnel: its status is 101, or it is a successful response to CONNECT.
+/// Returns the head with which the gateway opens a tunnel to the client. `response` opens a tunnel if its status is
+/// 101, or if it is a successful response to CONNECT. Returns `None` if `response` does not open a tunnel.
 fn tunnel_head<W, U: Upstream>(
     service: &Service<W, U>,
     request: &Request,

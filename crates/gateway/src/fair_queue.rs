@@ -5,8 +5,9 @@
 //! at once, all other clients would have to wait that long.
 //!
 //! The gateway limits the number of new connections to an origin to the usual size of a server's queue. A client may
-//! have at most as many new connections as are still available (the dynamic threshold of Choudhury and Hahne, 1998).
-//! The client with the fewest new connections gets the next *turn*, which is the permission to begin one connection. A
+//! begin a connection only while it has fewer new connections than are free. The number of free connections is the
+//! limit minus the new connections of all clients. This is the dynamic threshold of Choudhury and Hahne (1998). The
+//! client with the fewest new connections gets the next *turn*, which is the permission to begin one connection. A
 //! connection counts as new until the origin has sent data on it, or has had time to accept it.
 
 use anabranch_http::authority::Authority;
@@ -24,7 +25,7 @@ pub(super) struct ConnectionQueue {
     origins: RefCell<BTreeMap<Authority, OriginQueue>>,
 }
 
-/// The number of new connections to one origin, and the clients whose connections to the origin are new or wait for a
+/// The queue of one origin: the number of its new connections, and the clients that have new connections or wait for a
 /// turn.
 #[derive(Debug, Default)]
 struct OriginQueue {
@@ -51,8 +52,8 @@ struct QueueEntry {
     waker: RefCell<Option<Waker>>,
 }
 
-/// The turn of a new connection, or its position in the queue. When this value is dropped, the next connection may
-/// begin.
+/// The place of a new connection in the queue. The connection may begin when its entry is granted. When this value is
+/// dropped, the next connection may begin.
 #[derive(Debug)]
 pub(super) struct Turn {
     queue: Rc<ConnectionQueue>,
@@ -133,7 +134,8 @@ impl Drop for Turn {
     }
 }
 
-/// The maximum number of new connections to an origin at a time. Common servers have a queue for 511 connections.
+/// The maximum number of new connections to an origin at a time. Common servers ask for a backlog of 511, with which
+/// Linux queues 512 connections.
 const MAX_NEW: usize = 512;
 
 #[cfg(test)]
@@ -187,7 +189,7 @@ mod tests {
         assert_eq!(granted(&turns_held), MAX_NEW);
         let late = queue.enter(&to, client(250));
         // Ten clients that have no connection yet are ahead of the late client. Each connection that ends admits one
-        // waiting client, so the late client waits until at most eleven connections have ended.
+        // waiting client. Therefore the late client is admitted when the eleventh connection ends, or earlier.
         let mut over = 0;
         while !late.entry.granted.get() {
             assert!(turns_held[0].entry.granted.get() && turns_held[0].client == client(0), "{over}");

@@ -15,12 +15,12 @@
 //! - `conn`: streams, and pumps between streams
 //! - `origins`, `lookups`, `fair_queue`, `associations`: outgoing connections, to origins or to the next gateway
 //! - `exchange`, `tunnel`: forwarding between the client and the outgoing connection
-//! - `watch`: ends exchanges that stall or block other exchanges
+//! - `watch`: ends exchanges that make no progress, and exchanges that block other exchanges
 //!
 //! The gateway and the server share code in the `http` crate: limits on sessions and memory, the framing of bodies, and
 //! the closing of sessions. The pools of connections and associations also serve `get --page`. The program that runs
-//! the gateway opens the connections to origins. The gateway uses HTTP/1.1 on both sides, because it forwards bodies as
-//! they arrive. It does not support HTTP/2.
+//! the gateway opens the connections to origins. The gateway uses HTTP/1.1 with clients and with origins, so that it
+//! can forward a body as it arrives, without conversion to another protocol. The gateway does not support HTTP/2.
 
 pub mod allow;
 mod associations;
@@ -117,11 +117,11 @@ pub struct Options {
     /// have requests in progress, the new session replaces the longest-stalled session, provided that its client has
     /// stalled it for at least 5 s. If no session may be replaced, the new session is refused.
     pub sessions: ConcurrencyLimit,
-    /// The limit on exchanges and tunnels. All listeners with a clone of this value share the limit. Further requests
-    /// are refused with status 503. The more exchanges are in progress, the fewer each session and client may hold. A
-    /// session may hold at most 8 times the number of free exchanges. A client (an IPv4 address, or an IPv6 /64) may
-    /// hold at most 31 times the number of free exchanges. When almost no exchanges are free, each refused exchange
-    /// ends one exchange whose client has stalled for 5 s.
+    /// The limit on exchanges. A tunnel counts as an exchange. All listeners with a clone of this value share the
+    /// limit. Further requests are refused with status 503. The more slots are taken, the fewer slots each session and
+    /// client may hold. A session may hold at most 8 times the number of free slots. A client (an IPv4 address, or an
+    /// IPv6 /64) may hold at most 31 times the number of free slots. When almost no slots are free, each refused
+    /// exchange ends one exchange whose client has stalled for 5 s.
     pub exchanges: ConcurrencyLimit,
     /// The wall clock, as Unix time in seconds. The gateway uses the clock for the Date of its own responses, and of
     /// forwarded responses without Date. With `None`, these responses have no Date.
@@ -133,7 +133,7 @@ pub struct Options {
     pub log: Option<Log>,
     /// Receives a line whenever an origin cannot be authenticated.
     pub faults: Option<Faults>,
-    /// Stops the gateway. When it is triggered, the gateway accepts no more sessions and requests, finishes the
+    /// Stops the gateway. After this stop is triggered, the gateway accepts no more sessions and requests, finishes the
     /// exchanges in flight, and ends.
     pub stop: Stop,
 }
@@ -145,13 +145,13 @@ struct Service<W, U> {
     options: Options,
     scratch: Scratch,
     date: Date,
-    /// The share of each client in [`Options::exchanges`].
+    /// The share of [`Options::exchanges`] that each client has.
     clients: RefCell<BTreeMap<Client, Rc<Share>>>,
 }
 
 impl<W, U> Service<W, U> {
-    /// Returns the share of a new session of the client `peer` in [`Options::exchanges`]. The shares of a client's
-    /// sessions are parts of the client's share.
+    /// Creates the share that a new session of the client `peer` has in [`Options::exchanges`]. This share is a part of
+    /// the client's share.
     fn share(&self, peer: Option<SocketAddr>) -> Rc<Share> {
         let limit = &self.options.exchanges;
         let mut clients = self.clients.borrow_mut();
@@ -395,7 +395,8 @@ enum ClientStreamEnd {
     Close,
     /// The stream is closed, although the client may still be sending the request that was refused.
     Part,
-    /// The stream is reset in the middle of an exchange. The flag is true if the client has cancelled the exchange.
+    /// The exchange failed. The gateway resets the client's stream, unless the client has cancelled the exchange (the
+    /// flag is true).
     Tear(bool),
     /// The response ended too early. The stream is reset after the client has received the part that arrived.
     Cut,
@@ -430,9 +431,10 @@ async fn end<W: World, U, N: Session>(
         // No unread data is left, so the next data on the stream is a new request.
         ClientStreamEnd::Close if conn.is_clean() => {}
         ClientStreamEnd::Close | ClientStreamEnd::Part | ClientStreamEnd::Tear(_) | ClientStreamEnd::Cut => {
-            // On a stream of an association, only a reset separates the data of this exchange from later data. After
-            // `Tear(false)` the stream is reset immediately. Otherwise the client may finish first, so that the
-            // response arrives before the reset.
+            // Only a reset separates the data of this exchange from later data on a stream of an association. After
+            // `Tear(false)`, the gateway resets the stream immediately. After every other end, the gateway first waits
+            // up to `LINGER` for the end of the client's request. This gives the response time to arrive before the
+            // reset.
             if after != ClientStreamEnd::Tear(false) {
                 service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             }
@@ -454,7 +456,7 @@ async fn delivered<W: World, T: Stream>(world: &W, conn: &Conn<T>) {
     }
 }
 
-/// Waits for a request. Also returns the memory that the request takes from the budget of its session. A stream on
+/// Waits for a request. Returns the request and the memory reserved for it in the budget of its session. A stream on
 /// which no request begins in time counts as ended.
 async fn next_request<W: World, U, T: Stream>(
     service: &Service<W, U>,
@@ -483,16 +485,16 @@ async fn next_request<W: World, U, T: Stream>(
     }
 }
 
-/// The maximum number of exchanges of a session, as a multiple of the number of exchanges that are still free in the
-/// whole gateway.
+/// A session may begin an exchange while it has fewer than `SESSION_MULTIPLE` · n exchanges. Here n is the number of
+/// exchanges that the whole gateway may still begin.
 const SESSION_MULTIPLE: usize = 8;
-/// The maximum number of exchanges of all sessions of a client together, as a multiple of the number of free exchanges.
-/// It is greater than [`SESSION_MULTIPLE`], so that clients behind one address do not lock each other out.
+/// The factor that replaces [`SESSION_MULTIPLE`] for all sessions from one client address together. It is greater, so
+/// that several clients behind one address do not lock each other out.
 const CLIENT_MULTIPLE: usize = 31;
 /// The interval at which the gateway checks whether the client has acknowledged the written data.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// The longest wait after a response, before the gateway closes the stream or connection. During the wait, the client
 /// can end its request or acknowledge the response.
 const LINGER: Duration = Duration::from_secs(2);
-/// The maximum number of bytes of a client that are read and discarded before its stream ends.
+/// The maximum number of bytes that the gateway reads from the client and discards during the wait of [`LINGER`].
 const MAX_DISCARDED: usize = 256 * 1024;

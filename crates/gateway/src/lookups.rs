@@ -1,8 +1,9 @@
 //! Resolves names for clients, such that no client can delay the lookups of other clients.
 //!
 //! A host can resolve only a few names at a time, and a name without an answer occupies a lookup for many seconds.
-//! Therefore a client may occupy at most as many of the possible lookups as are still free. A name that several clients
-//! ask for at the same time is resolved once. Names that the host's own configuration contains need no lookup.
+//! Therefore a client may start a lookup only while it has fewer lookups in progress than the host has free places for
+//! lookups. A name that several clients ask for at the same time is resolved once. Names that the host's own
+//! configuration contains need no lookup.
 
 use anabranch_http::authority::Authority;
 use anabranch_http::limits::{Client, ConcurrencyLimit, Share, SharePermit};
@@ -21,7 +22,7 @@ pub(super) struct Lookups<W> {
     limit: ConcurrencyLimit,
     clients: RefCell<BTreeMap<Client, Rc<Share>>>,
     lookups: RefCell<BTreeMap<Authority, Rc<Lookup>>>,
-    /// The tasks that wait for a lookup to become available.
+    /// The tasks that wait until their client may start a lookup.
     waiting: RefCell<Vec<Waker>>,
 }
 
@@ -77,7 +78,8 @@ impl<W: NameResolver> Lookups<W> {
     }
 
     /// Returns a running lookup of `name`, or starts one as soon as the client's share of lookups permits it. If the
-    /// client must wait but the host knows the addresses without a lookup, returns the addresses as `Err`.
+    /// client would have to wait, but the gateway's host knows the addresses without a lookup, returns the addresses as
+    /// `Err`.
     async fn begin(
         self: &Rc<Self>,
         name: &Authority,

@@ -24,7 +24,7 @@ pub struct Origins<W: World + NameResolver, D: Dial> {
     _sweeper: W::Task<()>,
 }
 
-/// Opens connections to origins. Their sessions have one stream.
+/// Opens connections to origins. The session of each connection has one stream.
 pub trait Dial: 'static {
     /// The type of the connectors.
     type Connector: Connector;
@@ -172,8 +172,9 @@ fn lend<W: World + NameResolver, D: Dial>(
     Lease::new(stream, connection, reused, None, Box::new(give_back))
 }
 
-/// Returns a callback that ends the turn of a new connection when the origin first sends data. Without data, the turn
-/// ends after [`NEW_FOR`]: by then the origin has accepted the connection or will never accept it.
+/// Returns a callback that ends `turn`, the turn of a new connection. The callback is called when the origin first
+/// sends data. If the origin sends no data, the turn ends after [`NEW_FOR`]: by then the origin has accepted the
+/// connection or will never accept it.
 fn end_turn_on_first_data<W: World>(world: &W, turn: Turn) -> FirstReadCallback {
     let turn = Rc::new(Cell::new(Some(turn)));
     let (late, clock) = (Rc::downgrade(&turn), world.clone());

@@ -1,8 +1,9 @@
 //! Forwards the bytes of a tunnel in both directions, until the client and the peer have both ended their direction.
 //!
 //! On TCP each direction ends with a FIN. A stream of an association cannot be half-closed, so it carries the bytes of
-//! a tunnel in chunks (RFC 9112 §7.1). An empty chunk ends a direction. Two gateways agree on chunks with a field in
-//! CONNECT and in its response. After the tunnel the stream can carry another request.
+//! a tunnel in chunks (RFC 9112 §7.1). An empty chunk ends a direction. Two gateways agree to use chunks: the CONNECT
+//! request and its response both contain the field `Tunnel-Framing: chunked`. After the tunnel the stream can carry
+//! another request.
 //!
 //! The bytes of a WebSocket connection are forwarded in the same way as those of a tunnel (RFC 6455 §4).
 //!

@@ -2,8 +2,9 @@
 //! too long.
 //!
 //! The streams of an association share its receive window. A stream whose bytes are not read fills that window, so no
-//! data arrives on any other stream: the stream *blocks* the other streams. An exchange that waits behind a blocked
-//! window is *trapped*. A trapped exchange continues on another association if possible, and otherwise is *starved*.
+//! data arrives on any other stream: the stream *blocks* the other streams. An exchange that waits for data on one of
+//! the other streams is *trapped*. A trapped exchange continues on another association if possible, and otherwise is
+//! *starved*.
 
 use super::conn::{ProgressClock, PumpProgress};
 use super::{Activity, Service};
@@ -27,7 +28,7 @@ pub(super) struct Progress {
     pub(super) answered: Cell<bool>,
     /// Whether the gateway has begun to send the final response to the client.
     pub(super) final_response_started: Cell<bool>,
-    /// Whether the exchange may be restarted on another association before a response arrives.
+    /// Whether the exchange may be restarted on another association, as long as no response has arrived.
     pub(super) is_restartable: bool,
 }
 
@@ -36,15 +37,16 @@ pub(super) struct Progress {
 pub(super) enum WatchEnd {
     /// The exchange made no progress for too long, or it blocked other exchanges for too long.
     Stalled,
-    /// The exchange is trapped, and can continue on another association.
+    /// Another exchange blocks the receive window, so this exchange cannot continue on its association (it is trapped).
+    /// The exchange can be restarted on another association.
     Trapped,
 }
 
 /// The two sessions that carry an exchange: to the client and to the server. Other exchanges may use the same sessions.
 #[derive(Clone, Copy)]
 pub(super) struct SharedSessions<'a> {
-    /// The receive window of the session to the server behind the gateway; `None` if the streams of this session do not
-    /// share a window.
+    /// The receive window that all streams of the gateway's session with the server share; `None` if the streams share
+    /// no window.
     pub(super) upstream: Option<&'a SharedWindow>,
     /// The activity of the client's session.
     pub(super) client: &'a Activity,
@@ -53,8 +55,8 @@ pub(super) struct SharedSessions<'a> {
 }
 
 /// Polls `wait` until it is done, and ends it early if the exchange stalls. Acknowledgements of written bytes count as
-/// progress. `unacknowledged` returns the numbers of unacknowledged bytes on the whole session to the server behind the
-/// gateway, and on the whole session of the client.
+/// progress. `unacknowledged` returns two numbers of unacknowledged bytes: on the session to the server, and on the
+/// session to the client. Both numbers cover all exchanges of the session.
 pub(super) async fn watched<W: World, U, T>(
     service: &Service<W, U>,
     progress_clock: &ProgressClock<W>,
@@ -64,8 +66,8 @@ pub(super) async fn watched<W: World, U, T>(
     wait: impl Future<Output = T>,
 ) -> Result<T, WatchEnd> {
     let idle = service.options.idle;
-    // An exchange with a shared window is checked more often, because other exchanges wait as long as it blocks the
-    // window.
+    // If other exchanges share the receive window of this exchange, the exchange is checked more often. The other
+    // exchanges have to wait while the unread data of this exchange fills the window.
     let tick = idle.min(if shared.upstream.is_some() { SHARED_TICK } else { TICK });
     let mut wait = pin!(wait);
     let mut timer = service.world.timer();
@@ -96,8 +98,8 @@ pub(super) async fn watched<W: World, U, T>(
                 }
             }
             if down.blocked.get() {
-                // Fewer unacknowledged bytes count as progress. A slow client may still be reading, although it rarely
-                // makes room for another write.
+                // It counts as progress if fewer bytes are unacknowledged than at the last check. A slow client may be
+                // reading, although it rarely makes room for another write.
                 let unacknowledged = unacknowledged().1;
                 if unacknowledged < std::mem::replace(&mut unacknowledged_by_client, unacknowledged) {
                     progress_clock.record_progress();
@@ -105,8 +107,8 @@ pub(super) async fn watched<W: World, U, T>(
             }
             client_turn.set(is_client_turn);
             let idle_time = progress_clock.idle_time();
-            // The client does not read the response. Its bytes then fill the receive window of the association with the
-            // server, and block the other exchanges on that association.
+            // If the client does not read the response, the response's bytes fill the receive window of the association
+            // with the server. They then block the other exchanges on that association.
             let is_blocking = down.blocked.get() && idle_time >= tick;
             blocking.set(is_blocking);
             let window = shared.upstream.filter(|window| window.leased.get() > 1);
@@ -119,8 +121,8 @@ pub(super) async fn watched<W: World, U, T>(
             }
             starved.set(trapped && (answered || !progress.is_restartable));
             let blocks_peer = is_blocking && window.is_some();
-            // The server does not read the request. Its bytes then fill the receive window of the association with the
-            // client, and block the client's other requests.
+            // If the server does not read the request, the request's bytes fill the receive window of the association
+            // with the client. They then block the client's other requests.
             let blocks_client = up.blocked.get() && !shared.half_close && shared.client.active.get() > 1;
             let starves = blocks_peer && window.is_some_and(|window| window.starved.get() > 0);
             let blocks_too_long = (blocks_peer || blocks_client) && idle_time >= MAX_BLOCKING;
@@ -161,23 +163,27 @@ pub(super) async fn both<T, E>(
     .await
 }
 
-/// The bytes that an exchange has written and that its peer has not acknowledged.
+/// The bytes that an exchange has written to the peer, the server behind the gateway, and that the peer has not
+/// acknowledged.
 #[derive(Default)]
 struct UnacknowledgedBytes {
     /// The time of the exchange's last progress, as known at the last check.
     last_progress: Option<Instant>,
     /// The number of unacknowledged bytes on the whole session at the last check.
     unacknowledged: u64,
-    /// An upper limit for the bytes of this exchange that are unacknowledged. The peer has acknowledged the whole
-    /// exchange when it has acknowledged this number of bytes of the session.
+    /// An upper bound on the number of unacknowledged bytes of this exchange. At the first check after progress, the
+    /// bound is set to the value of `unacknowledged`. Every byte of the session that the peer acknowledges later
+    /// reduces the bound by 1.
     max_unacknowledged: u64,
 }
 
 impl UnacknowledgedBytes {
     /// Returns whether the peer may have acknowledged bytes of this exchange since the last check. `last_progress` is
-    /// the time of the last progress, and `unacknowledged` the number of unacknowledged bytes on the session.
-    /// Acknowledged bytes beyond `max_unacknowledged` belong to other exchanges on the session, and do not keep a
-    /// stalled exchange alive.
+    /// the time at which the exchange last made progress. `unacknowledged` is the number of unacknowledged bytes on the
+    /// session.
+    ///
+    /// Once `max_unacknowledged` is 0, newly acknowledged bytes belong to other exchanges on the session. They do not
+    /// keep a stalled exchange alive.
     fn has_progressed(&mut self, last_progress: Instant, unacknowledged: u64) -> bool {
         let acknowledged =
             std::mem::replace(&mut self.unacknowledged, unacknowledged).saturating_sub(unacknowledged);
@@ -191,8 +197,8 @@ impl UnacknowledgedBytes {
     }
 }
 
-/// A mark that an exchange can set and remove. While the mark is set, [`SharedWindow::blocking`] or
-/// [`SharedWindow::starved`] counts the exchange.
+/// A mark that an exchange can set and remove. `count` is either [`SharedWindow::blocking`] or
+/// [`SharedWindow::starved`], and counts the exchanges whose mark is set.
 struct Mark<'a> {
     count: Option<&'a Cell<u32>>,
     marked: bool,
@@ -234,19 +240,19 @@ impl Drop for ClientTurn<'_> {
     }
 }
 
-/// The interval between two checks of an exchange that shares a flow-control window with other exchanges. A client that
-/// reads nothing for this time blocks the window.
+/// The interval between two checks of an exchange that shares a flow-control window with other exchanges. If a client
+/// reads nothing for this time, its exchange counts as blocking the window.
 const SHARED_TICK: Duration = Duration::from_millis(100);
-/// The interval between two checks of an exchange that shares no window with other exchanges. For every exchange, also
-/// the interval between two checks whether more bytes have been acknowledged.
+/// The interval between two checks of an exchange that shares no window with other exchanges. Every exchange is checked
+/// at this interval for bytes that the server behind the gateway has acknowledged.
 const TICK: Duration = Duration::from_secs(1);
 /// The time without progress after which an exchange counts as trapped, if another exchange blocks the window that they
 /// share.
 const TRAPPED_AFTER: Duration = Duration::from_millis(200);
-/// The time for which an exchange may block other exchanges if at least one of them is starved.
+/// The time for which an exchange may block other exchanges, if at least one of the others counts as starved
+/// ([`SharedWindow::starved`]).
 const MAX_STARVING: Duration = Duration::from_secs(1);
-/// The time for which an exchange may block other exchanges, even if all blocked exchanges can continue on other
-/// associations.
+/// The time for which an exchange may block other exchanges, if none of the others counts as starved.
 const MAX_BLOCKING: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Tests that WebSockets, trailers, truncated responses, and responses to clients that half-close pass through one
-//! gateway and through two gateways.
+//! Tests what one gateway and two gateways forward: WebSockets, trailers, truncated responses, and responses to clients
+//! that half-close their stream.
 //!
 //! Everything runs on streams in memory and in virtual time. Clients and origins use sessions with one stream that
 //! supports half-close, like TCP. Two gateways are connected by sessions with many streams, like SCTP.
@@ -199,8 +199,8 @@ fn trailers_are_forwarded_to_clients_that_accept_them() {
     }
 }
 
-/// The end of a response is missing. Checks that the gateway does not end the client's stream without an error.
-/// Otherwise the client could take the response for complete.
+/// The end of a response is missing. Checks that the gateway ends the client's stream with an error, or does not end
+/// the stream. After an end without an error, the client could take the response for complete.
 #[test]
 fn a_response_that_was_cut_does_not_end() {
     for gateways in [1, 2] {

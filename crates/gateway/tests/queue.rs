@@ -25,12 +25,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// An origin and its queue of connections in the kernel.
+/// An origin server, and the queue in which its kernel keeps new connections.
 #[derive(Default)]
 struct Origin {
     /// Connections that the origin has not accepted yet.
     queue: RefCell<VecDeque<Rc<Pipe>>>,
-    /// The greatest length of the queue so far.
+    /// The greatest number of connections in the queue so far.
     longest: Cell<usize>,
     /// The request target on each accepted connection, which identifies the client.
     accepted: RefCell<Vec<String>>,
@@ -194,7 +194,7 @@ impl Dial for Clear {
     }
 }
 
-/// The network with a gateway in front of an origin, and clients.
+/// A network of two clients and a gateway, which forwards their requests to an origin.
 struct TestNetwork {
     network: Network,
     gateway: Gateway,
@@ -309,7 +309,7 @@ fn one_client_does_not_fill_the_queue_of_an_origin() {
         (origin.longest.get(), origin.accepted.borrow().len() + origin.queue.borrow().len());
     assert!(requests > 3_000, "{requests}: nobody was greedy");
     assert!(longest <= 512, "{longest} new connections at a time are more than an origin's queue takes");
-    // A connection of the honest client waits only behind the connections in the queue. The greedy client has at most
-    // half of the queue.
+    // Each connection of the honest client waits for at most the connections that are already in the queue. At most
+    // half of the queue, 256 connections, belongs to the greedy client.
     assert!(positions.iter().all(|count| *count <= 260), "{positions:?}");
 }

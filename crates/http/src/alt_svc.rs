@@ -36,8 +36,9 @@ impl Alternative {
     }
 }
 
-/// Parses the first entry of an Alt-Svc field value. Returns the entry's alternative if the protocol is HTTP/3, and the
-/// text after the comma, if any.
+/// Parses the first entry of an Alt-Svc field value. Returns the entry's alternative, and the text after the comma that
+/// ends the entry. The alternative is `None` unless the entry names a valid one for HTTP/3. The text is `None` if there
+/// is no comma.
 fn one(text: &str) -> Option<(Option<Alternative>, Option<&str>)> {
     let (name, rest) = text.split_once('=')?;
     let (authority, mut rest) = quoted(rest)?;

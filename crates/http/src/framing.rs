@@ -1,4 +1,5 @@
-//! Finds the end of a body: decodes the framing of a received body and writes the framing of a forwarded one.
+//! The framing of bodies, which shows where a body ends. This module decodes the framing of received bodies, and writes
+//! the framing of forwarded bodies.
 //!
 //! Implements RFC 9112 §6 and §7.1 for a gateway that forwards bodies, and for a server that looks for the next head.
 //! Hyper and [`crate::fetch`] read bodies themselves. Chunks are decoded and encoded again without their extensions,

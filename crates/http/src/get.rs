@@ -1,5 +1,6 @@
-//! The client side of exchanges: one HTTP/1.1 exchange on a stream, and requests over HTTP/2 and HTTP/3. Races, `get`
-//! and the load generator share this module. The module loads no page, measures nothing and does not check the content.
+//! The client side of exchanges: one HTTP/1.1 exchange on a stream, and requests over HTTP/2 and HTTP/3. The command
+//! `get`, the load generator and the races of the laboratory share this module. It loads no page, measures nothing and
+//! does not check the content.
 //!
 //! Implements RFC 9110 §7.2 (Host) and §10.1.5 (User-Agent): these fields are in each request of this client.
 //!

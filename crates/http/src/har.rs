@@ -50,7 +50,8 @@ use timings::Timings;
 pub use size::{NO_RESPONSE, UNKNOWN_BODY};
 pub use times::FILE_ORDER;
 
-/// Reads the page that the HAR text `text` records. Messages refer to the text as `name`.
+/// Reads the page that the HAR text `text` records. `name` becomes the name of the page. Error messages use `name` as
+/// the name of the text.
 ///
 /// If the file has several pages, the first page with entries is read, and a warning lists the pages.
 ///
@@ -393,7 +394,8 @@ fn media_type(text: &str) -> String {
     if fits { bare } else { "application/octet-stream".to_owned() }
 }
 
-/// Replaces white space in a text of the file and shortens it, so that it fits on one line of output.
+/// Returns `text` as one line of output. Each run of white space becomes a single space, and the line is cut after
+/// [`MAX_LINE`] characters.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_LINE).collect()
 }
@@ -452,7 +454,7 @@ pub const CUT_BODY: &str =
 
 /// The maximum number of entries that one warning names. The remaining entries are only counted.
 const NAMED: usize = 3;
-/// The maximum length in characters of a URL in a message.
+/// The maximum number of characters of a URL that a warning or an error message quotes.
 const MAX_EXCERPT: usize = 80;
 /// The maximum total length in bytes of the request targets of a page. Each run of a race keeps a copy of them.
 const MAX_TARGET_BYTES: usize = 32 << 20;
@@ -461,7 +463,8 @@ const MAX_LINE: usize = 500;
 /// The maximum size in bytes of a file that is read. Chromium writes no larger files, because its strings are limited
 /// to this size.
 const MAX_FILE: u64 = 512 << 20;
-/// The maximum number of entries and the maximum memory of a file. A page may have the same number of objects.
+/// The limits of a HAR file: its number of entries, and the memory in bytes of its parsed values. The limit of entries
+/// is also the limit of objects in a page.
 const LIMITS: Limits = Limits { entries: MAX_OBJECTS, memory: 768 << 20 };
 
 #[cfg(test)]

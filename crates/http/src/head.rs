@@ -92,7 +92,7 @@ pub enum Strictness {
 }
 
 impl<'a, 'f> Head<'a, 'f> {
-    /// Parses a complete head, whose end [`end_of_head`] has found.
+    /// Parses a complete head. The caller has found the end of the head with [`end_of_head`].
     ///
     /// # Errors
     /// The response to a request that is refused.
@@ -152,8 +152,8 @@ pub fn end_of_head(bytes: &[u8], at: &mut usize) -> Result<Option<usize>, Refusa
             // The byte after the CR has not been received yet.
             [b'\r'] => return Ok(None),
             [b'\r', ..] => return Err(Refusal::bad("a CR is not followed by LF")),
-            // RFC 9112 §2.2: a recipient may accept a bare LF. This parser refuses it, because other parsers may not
-            // regard a bare LF as the end of a line.
+            // RFC 9112 §2.2: a recipient may accept a bare LF. This parser refuses it, because some other parsers do
+            // not regard a bare LF as the end of a line.
             [b'\n', ..] => return Err(Refusal::bad("a line ends with LF alone")),
             _ => return Err(Refusal::bad("the head contains a NUL")),
         }

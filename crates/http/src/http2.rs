@@ -11,7 +11,7 @@
 //! - `heads`: pads request and response heads to the size that the page specifies
 //! - `faults`: finds errors for which RFC 9113 requires another error code than h2 reports
 //! - `response`: reads a response, and refuses a malformed one
-//! - `client`: exchanges of a fetch; the server's side is in `serve`
+//! - `client`: the settings and close reasons of HTTP/2 clients; the server's side is in `serve`
 
 pub(crate) mod client;
 pub(crate) mod faults;
@@ -29,7 +29,7 @@ pub struct Windows {
     pub stream: u32,
     /// The window of the connection in bytes (§6.9.1).
     pub connection: u32,
-    /// The maximum size in bytes of a frame that the endpoint accepts (SETTINGS_MAX_FRAME_SIZE).
+    /// The maximum size in bytes of a frame that this endpoint accepts from its peer (SETTINGS_MAX_FRAME_SIZE).
     pub max_frame_size: u32,
     /// The maximum number of outstanding requests until the server announces its own limit.
     pub concurrent: u32,
@@ -76,9 +76,9 @@ pub(crate) mod server {
     /// The number of bytes of one response that are written before the next response's turn, as in nginx's
     /// `http2_chunk_size 8k`.
     pub(crate) const CHUNK: usize = 8 * 1024;
-    /// The maximum number of response bytes that are in h2 and not yet with the transport. It is enough for two chunks
-    /// of `CHUNK` bytes, so that the transport never waits for the server. The same number of bytes may also be
-    /// buffered to be sent together.
+    /// The maximum number of response bytes that h2 holds. It is enough for two chunks of `CHUNK` bytes, so that the
+    /// transport never waits for the server. `io` may buffer the same number of bytes until the end of a poll, to send
+    /// them together.
     pub(crate) const UNSENT: usize = 2 * CHUNK;
     /// The initial window for a request body in bytes. Requests to this server have no body.
     pub(crate) const WINDOW: u32 = 65_535;

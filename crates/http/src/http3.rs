@@ -2,10 +2,10 @@
 //!
 //! The modules that `connection` builds on do no I/O: they receive bytes, and return events or an error. Therefore each
 //! error has the code that the RFC requires, and each rule can be tested without a network. [`message`](crate::message)
-//! checks the messages of all versions that carry control data in fields. Unlike h2, this module has no dynamic table,
-//! so a head is not compressed against earlier heads. Each exchange has a QUIC stream of its own, so a byte of an
-//! exchange has the same position in the trace of the QUIC engine. [`http2::priority`](crate::http2::priority) decides
-//! which response a server writes next (RFC 9218).
+//! checks messages of every HTTP version in which fields carry control data. Unlike the crate `h2`, this module has no
+//! dynamic table, so a head is not compressed against earlier heads. Each exchange has a QUIC stream of its own.
+//! Therefore the offset of a byte in the exchange is also its stream offset in the trace of the QUIC engine.
+//! [`http2::priority`](crate::http2::priority) decides which response a server writes next (RFC 9218).
 //!
 //! - `code`: error codes, and the scope of an error
 //! - `frame`: integers and frame headers
@@ -14,7 +14,7 @@
 //! - `peer_streams`: the control stream and the QPACK streams of the peer
 //! - `streams`: one stream of a session, as HTTP/3 reads and writes it
 //! - `connection`: all streams of a session
-//! - `client`: exchanges of a fetch; the server's side is in `serve`
+//! - `client`: the exchanges of HTTP/3 clients; the server's side is in `serve`
 
 pub(crate) mod client;
 mod code;

@@ -1,23 +1,23 @@
 //! HTTP on streams: mapping, client, server, pages, HAR.
 //!
-//! | module | owns |
+//! | module | content |
 //! |---|---|
 //! | [`page`], [`har`] | a page as a graph of fetches, and the formats that pages are read from |
-//! | [`mapping`] | assigns each exchange to a stream of a connection |
+//! | [`mapping`] | the assignment of each exchange to a stream of a connection |
 //! | [`fetch`] | the client that loads a page under a policy |
 //! | [`get`] | the client side of exchanges; shared by `get`, page loads, the load generator and races of transports |
-//! | [`response`] | parses HTTP/1.1 responses |
-//! | [`visit`] | the page load of `get --page`: fetches embedded objects as they are discovered |
+//! | [`response`] | the parser of HTTP/1.1 responses |
+//! | [`visit`] | the page load of `get --page`, which fetches embedded objects as they are discovered |
 //! | [`serve`] | the server: hyper on each stream |
 //! | [`alt_svc`] | alternative services that a server announces |
-//! | [`authority`], [`upstream`] | hosts and ports, and a pool that lends streams to them |
+//! | [`authority`], [`upstream`] | hosts and ports, and a pool of connections: each exchange leases one stream |
 //! | [`http2`] | HTTP/2: windows, priorities, frames and their positions in the stream |
 //! | [`http3`] | HTTP/3: frames, QPACK, and the streams of a session |
-//! | [`message`] | checks whether an HTTP/2 or HTTP/3 message is malformed |
-//! | [`head`], [`framing`] | parses request heads, and finds where a body ends |
-//! | [`limits`], [`closing`] | limits on sessions, and how sessions are closed |
+//! | [`message`] | the check whether an HTTP/2 or HTTP/3 message is malformed |
+//! | [`head`], [`framing`] | the parser of request heads, and the search for the end of a body |
+//! | [`limits`], [`closing`] | limits on sessions, exchanges and lookups, and the closing of sessions |
 //! | [`observe`] | events with their times, on client and server |
-//! | [`root_dir`] | opens files in one directory and never outside it |
+//! | [`root_dir`] | the opening of files in one directory and never outside it |
 //! | [`body`] | the generated content of objects, so that every byte can be checked |
 //!
 //! HTTP/1.1 (RFC 9112) runs on TCP as usual. On SCTP each pair of streams carries one exchange at a time (see

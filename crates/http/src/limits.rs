@@ -3,7 +3,7 @@
 //!
 //! - `clients`: what counts as one client, and how many slots each client has
 //! - `slots`: the slots of a server's sessions, and which session is ended if no slot is free for a new one
-//! - `wait_order`: the records of sessions, and the order in which they have waited for a request
+//! - `wait_order`: the records of sessions, and the order in which they began to wait for a request
 //! - `admission`: new sessions, and their wait for a slot
 //! - `share`: how much of a limit one client or one session may hold
 //! - `memory`: accounts for the memory of a session's exchanges in a budget
@@ -36,9 +36,11 @@ pub struct ConcurrencyLimit {
 struct LimitState {
     max: usize,
     available: AtomicUsize,
-    /// The number of requests for a slot that is to be freed, because all slots were in use; at most [`MAX_REQUESTS`].
+    /// The number of exchanges that should be ended to free slots. Each exchange that was refused because slots were
+    /// scarce adds 1, up to [`MAX_REQUESTS`]. Each exchange that is ended for it subtracts 1.
     requested: AtomicUsize,
-    /// The number of servers that use the limit. Each server can end only its own sessions.
+    /// The number of servers that use the limit. Each server can end only its own sessions, so a new session that gets
+    /// no slot waits until another server frees one. If there is no other server, this session is refused at once.
     servers: AtomicUsize,
     /// The number of slots that each client has.
     clients: ClientSlots,
@@ -114,7 +116,7 @@ impl Drop for Permit {
 
 /// Slots are scarce if at most 1/`SCARCE` of all slots are available.
 const SCARCE: usize = 16;
-/// The maximum number of exchanges that are registered as waiting for a slot at the same time.
+/// The maximum number of refused exchanges that are registered at the same time.
 const MAX_REQUESTS: usize = 16;
 
 #[cfg(test)]

@@ -11,10 +11,10 @@
 //! | `serving`, `written` | the server's milestones of the exchange |
 //! | `sent`, `copy`, `complete` | traces, looked up by [`Delivered::response`] on the stream towards the client |
 //!
-//! An [`ExchangeId`] links an object and an exchange. It consists of the connection, the stream and the number of the
-//! exchange on that stream. Client and server obtain the same number, because HTTP responses have the order of the
-//! requests. Byte ranges count from 0 at the first byte of one direction of a stream, like `bytes` in
-//! [`TraceEvent::Sent`].
+//! An [`ExchangeId`] identifies the exchange that fetched an object of a page. It consists of the connection, the
+//! stream and the number of the exchange on that stream. Client and server obtain the same number, because HTTP
+//! responses have the order of the requests. Byte ranges count from 0 at the first byte of one direction of a stream,
+//! like `bytes` in [`TraceEvent::Sent`].
 //!
 //! Each HTTP/2 exchange has its own HTTP/2 stream, and its byte ranges count the bytes of that stream's frames.
 //! [`Record::requests`] and [`Record::answers`] map these ranges to positions on the transport's stream.
@@ -42,8 +42,8 @@ pub struct ExchangeId {
 /// The assignment of an object to a stream. The request for the object is written at the time of the assignment.
 ///
 /// If data may be sent with the handshake (`Session::early_data`), an object can be assigned before the connection is
-/// usable. A partition of the response time therefore starts at the later of two times: the assignment, and the
-/// connection's event `Established` in the trace.
+/// usable. An analysis that divides the response time into parts must therefore start at the later of two times. These
+/// are the time of the assignment and the time of the connection's event `Established` in the trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assigned {
     /// The time of the assignment.
@@ -101,12 +101,12 @@ pub enum FetchError {
 pub struct ObjectRecord {
     /// When the client decided to request the object. The request may then wait for a connection or a stream.
     pub issued: Option<Instant>,
-    /// The last assignment of the object. A new assignment replaces the previous record.
+    /// The last assignment of the object to an exchange. A new assignment replaces the previous record.
     pub assigned: Option<Assigned>,
     /// When the first byte of the response was read.
     pub first_byte: Option<Instant>,
-    /// The reads of body bytes since the last assignment: time and number of bytes. Reads within one millisecond are
-    /// combined and have the time of the first read.
+    /// The reads of body bytes since the object was last assigned to an exchange: time and number of bytes. Reads
+    /// within one millisecond are combined and have the time of the first read.
     pub read: Vec<(Instant, u64)>,
     /// The byte range of the response in the data that the server sends on the stream, if the server reported it.
     pub placed: Option<Range<u64>>,
@@ -253,8 +253,8 @@ impl Recorder {
         self.served(exchange, |s| s.serving = Some(at));
     }
 
-    /// Records that at `at` the server had the first byte of the response ready. The transport may have had no room for
-    /// this byte yet.
+    /// Records the time `at` when the server had the first byte of the response ready. At that time, the transport may
+    /// have had no room for this byte.
     pub fn written(&self, exchange: ExchangeId, at: Instant) {
         self.served(exchange, |s| s.written = Some(at));
     }
@@ -269,7 +269,7 @@ impl Recorder {
         self.change(|record| record.answers.add(connection, stream, frame));
     }
 
-    /// Records the sender's byte range for the object, if it differs from the range that the receiver counts. The
+    /// Records the byte range that the object has by the sender's count. The receiver's count can differ, because the
     /// sender also counts abandoned bytes, which the receiver never gets.
     pub fn placed(&self, object: usize, bytes: Range<u64>) {
         self.object(object, |o| o.placed = Some(bytes));

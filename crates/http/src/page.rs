@@ -187,8 +187,9 @@ impl Page {
         Ok(self)
     }
 
-    /// Checks the page: it has an object, every host exists, names are unique request targets, and sizes are bounded.
-    /// Every initiator precedes its object, so there is no cycle.
+    /// Checks the page: it has at least one object, every host exists, and the number and sizes of objects are bounded.
+    /// Every name is a valid request target and occurs once. Every object stands after its initiator, so there is no
+    /// cycle.
     ///
     /// # Errors
     /// [`PageError`], which names the object and the field.

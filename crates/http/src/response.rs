@@ -152,8 +152,8 @@ impl ResponseParser {
         completes
     }
 
-    /// Returns `head` with the fields that the parser kept. `head` must be the last head. Only a parser created by
-    /// [`with_fields`](Self::with_fields) keeps fields.
+    /// Returns `head` with the fields that the parser kept. `head` must be the head that the parser returned last. Only
+    /// a parser created by [`with_fields`](Self::with_fields) keeps fields.
     #[must_use]
     pub fn answer(&self, head: Head) -> Answer {
         Answer { head, ..self.answer.clone().unwrap_or_default() }
@@ -428,8 +428,8 @@ mod tests {
         }
     }
 
-    /// Bytes that cannot begin a response give an error at once, because the peer may be waiting for the client. A
-    /// status below 100, or 101, is an error too (RFC 9110 §15).
+    /// Bytes that cannot begin a response give an error at once, because the peer may be waiting for the client. The
+    /// status 101, and every status below 100, is an error too (RFC 9110 §15).
     #[test]
     fn what_cannot_become_an_answer_is_not_waited_for() {
         for start in [&b"S"[..], b"SSH-2.0", b"HTTP/2", b"\r\nHTTPS", b"HTTP/0."] {

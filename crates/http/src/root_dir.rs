@@ -6,8 +6,9 @@
 //! link that leaves the directory, even temporarily, is refused with [`io::ErrorKind::CrossesDevices`], as the kernel
 //! does. An absolute link stays in the directory if it begins with the directory's own path.
 //!
-//! On Linux, `openat2` with `RESOLVE_BENEATH` resolves a whole name in one call. Where that call is missing, and for
-//! absolute links, names are resolved component by component. Each component is opened without following links.
+//! On Linux, `openat2` with `RESOLVE_BENEATH` resolves a whole name in one call. Where that call is missing, or refuses
+//! a name (for example because of an absolute link), this module resolves the name component by component. The kernel
+//! then follows no link: this module reads each link and resolves its target.
 
 #[cfg(not(unix))]
 use std::fs::File;
@@ -187,9 +188,9 @@ mod handle {
             if self.open_root.borrow().uses_openat2.get() {
                 match resolve_in_kernel(root, relative, flags, links) {
                     Err(Errno::NOSYS) => self.open_root.borrow().uses_openat2.set(false),
-                    // In these cases the kernel refuses a name that may still be allowed. A sandbox may forbid the call
-                    // (PERM). An absolute link may lead back into the directory (XDEV). Another process may be renaming
-                    // parts of the path (AGAIN).
+                    // With these errors the kernel refuses a name that may nevertheless lead to a file inside the
+                    // directory. A sandbox may forbid the call (PERM). An absolute link may lead back into the
+                    // directory (XDEV). Another process may be renaming parts of the path (AGAIN).
                     Err(Errno::PERM | Errno::XDEV | Errno::AGAIN) => {}
                     found => return found,
                 }
@@ -197,8 +198,9 @@ mod handle {
             self.walk(root, relative, flags, links)
         }
 
-        /// Resolves a name component by component. Each component is opened relative to the directory before it,
-        /// without following links. `..` returns to the previous handle, so no step leaves `root`.
+        /// Resolves a name component by component. Each component is opened relative to the previous directory. The
+        /// kernel follows no link: this function reads each link and resolves its target. `..` returns to the previous
+        /// handle, so no step leaves `root`.
         fn walk(
             &self,
             root: &OwnedFd,
@@ -219,7 +221,8 @@ mod handle {
                 let part_flags = if last { flags } else { DIRECTORY };
                 let opened = openat(current, &part, part_flags | NOT_A_LINK, Mode::empty());
                 let error = match opened {
-                    // On Linux, a lookup (`PATH`) opens a symbolic link itself instead of failing.
+                    // On Linux, opening a symbolic link with `PATH` does not fail, but returns a handle of the link.
+                    // Treat this like the error `LOOP`, with which other opens fail.
                     Ok(found) if part_flags.contains(LOOKUP) && is_link(&found)? => Errno::LOOP,
                     Ok(found) if last => return Ok(found),
                     Ok(found) => {

@@ -86,16 +86,16 @@ pub struct Options {
     /// The wall clock, as Unix time in seconds. If it is set, responses carry a Date. The wall clock may be stepped at
     /// any time, so only the Date depends on it. Timers use the clock of the `World`.
     pub wall_clock: Option<fn() -> u64>,
-    /// The maximum size of a request head in bytes. The response to a larger head has status 431.
+    /// The maximum size of a request head in bytes; 64 KiB if `None`. The response to a larger head has status 431.
     pub max_head: Option<usize>,
     /// The origins that the server is responsible for; `None` means all.
     pub own_origins: Option<OwnOrigins>,
     /// How strictly requests are checked.
     pub strictness: Strictness,
     /// The limit on sessions, shared by all servers that hold a clone of it. When all slots are taken, a new session
-    /// replaces the session that has waited longest for a request or for the rest of its head. If all sessions have
-    /// requests in progress, the session that its client has stalled longest is replaced, provided it has been stalled
-    /// for 5 s. Otherwise the new session is refused.
+    /// replaces the session that has waited longest for a request or for the rest of a request's head. If all sessions
+    /// have requests in progress, the new session replaces the session whose client has stalled it longest. This
+    /// session must have been stalled for at least 5 s. Otherwise the new session is refused.
     pub sessions: Option<ConcurrencyLimit>,
     /// The memory budget for heads and bodies of all sessions. The transport may share it. While no memory is
     /// available, requests wait in the transport.
@@ -106,8 +106,8 @@ pub struct Options {
     pub log: Option<Log>,
     /// The HTTP versions that the server speaks.
     pub versions: Versions,
-    /// The handle that stops the server. A stopped server accepts no more sessions and requests, completes exchanges in
-    /// flight, closes its sessions and ends.
+    /// The handle that stops the server. Once stopped, the server accepts neither new sessions nor new requests. It
+    /// completes the exchanges in flight, closes its sessions and ends.
     pub stop: Option<Stop>,
 }
 
@@ -209,11 +209,13 @@ struct Activity {
     serving: Cell<u32>,
     /// The number of requests received so far on HTTP/1.1 streams.
     request_count: Cell<u64>,
-    /// The number of streams with a request in progress, which lasts from the head to the last byte of the response.
+    /// The number of streams with a request in progress. A request is in progress from the receipt of its head until
+    /// the last byte of its response was written.
     requests_in_progress: Cell<u32>,
     /// The handle through which the session reports its requests and bytes to the server's admission control.
     slot_handle: Option<SlotHandle>,
-    /// The streams on which part of a request head has arrived, each with the time at which it began to wait.
+    /// The streams on which only part of a request head has arrived. The value is the time since which the server has
+    /// waited for the rest.
     heads: RefCell<BTreeMap<u64, Instant>>,
     /// The number of response bytes that were read from a store and are not yet with the transport.
     buffered: Cell<usize>,
@@ -237,7 +239,7 @@ impl Activity {
         }
     }
 
-    /// Counts one stream fewer with a request in progress.
+    /// Reduces the number of streams with a request in progress by 1.
     fn done(&self) {
         self.requests_in_progress.set(self.requests_in_progress.get() - 1);
         if let Some(slot_handle) = self.slot_handle.as_ref().filter(|_| self.requests_in_progress.get() == 0)
@@ -292,15 +294,16 @@ impl Activity {
     }
 }
 
-/// Removes `key` from `map`. Replaces an empty map by a new one, because an empty map keeps its root node. Otherwise
-/// thousands of idle sessions would each hold such a node.
+/// Removes `key` from `map`. If the map becomes empty, a new map replaces it, because an emptied map keeps its root
+/// node. Without the replacement, thousands of idle sessions would each hold such a node.
 fn removed<K: Ord, V>(map: &mut BTreeMap<K, V>, key: &K) {
     if map.remove(key).is_some() && map.is_empty() {
         *map = BTreeMap::new();
     }
 }
 
-/// Serves a session. One task serves the whole session, because there may be thousands of idle sessions.
+/// Serves a session. A single task serves the session and all its streams, because more tasks would cost too much
+/// memory with thousands of idle sessions.
 #[expect(clippy::manual_async_fn, reason = "an async fn keeps room for each argument twice")]
 fn serve_session<W, S, N>(
     service: Rc<Service<W, S>>,
@@ -344,7 +347,8 @@ where
 /// The streams that a session has had so far.
 struct ServedStreams<W: World> {
     tasks: Tasks<W>,
-    /// The exchanges of each stream, by stream number. A later stream with the same number continues them.
+    /// The state of the exchanges of each stream, by stream number. A later stream with the same number continues with
+    /// this state.
     exchanges_by_stream: BTreeMap<u64, Rc<exchanges::StreamExchanges>>,
 }
 
@@ -434,7 +438,7 @@ struct SessionTimeouts<W: World> {
     timer: W::Timer,
     /// Whether the timer is set.
     armed: bool,
-    /// When a closing session is checked again; `None` if the session is not closing.
+    /// The time at which a closing session is checked again; `None` if the session is not closing.
     closing: Option<Instant>,
     /// Detects whether the peer acknowledges the data that was sent to it.
     ack_progress: AckProgress,

@@ -74,8 +74,8 @@ impl From<OpenError> for ReachError {
     }
 }
 
-/// Returns whether a stream between exchanges is open and has no data. A response read from leftover data would answer
-/// the wrong request.
+/// Returns whether a stream that serves no exchange is open and has no data. A response read from leftover data would
+/// answer the wrong request.
 pub fn is_idle<T: Stream>(stream: &mut T) -> bool {
     stream.poll_read(&mut Context::from_waker(Waker::noop()), &mut [0]).is_pending()
 }
@@ -100,7 +100,8 @@ pub struct SharedWindow {
     pub leased: Cell<u32>,
     /// The number of streams with unread data, which fills the window and blocks the other streams.
     pub blocking: Cell<u32>,
-    /// The number of streams that a blocking stream stops and whose exchange cannot be restarted on another session.
+    /// The number of streams that are blocked by another stream and whose exchange cannot be restarted on another
+    /// session.
     pub starved: Cell<u32>,
 }
 
@@ -296,8 +297,9 @@ pub async fn connect_any<W: World, C: Connector>(
 }
 
 /// Returns a session with the first of `count` servers that answers. A server is tried only after the previous server
-/// has failed. Use this for transports whose handshake tries all addresses of a server (RFC 9260 §5.1). Such a
-/// handshake fails as soon as one address refuses it.
+/// has failed. Use this for transports whose handshake tries all addresses of a server (RFC 9260 §5.1), so that
+/// parallel attempts gain nothing. Such a handshake fails as soon as one address refuses it. The `count` servers may be
+/// one server with its addresses in different orders.
 ///
 /// # Errors
 /// The reasons why the servers failed: one reason for each server that was tried. There is at least one.

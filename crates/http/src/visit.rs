@@ -1,8 +1,8 @@
 //! `get --page`: fetches a document, and then the objects that it embeds, as they are discovered.
 //!
 //! Documents and style sheets are parsed to find the addresses that they embed (`page::embed`). Scripts are not run.
-//! Objects on other hosts are left out and listed. Redirections within the host are followed, up to a limit. Bodies are
-//! passed to a [`BodySink`] as they arrive.
+//! Objects on other hosts are not fetched, but the result lists their addresses. Redirections within the host are
+//! followed, up to a limit. Bodies are passed to a [`BodySink`] as they arrive.
 //!
 //! - `destination`: resolves an embedded address (RFC 3986 §5.2)
 
@@ -151,9 +151,9 @@ pub enum RequestRoute<U> {
 /// identifier of the connection; `None` if the service cannot be reached.
 pub type Reach = Box<dyn Fn(Alternative) -> Pin<Box<dyn Future<Output = Option<(Requests, u64)>>>>>;
 
-/// Fetches a document and all objects that it embeds from one server. The response to the document may name an
-/// alternative service. If `reach` is given and connects to that service within 250 ms, the embedded objects are
-/// requested there.
+/// Fetches a document, and all objects on the same host that the document embeds. The response to the document may
+/// announce an alternative service. If `reach` is given and connects to that service within 250 ms, the embedded
+/// objects are requested there.
 pub async fn visit<W: World, U: Upstream, K: BodySink>(
     world: &W,
     route: RequestRoute<U>,
@@ -195,7 +195,7 @@ struct Visitor<W, U, K> {
 #[derive(Default)]
 struct Progress {
     visit: Visit,
-    /// The numbers of the discovered objects, by target.
+    /// For each target, the index of the discovered object in `visit.objects`.
     known: BTreeMap<String, usize>,
     queue: VecDeque<usize>,
     running: usize,
@@ -399,7 +399,7 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
 struct Body<'a, F> {
     index: usize,
     target: &'a str,
-    /// The file to which the body is written, if it is kept.
+    /// The file to which the body is written; `None` if the body is not stored.
     file: Option<F>,
     not_kept: Option<String>,
     /// The text, if the body may embed objects.
@@ -496,9 +496,9 @@ fn resolve_embedded(host: (&str, bool), base: &Destination, address: &str) -> De
     }
 }
 
-/// The maximum length of the list of addresses that the page load left out. Further addresses are only counted.
+/// The maximum number of addresses in [`Visit::left_out`]. Further addresses are only counted.
 const MAX_NAMED: usize = 100;
-/// The maximum number of characters of an address in this list. Longer addresses are cut.
+/// The maximum number of characters of an address in [`Visit::left_out`]. Longer addresses are cut.
 const MAX_NAMED_CHARS: usize = 200;
 /// The maximum length of a base in bytes.
 const MAX_BASE_BYTES: usize = 2048;

@@ -44,7 +44,8 @@ fn entry(rng: &mut Rng, index: u64) -> Value {
         "pageref": page,
         "startedDateTime": format!("2024-05-01T10:00:{:02}.{:03}Z", rng.below(60), rng.below(1000)),
         "time": rng.below(500),
-        // Each request names its own URL as initiator. So an entry may name itself or a later entry.
+        // The initiator is the entry's own URL. It may stand for this entry, or for an earlier or later entry with the
+        // same URL.
         "_initiator": {"type": "script", "url": url, "stack": {"callFrames": [{"url": url}]}},
         "request": {"method": "GET", "url": url, "headersSize": -1, "bodySize": 0,
             "headers": [{"name": "Referer", "value": url}]},

@@ -1,4 +1,5 @@
-//! Tests HTTP/2 over TCP in virtual time: a page, the start of a session, and peers that violate the protocol.
+//! Tests HTTP/2 over TCP in virtual time: loading a page, starting a session, and reacting to peers that violate the
+//! protocol.
 
 use crate::rig::page;
 use crate::rig::sim::{Rig, fetch_page, tcp_hosts, tcp_server};
@@ -335,8 +336,8 @@ fn a_malformed_response_is_refused() {
         );
         assert_eq!(resets, [[0, 0, 0, 1]], "{rule}: {error}");
     }
-    // In these cases the client may send no RST_STREAM, because the stream may already be closed in both directions. So
-    // resets are not checked.
+    // In these cases the client does not always send RST_STREAM, because the stream may already be closed in both
+    // directions. So resets are not checked.
     for (rule, frames, line) in [
         ("8.2.1 in trailers", [ok(&[]), data("abc"), trailers(&[("x", " y")])].concat(), padded),
         (

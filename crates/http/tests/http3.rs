@@ -130,8 +130,8 @@ fn load(seed: u64, link: &str) -> (Outcome, Record, Vec<u8>) {
     (outcome, record, capture)
 }
 
-/// Each exchange must have a stream of its own. Its byte ranges must count the bytes of this stream, as the engine's
-/// trace does. The client compares all bodies byte for byte.
+/// Each exchange must have a stream of its own. The byte ranges that are recorded for an exchange must be positions in
+/// this stream, as in the engine's trace. The client compares all bodies byte for byte.
 #[test]
 fn a_page_comes_whole_over_streams_of_one_connection() {
     for seed in 1..=5 {
@@ -234,8 +234,8 @@ fn the_urgent_come_first() {
     let urgencies: Vec<u8> =
         order.iter().map(|&n| Priority::of_type(&page.objects[n].content_type).urgency).collect();
     assert!(urgencies.is_sorted(), "{urgencies:?} {order:?}");
-    // Style sheets (15 to 19) and scripts (10 to 14) are not incremental: each of them is sent whole before the next.
-    // The other objects are incremental.
+    // The style sheets (objects 15 to 19) and then the scripts (objects 10 to 14) are not incremental: each of them is
+    // sent whole before the next. The other objects are incremental.
     let whole = [15, 16, 17, 18, 19, 10, 11, 12, 13, 14];
     assert_eq!(order[..10], whole, "each whole, in order");
     let [first, last] = [0, 4].map(delivered);

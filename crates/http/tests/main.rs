@@ -1,4 +1,4 @@
-//! Tests the client and the server, over pipes in memory and over both engines in virtual networks.
+//! Tests the client and the server, over pipes in memory, and over SCTP, TCP and QUIC in virtual networks.
 
 mod cancel;
 mod fetch;

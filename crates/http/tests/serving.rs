@@ -156,8 +156,8 @@ fn stalled_answers_hold_little_and_come_whole() {
     assert_eq!(read.get(), 100 * LARGE as usize);
 }
 
-/// A response to HEAD has no content (RFC 9110 §9.3.2), so the next response begins directly after its head. The server
-/// must record when the first byte of the next response is written.
+/// A response to HEAD is only a header section (RFC 9110 §9.3.2), so the next response begins directly after it. The
+/// server must record the time at which it writes the first byte of the next response.
 #[test]
 fn the_answer_after_one_to_head_is_noted_when_it_is_written() {
     let network = Network::new(1);

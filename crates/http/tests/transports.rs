@@ -1,4 +1,4 @@
-//! Tests pages over both engines in virtual networks.
+//! Tests pages over SCTP and TCP in virtual networks.
 
 use crate::rig::page;
 use crate::rig::sim::{

@@ -9,30 +9,33 @@
 //!
 //! Experiments find the causes ([`causes`]): the loser gets settings of the winner and races again with the same seeds.
 //!
-//! - `settings.rs` is the only table of settings. It has the group of each setting, or the reason why the setting cannot
-//!   be a cause. A test fails if a knob is missing in the table.
+//! - `settings.rs` is the only table of settings. It has the group of each setting, or the reason why the setting
+//!   cannot be a cause. A test fails if a setting of a transport engine (a knob) is missing in the table.
 //! - A changed contestant is written like any other contestant, so a user can race it (`Contestant::with`).
-//! - `requests.rs` separates the effects of connections, streams and outstanding requests. One setting of a contestant
-//!   in the plan can change several of them at once.
-//! - If at most five settings differ, each is a factor by itself. If more differ, the group with the most settings
-//!   becomes one factor, then the next group, until five factors or only groups are left.
+//! - `requests.rs` separates the effects of the numbers of connections, streams and outstanding requests. One setting
+//!   of a contestant can change several of these numbers.
+//! - If at most five settings differ, each is a factor by itself. If more differ, the settings of the largest group
+//!   become one factor, then those of the next group. This ends when five factors are left, or each group is one
+//!   factor.
 //! - `design.rs` chooses subsets within the budget, and `estimate.rs` names the causes.
 //! - `benches/src/causes/situations.rs` has situations whose cause is known by construction. The command `causes` and a
 //!   test check the search against them.
 //!
 //! # Sweeps and populations
 //!
-//! Each point is raced on its own. `sweep` adds shards and the stored files. A plan holds lists of values.
-//! `plan::Outline` makes the points from these lists, one at a time, so only one point is in memory.
+//! A plan holds a list of values for each key, and a point is one combination of these values. `plan::Outline` makes
+//! one point at a time, so only one point is in memory. The contestants run at each point separately. `sweep` assigns
+//! the points to machines (shards), and defines the files that store their results.
 //!
-//! With a `population`, each point is a person. `draw.rs` draws the person's network and page from quantiles. Network
-//! and page depend only on the seed and the person's number. `draw.rs` uses no logarithm, so a person is the same on
-//! every machine. `anabranch_report::people` counts the verdicts for all people, in any order.
+//! With a `population`, each point is a person, which is a simulated user. `draw.rs` draws the person's network and
+//! page from quantiles. Network and page depend only on the seed and the index of the person. No logarithm is computed,
+//! because its rounding differs between machines, so a person is the same on every machine. `anabranch_report::people`
+//! counts the verdicts for all people, in any order.
 //!
 //! # The course of a run
 //!
-//! Neither the results nor the captured packets show how congestion windows, waits and losses develop. `run/course.rs`
-//! records this when a run is repeated for its capture.
+//! Neither the results nor the captured packets show how congestion windows, queueing delays and losses develop.
+//! `run/course.rs` records their development when a run is repeated to capture its packets.
 
 mod attribution;
 pub mod calibrate;

@@ -6,12 +6,13 @@
 //! part that names them, then releases the objects that it triggers.
 //!
 //! All responses flow like a fluid through the summed capacity of all paths to the client, in the order in which their
-//! objects were released. Only HTTP bytes count: no transport or IP header, no handshake, no loss. The last response
-//! also takes the smallest delay of all paths.
+//! objects were released. Only HTTP bytes count: no transport or IP header, no handshake, no loss. The smallest one-way
+//! delay of all paths is added to the end of the last response.
 //!
-//! The releases and the fluid are both optimistic for every transport. No object is released earlier than if it were
-//! alone. A fluid that flows whenever released bytes are left finishes no later than packets in any order. So the page
-//! time is a true lower bound, and so is [`Limit::earliest`] for a single object.
+//! Both parts of this model are optimistic for every transport. In a real run, an object is never released earlier than
+//! its earliest release. Packets, in any order, never finish earlier than a fluid that flows without pause as long as
+//! some released bytes are unsent. So the page time is a true lower bound, and so is [`Limit::earliest`] for a single
+//! object.
 //!
 //! The arithmetic is exact. Times are integer nanoseconds, rounded up once at the end of each transmission. At the rate
 //! [`UNLIMITED`] a transmission takes no time.
@@ -48,14 +49,15 @@ pub struct Item {
     pub initiator: Option<usize>,
     /// The number of bytes of the initiator's response that release this item, if not all of them are needed.
     pub part: Option<u64>,
-    /// Time from the delivery of the initiator (or from the start) until the request is issued, nanoseconds.
+    /// The time in nanoseconds from the delivery of the initiator until the request for this item is issued. Without an
+    /// initiator, it counts from the start of the page load.
     pub think_ns: u64,
     /// Processing time of the server, nanoseconds.
     pub server_ns: u64,
 }
 
-/// The lower bounds for a page and for its items. A time is `None` if the link never has enough capacity to transfer
-/// the bytes.
+/// The least times in which the network can transfer a page and each of its items. A time is `None` if the network
+/// never has enough capacity for the bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limit {
     /// Time from the start until every item is delivered, nanoseconds.
@@ -88,15 +90,15 @@ impl Capacity {
 
     /// Returns the capacity of a recorded trace in mahimahi's format. `milliseconds` has the times, in milliseconds, at
     /// which `bytes` may pass. The trace repeats after its last time. The capacity spreads the bytes evenly over the
-    /// millisecond that ends at the recorded time. So up to any instant, the real trace lets no more bytes pass than
-    /// this capacity.
+    /// millisecond that ends at the recorded time. Therefore, at every instant, the capacity has let through at least
+    /// as many bytes as the real trace.
     #[must_use]
     pub fn opportunities(milliseconds: &[u64], bytes: u64) -> Self {
         let period = milliseconds.iter().copied().max().unwrap_or(0).max(1);
         let mut counts = std::collections::BTreeMap::new();
         for &at in milliseconds {
-            // A time of 0 belongs to the first millisecond. Any other time belongs to the millisecond that ends at this
-            // time.
+            // Time t is the end of the millisecond with the index t - 1. Time 0 has no millisecond before it, so its
+            // bytes pass in the first millisecond.
             *counts.entry(at.max(1) - 1).or_insert(0_u64) += 1;
         }
         let mut steps = Vec::new();
@@ -154,8 +156,8 @@ impl Capacity {
     /// remaining steps is 0.
     fn is_over(&self, at: u64) -> bool {
         let cut_off = self.outages.iter().any(|&(from, until)| from <= at && until == u64::MAX);
-        // If the steps repeat, each of them can still come after `at`. Otherwise only the step that is current at `at`
-        // and the later steps can.
+        // If the steps repeat, each of them can be in force after `at`. Otherwise, only the step in force at `at` and
+        // the later steps can be in force after `at`.
         let current = self.steps.partition_point(|&(step, _)| step <= at).saturating_sub(1);
         let first = if self.period.is_some() { 0 } else { current };
         let silent = self.steps[first..].iter().all(|&(_, rate)| rate == 0);
@@ -166,12 +168,12 @@ impl Capacity {
 /// One direction of the network, modelled as a queue of fluid.
 struct Fluid<'a> {
     direction: &'a Direction,
-    /// The time in nanoseconds, rounded up, at which the last byte accepted so far leaves this queue.
+    /// The queue's clock: the time in nanoseconds, rounded up, at which the last byte accepted so far leaves the queue.
     now: u64,
     /// The unused capacity between the exact end of the last transmission and `now`, in bits/s times ns.
     spare: u128,
-    /// The common period of all paths in ns, the capacity of one period in bits/s times ns, and the time in ns after
-    /// which no outage starts or ends. `None` if the paths have no common period.
+    /// The common period of all paths in ns; the capacity of all paths together in one period, in bits/s times ns; the
+    /// time in the run, in ns, after which no outage starts or ends. `None` if the paths have no common period.
     common_period: Option<(u64, u128, u64)>,
 }
 
@@ -237,8 +239,8 @@ impl<'a> Fluid<'a> {
     }
 }
 
-/// Returns the common period of `paths`, the capacity of one period, and the time after which no outage starts or ends.
-/// `None` if the paths do not all repeat with the same period.
+/// Returns the common period of `paths`, their total capacity in one period, and the time after which no outage starts
+/// or ends. `None` if the paths do not all repeat with the same period.
 fn common_period(paths: &[Capacity]) -> Option<(u64, u128, u64)> {
     let period = paths.first()?.period?;
     let edges = paths.iter().flat_map(|path| &path.outages).flat_map(|&(from, until)| [from, until]);
@@ -356,9 +358,9 @@ mod tests {
 
     #[test]
     fn an_unrelated_object_fills_the_wait_of_a_chain() {
-        // The third object is requested only after the first object has arrived. Without the second object, the link
-        // would be idle for that round trip. The responses of 10,000 B and 100,000 B begin at 40.4 ms and leave the
-        // link by 128.4 ms. The third response begins at 88.4 + 40.4 = 128.8 ms. It takes 8 ms plus 40 ms delay.
+        // The first response (10,000 B) arrives at 0.4 + 40 + 8 + 40 = 88.4 ms. The third object is then requested, and
+        // its response begins at 88.4 + 0.4 + 40 = 128.8 ms. Meanwhile, from 40.4 to 128.4 ms, the link carries the
+        // first two responses (110,000 B). So the third response does not wait. It takes 8 ms plus 40 ms delay.
         let net = constant(10, 40);
         let page = [object(10_000, None), object(100_000, None), object(10_000, Some(0))];
         assert_eq!(limit(&page, &net, &net).page_ns, Some(176_800_000));
@@ -380,8 +382,8 @@ mod tests {
         // after 9.6 ms. The other 70.4 ms of the transmission follow the outage.
         let down = direction(Capacity::constant(10_000_000).with_outage(50 * MS, 80 * MS), 40);
         assert_eq!(limit(&[object(100_000, None)], &up, &down).page_ns, Some(190_400_000));
-        // At 10 Mbit/s the transmission would take 80 ms. The rate halves after the first 20 ms, at 60.4 ms, so the
-        // remaining data takes 120 ms instead of 60 ms.
+        // At 10 Mbit/s the transmission of the response would take 80 ms. It begins at 40.4 ms. After 20 ms of it, the
+        // rate halves, so the remaining data takes 120 ms instead of 60 ms.
         let down = direction(Capacity::stepwise(vec![(0, 10_000_000), (60_400_000, 5_000_000)]), 40);
         assert_eq!(limit(&[object(100_000, None)], &up, &down).page_ns, Some(220_400_000));
         // One path has an outage, and the other path carries the object.
@@ -448,8 +450,8 @@ mod tests {
         let up = direction(Capacity::constant(UNLIMITED), 0);
         let bytes = 1_500 * 700_000_000;
         assert_eq!(limit(&[object(bytes, None)], &up, &down).page_ns, Some(700_000_000 * MS));
-        // Skipping whole periods must not change the result. The comparison adds an outage in the far future, which
-        // prevents the skip and is never reached.
+        // Skipping whole periods must not change the result. The trace of `stepping` has an outage in the far future,
+        // which is never reached but prevents the skip.
         let trace = || Capacity::opportunities(&[1, 2, 5, 9], 1500);
         let far = 3_600_000_000_000;
         for bytes in [1, 1_499, 1_500, 6_000, 6_001, 123_456, 1_000_000] {
@@ -501,8 +503,8 @@ mod tests {
         }
     }
 
-    /// Simulates a transport without overhead that sends packets of randomly chosen released objects. Returns the page
-    /// time.
+    /// Simulates a transport without overhead. Each packet carries data of a random object among those that the server
+    /// can already send. Returns the page time in nanoseconds.
     fn some_order(page: &[Item], rate: u64, delay: u64, rng: &mut Rng) -> u64 {
         let send = |bytes: u64| (bytes * 8_000_000_000).div_ceil(rate);
         let mut left: Vec<u64> = page.iter().map(|item| item.response).collect();

@@ -1,4 +1,5 @@
-//! Tests the causes that experiments find in races whose true causes are known, and how the causes are reported.
+//! Checks the causes that the experiments find, and the reports of these causes. The true causes of the tested races
+//! are known.
 //!
 //! These tests use few seeds. `cargo run --release --bin causes` in `benches/` uses more seeds.
 
@@ -42,7 +43,7 @@ fn no_named_cause_is_wrong() {
     assert!(rows.iter().all(|row| row.right), "\n{table}");
 }
 
-/// A plan with three contestants. Neither the winner nor the runner-up is first or last in the plan.
+/// A plan with three contestants. The first one in the plan is neither the winner nor the runner-up.
 const THREE: &str = r#"
     objects = "12x50kB"
     loss = "2%"
@@ -144,8 +145,8 @@ fn of_several_causes_that_of_most_effect_comes_first() {
     assert!(found.causes.is_sorted_by(|a, b| a.effect >= b.effect), "{:?}", found.causes);
 }
 
-/// Fifty packets at once overflow a queue of ten packets, but not a longer queue. The gap must depend on the condition
-/// `queue`.
+/// Fifty packets at once overflow a queue of ten packets, but not a longer queue. The difference between the
+/// contestants' times must therefore depend on the condition `queue`.
 #[test]
 fn a_gap_of_a_short_queue_is_only_where_it_is_short() {
     let race = race(

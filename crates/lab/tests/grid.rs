@@ -29,7 +29,7 @@ fn goodput_is_what_was_recorded() {
 }
 
 /// Slow start overflows the queue and loses a thousand packets at once, namely every other packet of a window. A SACK
-/// cannot report that many gaps (RFC 9260 §6.7). No packet is reordered, so no retransmission may be unnecessary.
+/// cannot report that many gaps (RFC 9260 §6.7). No packet is reordered, so every retransmission must be necessary.
 #[test]
 fn a_thousand_losses_are_repaired_once() {
     let flags = [

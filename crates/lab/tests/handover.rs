@@ -33,7 +33,7 @@ fn race(flags: &[(&str, &str)]) -> Race {
 /// Returns a ladder diagram of the packets at the client's interfaces.
 fn ladder(transport: &str, keys: &[(&str, &str)]) -> String {
     let flags = [("bulk", "40kB"), ("handover", "320ms"), ("transport", transport)];
-    // If `keys` has another workload, it replaces the transfer.
+    // A workload in `keys` replaces the default workload, a bulk transfer.
     let own = |key: &str| keys.iter().any(|(own, _)| *own == key || key == "bulk" && *own == "objects");
     let flags: Vec<_> = flags.iter().filter(|(key, _)| !own(key)).chain(keys).copied().collect();
     let captures = one::capture(&batch::scenario(&plan(&flags), 0, Some(0), 1)).expect("a capture").1;
@@ -349,8 +349,8 @@ fn a_tunnel_adds_to_each_packet_for_who_keeps_its_address() {
     assert_eq!(bare[1..], tunnel[1..]);
 }
 
-/// Each wrong combination of handover settings must give an error of one line. The error must be the same if the
-/// settings are flags and if they are in a plan file.
+/// Each wrong combination of handover settings must give an error of one line. The error must be the same for flags and
+/// for a plan file.
 #[test]
 fn wrong_moves_are_answered_in_one_line() {
     let refused = |flags: &[(&str, &str)]| draft(flags).map(|_| ()).expect_err("refused");
@@ -417,8 +417,8 @@ fn page_times(race: &Race) -> Vec<Vec<Option<u64>>> {
     point.map(|contestant| contestant.runs.iter().map(|run| run.page_ns).collect()).collect()
 }
 
-/// A seed must always give the same moment of the move. The length of the overlap and the client's speed must matter
-/// only by their ratio, the time of the overlap.
+/// The same seed must always give the same random time of the move. The results must depend only on the time that the
+/// client spends in the overlap (the overlap's length divided by the client's speed), and not on length or speed alone.
 #[test]
 fn a_random_moment_repeats_and_only_the_time_of_overlap_counts() {
     let with = |overlap, speed| {

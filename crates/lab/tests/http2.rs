@@ -31,8 +31,8 @@ fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
 
 const NET: [(&str, &str); 2] = [("rate", "10mbit"), ("rtt", "100ms")];
 
-/// Over HTTP/2, ten requests leave together: the page takes two round trips for handshakes, one for the exchange, and
-/// the time of the bytes. HTTP/1.1 sends the requests one by one.
+/// Over HTTP/2, the client sends ten requests together. The page takes one round trip for each handshake (TCP, and TLS
+/// if used), one for the requests, and the transmission time of the bytes. HTTP/1.1 sends the requests one by one.
 #[test]
 fn requests_are_streams_of_one_connection() {
     let flags = [NET[0], NET[1], ("objects", "10x1kB")];
@@ -151,8 +151,8 @@ fn windows_are_in_force() {
         run(&format!("tcp:http=2,{windows}"), &flags, 1).page_ns.expect("done") / 1_000_000
     };
     let (chromium, rfc) = (page("windows=chromium"), page("windows=rfc"));
-    // With a window of 64 KiB, 2 MB would need 31 round trips. They need fewer, because the crate `h2` grants more
-    // bytes when half of a window is used.
+    // With a window of 64 KiB, a transfer of 2 MB would need 31 round trips. The transfer needs fewer, because the
+    // crate `h2` grants more bytes as soon as half of a window is used.
     assert!(chromium < 1_500 && rfc > 2_000, "{chromium} {rfc}");
     let large = page("windows=rfc,stream-window=6MiB,connection-window=15MiB");
     assert_eq!(large, chromium);

@@ -137,7 +137,8 @@ fn the_output_shows_the_connections_that_were_opened() {
     }
 }
 
-/// Returns a value of a knob other than `value`: a word from the knob's help, or one of the common values.
+/// Returns a value for the knob `key` that differs from `value`: one of the common values, or a word from the knob's
+/// help.
 fn another(engine: &dyn Settings, key: &str, value: &str, help: &str) -> String {
     let common = ["yes", "no", "3", "7", "137ms", "73s", "1300B", "300KiB", "off", "rr", "data"];
     let words = help.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-');
@@ -201,8 +202,8 @@ fn streams_are_those_of_both_directions() {
     assert_eq!(used, Some(3));
 }
 
-/// An arrival of as many objects as a connection has streams must use one connection. Its objects must not be spread
-/// over several connections.
+/// With `--arrivals-of connections`, as many objects arrive together as a connection has streams. The client must
+/// request all of them on the same connection.
 #[test]
 fn arrivals_that_fill_a_connection_share_it() {
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";

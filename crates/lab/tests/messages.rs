@@ -137,9 +137,9 @@ fn messages_that_are_missing_count_as_late_as_the_deadline() {
     ]);
     let contestant = &race.points[0].contestants[0];
     assert_eq!(contestant.runs[0].outcome, Outcome::Deadline);
-    // Of 200 messages, issued 20 ms apart, the first fifty arrive. All others count as if they arrived at the deadline,
-    // so the message issued last has the shortest of their delays. The 190th delay in ascending order therefore belongs
-    // to message 61, issued at 1.2 s.
+    // Of 200 messages, issued 20 ms apart, the first 50 arrive. The other 150 count as if they arrived at the deadline,
+    // so a message that was issued later has a shorter delay. In ascending order, the delays 51 to 200 are therefore
+    // those of messages 200 to 51. The 190th delay is that of message 61, issued at 1.2 s.
     let p95 = contestant.summary.object_p95_ms.mean;
     assert!(p95.is_some_and(|ms| (18_780.0..18_820.0).contains(&ms)), "{p95:?}");
     assert!(contestant.summary.undelivered.mean.is_some_and(|lost| (100.0..200.0).contains(&lost)));
@@ -198,8 +198,8 @@ fn wrong_messages_are_answered_in_one_line() {
     .assert_eq(&(lines.join("\n") + "\n"));
 }
 
-/// Checks that the parts of the response time of every delivered message are known and add up. More than 50 other
-/// messages were abandoned.
+/// Checks every delivered message: all parts of its response time must be known, and must add up. Also checks that more
+/// than 50 messages were abandoned.
 fn sound_though_given_up(race: &Race) {
     for run in runs(race) {
         assert_eq!(run.outcome, Outcome::Done);
@@ -214,8 +214,8 @@ fn sound_though_given_up(race: &Race) {
     }
 }
 
-/// A sender abandons some messages, which only the sender knows. For delivered messages, the parts of the response time
-/// must still be known.
+/// A sender abandons some messages, and only the sender knows which ones. The parts of the response time must still be
+/// known for the delivered messages.
 #[test]
 fn the_parts_are_known_where_others_are_given_up() {
     let expiring = race(&[
@@ -250,7 +250,8 @@ fn the_parts_are_known_where_others_are_given_up() {
 }
 
 /// TCP's only path fails forever, so some of its messages never arrive and count as if they arrived at the deadline.
-/// SCTP has a second path. The ratio of the delays is therefore only a bound.
+/// SCTP has a second path. The measured ratio of TCP's delay to SCTP's delay is therefore a lower bound of the true
+/// ratio.
 #[test]
 fn messages_that_never_came_make_the_ratio_a_bound() {
     let found = race(&[

@@ -81,8 +81,8 @@ fn trace(loss: &str, seed: u64, seconds: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Returns the microseconds from the departure of the first packet in ns-2 until each of these numbers of packets has
-/// arrived. Returns `None` if ns-2 is not installed.
+/// Runs ns-2. For each number n in `packets`, returns the microseconds from the departure of the first packet until the
+/// first n packets have arrived. Returns `None` if ns-2 is not installed.
 fn ns2_delays(packets: &[u64], loss: &str, seed: u64) -> Option<Vec<u64>> {
     let trace = trace(loss, seed, "120")?;
     let (mut first, mut found, mut have, mut whole) = (None, Vec::new(), BTreeSet::new(), 0);
@@ -115,8 +115,8 @@ fn without_loss_every_packet_arrives_when_ns2_has_it_arrive() {
         LOSS_FREE.map(|(packets, _)| (packets, simulated(packets, "0", "1")[0])).to_vec();
     println!("{found:?}");
     for ((packets, simulated_us), (_, expected)) in found.into_iter().zip(LOSS_FREE) {
-        // Our run takes 38.4 us longer than ns-2. Before the data, our link transmits the SACK for the request, which
-        // has 48 bytes.
+        // Our run takes 38.4 us longer than ns-2. Before the data, our link transmits a SACK of 48 bytes, which
+        // acknowledges the request.
         assert!(
             (expected + 37..=expected + 40).contains(&simulated_us),
             "{packets} packets: {simulated_us} us, ns-2 {expected} us"
@@ -124,8 +124,8 @@ fn without_loss_every_packet_arrives_when_ns2_has_it_arrive() {
     }
 }
 
-/// Between set-up and data, ns-2 sends a HEARTBEAT and waits for its answer, so data waits for three round trips. In
-/// our run data waits for two, because RFC 9260 §5.4 considers the address that the user gave as verified.
+/// Between set-up and data, ns-2 sends a HEARTBEAT and waits for the answer, so data waits for three round trips. In
+/// our run, data waits for two: by RFC 9260 §5.4, an address that the user gave counts as verified.
 #[test]
 fn data_waits_for_three_round_trips_with_ns2_and_for_two_here() {
     if let Some(trace) = trace("0", 1, "1") {

@@ -59,7 +59,7 @@ fn the_urgent_come_first_over_every_transport_alike() {
     for transport in ["tcp:http=2,tls=yes", "quic", "sctp:dtls=yes,priority=yes", "sctp:priority=yes"] {
         assert_eq!(images_ahead(transport), 0.0, "{transport}");
     }
-    // With round robin instead of priorities, many large images arrive before a style sheet, over the same transport.
+    // Over the same transports with round robin instead of priorities, many large images arrive before a style sheet.
     for transport in ["sctp:dtls=yes,priority=no", "sctp"] {
         assert!(images_ahead(transport) > 5.0, "{transport}");
     }

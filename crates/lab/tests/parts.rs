@@ -1,7 +1,7 @@
 //! Tests each part of a response time alone: nothing else takes time, so exactly one part is not zero.
 //!
-//! In most tests the network has no delay and an unlimited rate. The part of the response time that is under test then
-//! takes all the time.
+//! In most tests, the network has no delay and an unlimited rate, so the whole response time consists of the tested
+//! part.
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
@@ -102,8 +102,8 @@ fn handshakes_and_transit_are_connect_and_wire() {
         "--rate unlimited --delay 20ms --loss 0 --runs 1 --objects 1x1kB --transport sctp:cookie_data=no",
     );
     assert_eq!(parts(&sctp.objects[0]), [("connect", 80 * MS), ("wire", 40 * MS)]);
-    // Later objects are requested on the established association. Their only part is therefore the delay in both
-    // directions.
+    // Later objects are requested on the established association. Their response time therefore consists only of the
+    // propagation delay in both directions.
     let later = run(
         "--rate unlimited --delay 20ms --loss 0 --runs 1 --objects 9x1kB --arrivals 2/s --transport sctp",
     );
@@ -113,8 +113,8 @@ fn handshakes_and_transit_are_connect_and_wire() {
 }
 
 /// A lost message that no other message follows is retransmitted by a timer: its delay is reported as `timeout`. If
-/// other messages follow soon, their SACKs report the loss (`recovery`). On a single stream they wait for the lost
-/// message (`blocked`).
+/// other messages follow soon, their SACKs report the loss (`recovery`). On a single stream, the other messages wait
+/// for the lost message (`blocked`).
 #[test]
 fn losses_are_timeout_recovery_and_blocked() {
     let base = "--rate unlimited --delay 20ms --runs 1 --size 100B --queue unlimited";
@@ -147,8 +147,8 @@ fn losses_are_timeout_recovery_and_blocked() {
     }
 }
 
-/// The whole first window is lost, and a timer retransmits it. The time for which later bytes wait meanwhile counts as
-/// `stalled`.
+/// The whole first window is lost, and a timer retransmits it. Later bytes wait for this timer. The time that they wait
+/// counts as `stalled`.
 #[test]
 fn stalled() {
     let run = run(

@@ -157,8 +157,8 @@ const DEFAULTS: &[&str] = &[
 
 #[test]
 fn every_impairment_has_a_default_that_can_be_named() {
-    // By default, the keys in `excluded` are absent. No value has the same effect as absence, so `DEFAULTS`
-    // cannot contain these keys.
+    // By default, the keys in `excluded` are absent. These keys have no value that means the same as leaving out the
+    // key, so `DEFAULTS` cannot contain them.
     let excluded = ["reorder", "trace", "preset"];
     for row in anabranch_link::ROWS.iter().filter(|row| !excluded.contains(&row.key)) {
         let begins = |line: &&str| line[2..].split([' ', '=']).next() == Some(row.key);
@@ -171,8 +171,8 @@ fn naming_a_default_changes_nothing() {
     let bare = meaning(&flags("").expect("a plan"));
     for line in DEFAULTS {
         let named = meaning(&flags(line).unwrap_or_else(|error| panic!("{line}: {error}")));
-        // Removes the list of explicit keys from the text. The list differs, but it only serves to find
-        // contradictions.
+        // Removes the list of explicit keys from the text. The two plans differ in this list, but it only serves to
+        // find contradictions.
         let without = |text: &str| {
             let mut out = String::new();
             for (i, part) in text.split("explicit_keys: [").enumerate() {

@@ -12,8 +12,8 @@ fn plan(flags: &[(&str, &str)]) -> Plan {
     Plan::interpret(draft, &Transports::standard()).expect("a plan")
 }
 
-/// Runs one contestant, which must deliver every object. The parts of each object's time must be known, and their sum
-/// must be this time.
+/// Runs one contestant, which must deliver every object. All parts of an object's load time must be known, and must add
+/// up to the load time.
 fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
     let plan = plan(&flags.iter().copied().chain([("transport", transport)]).collect::<Vec<_>>());
     let run = one::run(&batch::scenario(&plan, 0, Some(0), seed)).expect("a run").remove(0);
@@ -129,8 +129,9 @@ fn http3_answers_the_urgent_first() {
     }
 }
 
-/// Heads must be smaller over HTTP/3 than as text, because QPACK's static table and the Huffman code compress them.
-/// They must be larger than over HTTP/2, because our HTTP/3 has no dynamic table for repeated heads.
+/// The key `http` must select HTTP/3 (the default) or HTTP/1.1, and the bytes sent to the server show which one was
+/// used. Over HTTP/3, QPACK's static table and Huffman code make the heads smaller. They stay more than half as large,
+/// because our HTTP/3 has no dynamic table for repeated heads.
 #[test]
 fn http3_is_selected_by_its_key() {
     let up = |transport: &str| {
@@ -186,8 +187,8 @@ fn messages_are_refused_in_one_line() {
     );
 }
 
-/// If a later packet arrives, the loss is detected without a retransmission timer. Timers may therefore expire for only
-/// few of the lost packets.
+/// A loss is detected without a timer if a packet arrives that was sent after the lost packet. Retransmission timers
+/// must therefore expire for fewer than a quarter of the lost packets.
 #[test]
 fn losses_on_a_slow_link_are_no_timeouts() {
     let flags =

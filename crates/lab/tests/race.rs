@@ -85,9 +85,10 @@ fn a_first_object_is_fetched_alone_and_the_others_when_it_has_arrived() {
         let names: Vec<&str> = rest.iter().map(|object| object.name.as_str()).collect();
         assert_eq!(names, ["/object-1", "/object-2", "/object-3"]);
         assert!(rest.iter().all(|object| object.issued_ns == first.delivered_ns), "{run:?}");
-        // The lower bound at 10 Mbit/s and a round-trip time of 80 ms. The first object needs 400 B up (0.32 ms) and
-        // 60,300 B down (48.24 ms), so it takes 128.56 ms with the round trip. The other objects need 400 B up and
-        // 3 x 20,300 B down (49.04 ms in total), so they take 129.04 ms with their round trip.
+        // The lower bound is for 10 Mbit/s and a round-trip time of 80 ms. The first object takes 128.56 ms: 0.32 ms
+        // for 400 B up, 48.24 ms for 60,300 B down, and one round trip. The three other objects take 129.04 ms: 0.32 ms
+        // for the first request (400 B up), 48.72 ms for 3 x 20,300 B down, and one round trip. The other two requests
+        // arrive while the first response is being sent.
         assert_eq!(run.limit_ns, Some(257_600_000));
         assert!(run.page_ns >= run.limit_ns);
     }
@@ -128,8 +129,8 @@ fn heads_have_the_sizes_that_the_plan_says() {
     }
 }
 
-/// Each packet of a bulk transfer must take the time of its framing and of the access to the medium. The lower bound of
-/// the load time must include the smallest possible cost.
+/// Each packet of a bulk transfer must take extra time for its framing and for access to the medium. The lower bound of
+/// the load time must include the extra time of packets of maximum size, which is the smallest possible.
 #[test]
 fn packets_pay_for_framing_and_access() {
     let time = |costs: &[(&str, &str)]| {
@@ -149,8 +150,9 @@ fn packets_pay_for_framing_and_access() {
     // The lower bound is the time to send 3 MB at 10 Mbit/s, plus the delay in both directions.
     assert_eq!(limit, 2_410_000_000);
     let (framed_tcp, framed_sctp, framed_limit) = time(&[("overhead", "24B"), ("packet-time", "118us")]);
-    // A packet of 1500 B takes 1337.2 us instead of 1200 us. The effective rate is therefore 8,973,976 bit/s (rounded
-    // up).
+    // With framing (24 B) and access (118 us), a packet of 1500 B takes 1337.2 us instead of 1200 us. The effective
+    // rate is therefore 8,973,976 bit/s (rounded up). The lower bound in ns is the time to send 3 MB at this rate, plus
+    // 10 ms of delay.
     assert_eq!(framed_limit, 2_684_399_843);
     for (with, without) in [(framed_tcp, tcp), (framed_sctp, sctp)] {
         let ratio = with / without;
@@ -161,8 +163,8 @@ fn packets_pay_for_framing_and_access() {
     assert!(up < tcp * 1.01 && up_limit == limit, "{up} {tcp}");
 }
 
-/// The server's CPU must process one request after the other, and then the packets of the responses. This must hold
-/// over any transport.
+/// Over any transport, the server's CPU must process the requests one by one. A response must leave only after its
+/// request has been processed.
 #[test]
 fn requests_take_the_servers_processor() {
     let ended = |transport: &str| {
@@ -211,7 +213,8 @@ fn the_mtu_is_the_same_largest_packet_for_all_and_mss_is_not() {
     }
     assert_eq!(largest("1500", "tcp:mss=536B"), 576);
     assert_eq!(largest("1500", "tcp:mss=536B,timestamps=no"), 576);
-    // An SCTP packet has 20 B of IP, 12 B of SCTP, at least two chunks of 16 B and 536 B, and further chunks that fit.
+    // The largest SCTP packet has headers of 20 B (IP) and 12 B (SCTP), and at least two chunks. Each chunk has a
+    // header of 16 B and 536 B of data. Smaller chunks can follow if they fit.
     assert!((1136..=1500).contains(&largest("1500", "sctp:mss=536B,interleaving=no")));
 }
 
@@ -342,8 +345,9 @@ fn a_bulk_transfer_is_followed_from_its_handshake_to_its_last_byte() {
     for run in runs(&found) {
         let read = &run.series.application;
         assert_eq!(read.iter().sum::<u64>(), 5_000_000);
-        // Each element of `read` is the number of bytes that the application read in 100 ms, in which 250 kB arrive at
-        // 20 Mbit/s. It can be larger, because bytes that waited for a retransmission are read at once.
+        // Each element of `read` is the number of bytes that the application read in an interval of 100 ms. At 20
+        // Mbit/s, 250 kB arrive in an interval. The application can read more than that, because bytes that waited for
+        // a retransmission are read at once.
         assert!(read.iter().all(|&bytes| bytes <= 1_000_000), "{read:?}");
         assert!(read.iter().filter(|&&bytes| bytes > 0).count() >= 15, "{read:?}");
         for object in &run.objects {

@@ -38,8 +38,8 @@ fn a_deadline_is_named() {
             .all(|run| run.outcome == Outcome::Done)
     );
     assert!(!verdict::sentence(&found.points[0]).contains("deadline"));
-    // The sentence must also name a deadline that comes from the defaults. The only path fails forever, so no later
-    // deadline would let the run finish.
+    // The sentence must name the deadline even if the deadline is the default. The sentence suggests a later deadline
+    // even here, where the only path fails forever and a later deadline would not help.
     let found = race("--bulk 5MB --fail path=1,at=1s --loss 0 --runs 1 --transport tcp");
     let verdict_text = verdict::sentence(&found.points[0]);
     assert!(verdict_text.contains("(--deadline 600s) ended tcp; write a later one"), "{verdict_text}");

@@ -82,10 +82,11 @@ fn on(
     net.iter().chain(more).copied().collect()
 }
 
-/// Returns the nanoseconds that `bytes` take on the wide link. `ONE_WAY_DELAY` is the delay in one direction.
+/// Returns the time in nanoseconds in which the wide link transmits `bytes`, without propagation delay.
 const fn wire(bytes: u64) -> u64 {
     bytes * 100
 }
+/// The propagation delay of the wide link in one direction, in nanoseconds.
 const ONE_WAY_DELAY: u64 = 50_000_000;
 
 #[test]
@@ -132,9 +133,11 @@ fn sctp_parts_match_a_hand_calculation() {
     // INIT has 60 bytes, and INIT ACK with our cookie 104. The packet with COOKIE ECHO and the request has 500.
     let usable = wire(60) + ONE_WAY_DELAY + wire(104) + ONE_WAY_DELAY;
     let written = usable + wire(500) + ONE_WAY_DELAY;
-    // The server sends COOKIE ACK and SACK (52 bytes), the head (348 bytes), and three full packets. It then stops,
-    // because 300 + 3 x 1452 exceeds the window of 4404 bytes. The SACK of the head allows the server to send TSN 4.
-    // The SACK of TSN 1, a full packet later, allows TSNs 5 and 6, and the SACK of TSN 2 allows TSN 7.
+    // The server sends COOKIE ACK and SACK (52 bytes), the head (TSN 0, 348 bytes), and three full packets (TSNs 1 to
+    // 3). The head has 300 bytes of data. The server then stops, because the data in flight (300 + 3 x 1452 bytes)
+    // exceeds the window of 4404 bytes. The SACK of the head allows the server to send TSN 4. The SACK of TSN 1 arrives
+    // one full packet's transmission time after the SACK of the head, and allows TSNs 5 and 6. The SACK of TSN 2 allows
+    // TSN 7.
     let first_sack = written + wire(52) + wire(348) + ONE_WAY_DELAY + wire(48) + ONE_WAY_DELAY;
     let sent = first_sack + 2 * wire(1500);
     // From the first SACK on, the link carries TSNs 4, 5 and 6 without a pause, and then the last one.

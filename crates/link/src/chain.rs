@@ -170,12 +170,13 @@ impl<P: Carried> Chain<P> {
                 Some(cause) => self.lose(at, packet, cause),
             }
         }
-        // The empty vector is put back, so that its allocation is reused. The nested calls have taken all packets that
-        // were released meanwhile, so no packet is overwritten.
+        // Puts the empty vector back, so that its allocation is reused. No packet is overwritten, because a nested call
+        // of this function has already passed on every packet that `run` released.
         self.released.packets = released;
     }
 
-    /// Passes a packet that enters element `from` at `at` through the remaining elements.
+    /// Passes a packet through the elements of the chain, from index `from` on. The packet enters the first of them at
+    /// the time `at`.
     #[inline(always)]
     fn run(&mut self, from: usize, at: Instant, mut packet: P) {
         if from == 0
@@ -285,8 +286,8 @@ fn pass_plainly<P: Carried>(
     }
 }
 
-/// Passes a packet through `stages` until it has passed all of them, or is lost, duplicated or held. Returns the index
-/// of the last element that handled the packet, and the outcome.
+/// Passes a packet through `stages` until a stage loses, duplicates or holds it. Returns the index of this stage and
+/// the outcome. If the packet has passed all stages, returns the number of stages as the index.
 #[inline]
 fn pass_through<P: Carried>(
     stages: &mut [Stage<P>],

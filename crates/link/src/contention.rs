@@ -4,10 +4,12 @@
 //! a waiting packet draws a number of slots uniformly from its contention window. When the medium becomes free and both
 //! ends wait, the end with fewer slots sends, and the other end keeps its remaining slots. Equal numbers collide: the
 //! medium is busy for the time of the longer packet, both windows double, and both ends draw again. After a collision,
-//! the next sender first waits for the slots that it has drawn. After a number of collisions a packet is lost.
+//! the next sender first waits for the slots that it has drawn. A packet is lost after
+//! [`attempts`](ContentionRules::attempts) collisions.
 //!
-//! An end sends immediately if no packet waits at the other end. The average time to gain access to the medium is part
-//! of the setting `packet-time`, as it is without contention.
+//! If no packet waits at the other end, an end sends as soon as the medium is free. The setting `packet-time` includes
+//! the average time to gain access to the medium, with and without contention. Slots therefore take extra time only
+//! after a collision.
 //!
 //! When a packet enters, it is not known when it will be sent, so each direction holds its packets. [`Contention`]
 //! holds the state that both directions share.
@@ -26,7 +28,8 @@ use std::rc::Rc;
 pub struct ContentionRules {
     /// The name of the medium, for example `802.11b`.
     pub name: &'static str,
-    /// The minimum contention window in slots: an end draws a number from 0 to `window_min`, inclusive.
+    /// The minimum contention window in slots. With this window, an end draws a number of slots from 0 to `window_min`,
+    /// inclusive, before it sends.
     pub window_min: u64,
     /// The maximum contention window in slots.
     pub window_max: u64,
@@ -41,7 +44,8 @@ pub struct ContentionRules {
 /// us, the same aCWmax). The number of attempts is dot11ShortRetryLimit, 7, which applies to frames without RTS.
 ///
 /// The model of contention is that of Bianchi, "Performance analysis of the IEEE 802.11 distributed coordination
-/// function", IEEE JSAC 18(3), 2000. In Bianchi's model, all stations always have data.
+/// function", IEEE JSAC 18(3), 2000, with one difference. Bianchi assumes that all stations always have data; here an
+/// end contends only while it has a packet.
 pub const RULES: [ContentionRules; 2] = [
     ContentionRules { name: "802.11b", window_min: 31, window_max: 1023, slot_nanos: 20_000, attempts: 7 },
     ContentionRules { name: "802.11g", window_min: 15, window_max: 1023, slot_nanos: 9_000, attempts: 7 },
@@ -65,10 +69,10 @@ struct Transmitter {
     /// The sizes in bytes of the waiting packets, in order.
     waiting: VecDeque<usize>,
     waiting_bytes: u64,
-    /// For each packet that has left the queue: the time at which it was sent or lost, and true if it was sent. An
-    /// entry is removed when the chain takes the packet.
+    /// For each packet that has left `waiting`: the time at which the packet was sent or lost, and true if it was sent.
+    /// An entry is removed when the packet is released to the next element.
     outcomes: VecDeque<(Instant, bool)>,
-    /// The remaining slots of the last drawn number; `None` if the end has to draw a new number.
+    /// The number of slots that this end of the medium still has to wait; `None` if this end has to draw a new number.
     slots: Option<u64>,
     window: u64,
     packet_collisions: u32,
@@ -131,7 +135,7 @@ impl Contention {
         }
     }
 
-    /// Sends the next packet of the end with index `end`.
+    /// Sends the next packet of end number `end` (0 or 1) of the medium, beginning at `start`.
     fn send(&mut self, end: usize, start: Instant) {
         let end = &mut self.ends[end];
         self.free_at = end.transmit(start);
@@ -201,8 +205,8 @@ impl<P: Carried> HoldingElement<P> for Contender<P> {
         meter.queue_holds(waiting.packets, waiting.bytes);
     }
 
-    /// Returns the time at which this end's next packet may be sent or lost. Packets of the other end can occupy the
-    /// medium for longer, so they can only delay this time.
+    /// Returns the earliest time at which this end's next packet is sent or lost. Packets that the other end sends
+    /// first can only make this time later.
     fn deadline(&self) -> Option<Instant> {
         let medium = self.medium.borrow();
         let end = &medium.ends[self.end];

@@ -55,7 +55,7 @@ pub fn flip_bits(bytes: &mut [u8], rng: &mut Rng) {
     if bits == 0 {
         return;
     }
-    // The flipped bits must differ, because flipping one bit an even number of times changes nothing.
+    // Flips one to four bits, 37 bits apart. No bit is flipped twice, because the second flip would undo the first.
     let first = rng.below(bits);
     let more = rng.below(4);
     for step in 0..=more {

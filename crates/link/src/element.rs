@@ -1,4 +1,4 @@
-//! The interface of packets, and the two traits that elements of a link implement.
+//! The trait that packets implement, and the two traits that elements of a link implement.
 //!
 //! An element is an [`ImmediateElement`] if it decides the fate of a packet when the packet enters. It is a
 //! [`HoldingElement`] if it decides later. The set of elements is closed: `chain::Stage` is an enum. The set of packet

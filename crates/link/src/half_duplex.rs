@@ -1,8 +1,8 @@
 //! A medium that carries only one packet at a time, in either direction.
 //!
 //! The serializers of both directions share one [`Medium`], which serves packets in the order of their arrival. This
-//! order is known when a packet enters, so no element has to hold the packet. If both ends contend for the medium
-//! ([`contention`](crate::contention)), the order is not known.
+//! order is known when a packet enters, so no element has to hold the packet. If both ends contend for the medium, the
+//! order is known only when a packet is sent, so the module [`contention`](crate::contention) holds the packets.
 
 use crate::LinkSpec;
 use crate::contention::{ContentionRules, RULES};

@@ -2,8 +2,8 @@
 //!
 //! Each packet's departure is shifted by a time drawn uniformly from −j to +j. Unless reordering is allowed, a packet
 //! never leaves before the packet ahead of it. Instead it leaves at the same instant as that packet, directly behind
-//! it. This element must follow a [`Delay`](crate::delay::Delay) of at least j, so that no packet leaves before it
-//! entered.
+//! it. This element must follow a [`Delay`](crate::delay::Delay) of at least j, so that no packet leaves this element
+//! before it has entered the delay.
 
 use crate::element::{Fate, ImmediateElement};
 use crate::meter::Meter;

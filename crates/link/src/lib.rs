@@ -29,9 +29,9 @@
 //!
 //! `impairments!` below has one row for each impairment: flag, plan key, help, default, element and counter. The
 //! command line, plans, printing, JSON and reports all use that table. Each impairment has a file of its own. The file
-//! defines its text form, its contradictions with other settings, its element, and the element's position in the chain.
-//! These files use `spec` and [`Row`], and the modules `table` and `spec` use the files. This cycle is intended, so
-//! that a row without its element does not compile.
+//! defines the impairment's text form, its contradictions with other settings, its element, and the element's position
+//! in the chain. Each of these files uses `spec` and [`Row`], and is itself used by the modules `table` and `spec`.
+//! This cycle is intended: a row without an element does not compile.
 
 #[macro_use]
 mod table;

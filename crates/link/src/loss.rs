@@ -172,8 +172,9 @@ impl<P: Carried> ImmediateElement<P> for Loss {
 }
 
 /// Loses every n-th packet, counted across both directions, as iptables' `statistic` match does on a loopback
-/// interface. Packets are counted in the order in which they reach this element, in either direction. The element
-/// therefore holds each packet until the packet's turn in this order.
+/// interface. Packets of both directions are counted in the order of their entry times. The element is given each
+/// packet ahead of the packet's entry time, and holds the packet until that time. Until then, a packet of the other
+/// direction with an earlier entry time may follow.
 #[derive(Debug)]
 pub struct SharedLoss<P> {
     counter: Rc<Cell<Nth>>,

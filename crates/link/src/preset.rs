@@ -1,15 +1,15 @@
 //! Presets: named networks with rate, delay, jitter, loss and queue of both directions, and the source of these values.
 //!
 //! The values of the older access networks are from the README of Tyler Treat's `comcast`
-//! (github.com/tylertreat/comcast). That tool adds latency on one side only, so its latency is a round-trip time.
-//! `comcast` applies its loss rate to each direction. The values of the serial lines are from the slides "SCTP as
-//! Alternative Transport to TCP and UDP".
+//! (github.com/tylertreat/comcast). That tool delays the packets of one direction only, so its latency is taken as the
+//! round-trip time. `comcast` applies its loss rate to each direction. The values of the serial lines are from the
+//! slides "SCTP as Alternative Transport to TCP and UDP".
 //!
 //! For today's networks, `source` names the source of each measured value, and lists the values that are assumed.
 //! Flags such as `--jitter`, `--queue` or `--loss` change the values.
 //!
-//! Mobile networks and Wi-Fi lose packets in bursts (Gilbert-Elliott). The sources give the shares of lost packets.
-//! `NAME/random` loses the same share independently.
+//! Mobile networks and Wi-Fi lose packets in bursts (Gilbert-Elliott). The cited sources give the shares of lost
+//! packets. The preset `NAME/random` loses the same share, but each packet independently of the others.
 
 use crate::LinkSpec;
 use crate::table::OfLink;

@@ -1,8 +1,9 @@
 //! Reordering: a share of the packets overtakes others.
 //!
 //! Each packet is selected with a fixed probability. A selected packet leaves before the end of its delay; the time
-//! that it saves is called the lead. It therefore overtakes all packets that entered less than the lead before it. If
-//! the lead is the whole delay, this element does the same as netem's `reorder`.
+//! that the packet saves is called the lead. The packet overtakes each packet that entered before it, if the time
+//! between the two entries is shorter than the lead. If the lead is the whole delay, this element does the same as
+//! netem's `reorder`.
 //!
 //! This element must follow a [`Delay`](crate::delay::Delay) that is at least as long as the lead. If packets are
 //! further apart than the lead, a selected packet arrives early, but overtakes no other packet.
@@ -21,9 +22,10 @@ use std::fmt;
 /// (1 % of the packets leave 10 ms earlier).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReorderSpec {
-    /// The share of packets that leave earlier.
+    /// The share of packets that leave before the end of their delay.
     pub share: Ratio,
-    /// How much earlier these packets leave. `None` means that they leave without any of the link's delay.
+    /// The time by which such a packet leaves before the end of its delay. `None` stands for the link's delay minus its
+    /// jitter.
     pub lead: Option<Duration>,
 }
 

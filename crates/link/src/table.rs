@@ -86,9 +86,10 @@ pub(crate) struct Side<'a> {
     pub(crate) seed: u64,
     /// The random number generator of the direction. Every element draws from its own fork of this generator.
     pub(crate) rng: Rng,
-    /// The medium that both directions share; `None` if they share none, or if both ends contend for it (`contention`).
+    /// The medium that both directions share in the order of arrival. `None` if each direction has its own medium, or
+    /// if both ends contend for one medium (`contention`).
     pub(crate) medium: Option<Medium>,
-    /// The shared medium and the index of this direction's end, if both ends contend for the medium.
+    /// If both ends contend for the medium: the medium, and the index (0 or 1) of the end that sends in this direction.
     pub(crate) contention: Option<(Rc<RefCell<Contention>>, usize)>,
     /// The loss model's packet counter, if the packets of both directions are counted together.
     pub(crate) counter: Option<Rc<Cell<Nth>>>,
@@ -105,9 +106,12 @@ macro_rules! key {
 }
 
 /// Declares the table of impairments. A row for a setting of one direction has the form `field: type = default,
-/// element, value, help;` (`field as "key"` if the key is not a valid field name). A row ends with `passing NAME` if
-/// its element implements [`ImmediateElement`](crate::element::ImmediateElement). If the element changes packets, the
-/// row also has `counts FIELD at N "phrase"`, where N is the place of the counter in reports.
+/// element, value, help;` (`field as "key"` if the key is not a valid field name). Two parts may follow `help`, in this
+/// order:
+///
+/// - `, passing NAME` if the element implements [`ImmediateElement`](crate::element::ImmediateElement)
+/// - `, counts FIELD at N "phrase"` if reports count the packets that the element affects; reports sort such counters
+///   by N
 macro_rules! impairments {
     ($(
         each direction {
@@ -213,7 +217,7 @@ macro_rules! impairments {
                 })
             }
 
-            /// Returns the element, if it holds packets.
+            /// Returns the element if it implements `HoldingElement`.
             pub(crate) fn holding(&self) -> Option<&dyn HoldingElement<P>> {
                 match self {
                     Self::Codel(stage) => Some(&**stage),
@@ -225,7 +229,7 @@ macro_rules! impairments {
                 }
             }
 
-            /// Returns the element for modification, if it holds packets.
+            /// Returns a mutable reference to the element if it implements `HoldingElement`.
             #[inline]
             pub(crate) fn holding_mut(&mut self) -> Option<&mut dyn HoldingElement<P>> {
                 match self {

@@ -46,8 +46,8 @@ pub struct Opportunities {
 }
 
 impl Trace {
-    /// Parses the text of a trace file. The first line that is not a comment decides whether the format is that of
-    /// mahimahi or columns. Empty lines and lines beginning with `#` are skipped.
+    /// Parses the text of a trace file. Empty lines and lines beginning with `#` are skipped. The first other line
+    /// decides the format: mahimahi's if the line has one column, or else a table of columns.
     ///
     /// # Errors
     /// The error names the first invalid line and says what to write there, or says that the trace has no lines or no
@@ -316,7 +316,8 @@ mod tests {
         assert_eq!(sent(0, 1500), (ms(2), ms(4)));
         // The packet uses 100 bytes of the opportunity at 4 ms, all 1500 bytes at 6 ms, and 1400 bytes at 8 ms.
         assert_eq!(sent(0, 3000), (ms(4), ms(8)));
-        // The unused rest of the opportunity at 8 ms is lost, so the packet needs only the opportunity at 10 ms.
+        // At 9 ms, the unused rest of the opportunity at 8 ms has expired. The packet therefore uses the whole
+        // opportunity at 10 ms.
         assert_eq!(sent(9, 1500), (ms(10), ms(10)));
     }
 

@@ -1,8 +1,8 @@
 //! A bulk transfer: many bytes from a server to a client, without HTTP.
 //!
 //! The client requests a number of bytes with one short message. The server sends them in writes of a given size. If
-//! the transport has messages, each write is one user message. The share of the bytes that a connection carries counts
-//! as one object, so recorders get the same events as for a page.
+//! the transport has messages, each write is one user message. If several connections divide the bytes, the part of
+//! each connection counts as one object, so recorders get the same events as for a page.
 
 use crate::idle_timer::IdleTimer;
 use crate::join::join;
@@ -33,7 +33,8 @@ pub struct Bulk {
 /// The maximum size of a write in bytes.
 pub const MAX_MESSAGE: usize = 1 << 20;
 
-/// The size of a client's request in bytes: a magic number, the message size, and the number of bytes.
+/// The size of a client's request in bytes. A request contains a magic number, the message size, and the number of
+/// bytes that the server shall send.
 const REQUEST_BYTES: usize = 16;
 const MAGIC: [u8; 4] = *b"bulk";
 
@@ -153,7 +154,7 @@ async fn receive<W: World, N: Session>(
     Ok(got)
 }
 
-/// Waits until the session is established, and reports the time to the recorder.
+/// Waits until the session is established, and reports this moment to the recorder.
 async fn established<W: World, N: Session>(
     world: &W,
     session: &N,

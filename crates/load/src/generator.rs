@@ -9,8 +9,8 @@
 //! - `cause`: the causes of failures
 //! - `exchange`: a request and its reply over HTTP/1.1
 //! - `requests`: a request and its reply over HTTP/2 and HTTP/3
-//! - `session`: runs a session with its objects
-//! - `report`: text in httperf's format, JSON, CSV
+//! - `session`: a session with its objects
+//! - `report`: the report as text (in httperf's format), as JSON, or as CSV
 
 mod cause;
 mod exchange;
@@ -45,8 +45,8 @@ pub struct Plan {
     pub pace: Pace,
     /// The maximum number of objects per session; `None` for no limit. If it is 0, sessions are only opened and closed.
     pub objects: Option<u64>,
-    /// The number of streams per session that carry objects at the same time. Over HTTP/2 and HTTP/3, this is the
-    /// number of outstanding requests. A transport may have fewer streams.
+    /// The maximum number of streams per session that carry objects at the same time. Over HTTP/2 and HTTP/3, this is
+    /// the maximum number of outstanding requests. If the transport has fewer streams, all of them are used.
     pub streams: u16,
     /// The versions of HTTP that may be used. If several versions are allowed and none is negotiated, HTTP/1.1 is used.
     pub versions: Versions,

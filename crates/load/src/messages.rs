@@ -1,12 +1,12 @@
-//! A message test: messages of one size at a fixed rate, with the delay of each message, without HTTP.
+//! A message test: sends messages of one size at a fixed rate, without HTTP, and measures the delay of each message.
 //!
 //! The client sends one request on each connection. The server then passes a message to the transport at each planned
 //! time, even if earlier messages still wait (open loop). The delay of a message is measured from its planned time. If
 //! the transport has streams, messages use the streams in turn.
 //!
-//! A bulk transfer may run concurrently, on stream 0 of a connection with several streams, or on a connection of its
-//! own. When everything is written, the server closes gracefully. Messages that have not arrived at the end of the
-//! session are lost.
+//! A bulk transfer may run at the same time as the messages. If the connection has several streams, the transfer uses
+//! stream 0. Otherwise it has a separate connection. When everything is written, the server closes gracefully. Messages
+//! that have not arrived at the end of the session are lost.
 //!
 //! If the transport has messages, each message of the test is one user message. It contains its number and its length,
 //! both with 32 bits, and bytes that the receiver checks. The length includes these two fields.
@@ -37,7 +37,7 @@ pub struct Messages {
     /// The size in bytes of each write of the bulk transfer.
     pub bulk_write: usize,
     /// How messages are delivered. A message that is abandoned does not make the run fail. A concurrent bulk transfer
-    /// is always reliable and ordered, and messages are sent before its data.
+    /// is always reliable and ordered. A waiting message is sent before the next piece of the bulk transfer.
     pub delivery: Delivery,
     /// The time after which the run ends, complete or not; `None` for no limit.
     pub deadline: Option<Duration>,

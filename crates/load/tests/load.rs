@@ -52,8 +52,8 @@ fn load(plan: Plan) -> Tally {
 
 #[test]
 fn latency_counts_from_the_plan_only_where_there_is_one() {
-    // The server handles 20 requests per second. At 40 requests per second, the queue grows, and the last request waits
-    // about as long as the load lasts.
+    // The server handles 20 requests per second. The load makes 40 requests per second for 4 s, so the queue grows. The
+    // last request waits about 4 s.
     let interval = Duration::from_millis(25);
     let open = load(plan(Pace::Pool { interval, random: false, sessions: 1 }));
     assert_eq!((open.replies, open.error_count()), (160, 0));
@@ -106,8 +106,8 @@ fn a_seed_of_the_plan_draws_its_gaps() {
     assert!(counts.iter().any(|count| *count != counts[0]), "{counts:?}");
 }
 
-/// A load that overwhelms its server must end one timeout after the end of its plan. Requests that were not sent by
-/// then must count as failed.
+/// A load that overwhelms its server must end one timeout after the end of its plan. Each request without a reply must
+/// count as failed, even if the request was never sent.
 #[test]
 fn an_overload_ends_after_the_timeout() {
     let short = Plan { timeout: Duration::from_secs(2), ..plan(Pace::Closed { sessions: 1 }) };

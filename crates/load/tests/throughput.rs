@@ -68,7 +68,8 @@ fn over_tcp(rig: &Rig, plan: Plan) -> (Result<(), Failure>, Outcome) {
     rig.network.run(run, Instant::MAX).expect_done()
 }
 
-/// Returns the intervals in which only the send buffer drains. No interval after them may have new data.
+/// Returns the last intervals, in which no new data is written and the send buffer drains. Fails if new data is written
+/// in a later interval.
 fn draining(outcome: &Outcome) -> &[Interval] {
     let first = outcome.intervals.iter().position(|interval| interval.draining);
     let rest = &outcome.intervals[first.unwrap_or(outcome.intervals.len())..];

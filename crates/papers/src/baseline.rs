@@ -1,11 +1,13 @@
-//! Simple models of a table's values, computed from the plan of the table alone. If a study's results are no nearer to
-//! the published values than these models, the study explains nothing.
+//! Simple models that predict the values in a paper's table. A model uses only the plan with which the table is
+//! simulated, and does not simulate. If a study's results are no nearer to the published values than these predictions,
+//! the study explains nothing.
 //!
 //! *Arithmetic only*: a connection opens in one round trip. A request leaves when its connection is open and free, and
 //! takes half a round trip. It then waits for earlier requests and for the server's processing time. The response
 //! arrives at the rate of the link, or of the processor if the plan has a cost per byte. A packet has the size of the
 //! MTU, of which 40 bytes are headers, and every second packet is acknowledged. Nothing is lost and no window limits
-//! the rate. The only properties of a transport are the connections, streams and outstanding requests of the plan.
+//! the rate. Of a transport, the model considers only the numbers of connections, streams and outstanding requests in
+//! the plan.
 //!
 //! *PFTK* ([`pftk`]) is the arithmetic model with one more limit. A connection is no faster than the formula of Padhye,
 //! Firoiu, Towsley and Kurose (1998) allows. The formula accounts for loss, timeouts and the receiver's window.
@@ -55,7 +57,7 @@ pub struct Baseline {
 }
 
 impl Model {
-    /// Returns the name of the model in tables and text.
+    /// Returns the name that tables and text use for the model.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -91,10 +93,10 @@ impl Baseline {
         Ok(MODELS.into_iter().map(of).collect())
     }
 
-    /// Returns the skill of our runs over the model: 1 minus our error divided by the model's error. The skill is 1 if
-    /// our values equal the published values. It is 0 if our error equals the model's error, and below 0 if our error
-    /// is larger. Each error is the root of the mean square of ln(value/published). Calibrated cells, and cells for
-    /// which our runs or the model have no value, do not count.
+    /// Returns the skill of our runs over the model: `1 - our_error / model_error`. The skill is 1 if our values equal
+    /// the published values. It is 0 if our error equals the model's error, and below 0 if our error is larger. Each
+    /// error is the root of the mean square of ln(value/published). Calibrated cells, and cells for which our runs or
+    /// the model have no value, do not count.
     #[must_use]
     pub fn skill(&self, own_cells: &[PublishedCell]) -> Option<f64> {
         let off = |cell: &PublishedCell| {
@@ -376,7 +378,7 @@ mod tests {
         let rate = pftk(0.02, 0.1, 1.0, 4.0, 2.0);
         assert!((rate / (53.787538 / 2.328945) - 1.0).abs() < 0.001, "{rate}");
         assert_eq!(pftk(0.0, 0.1, 1.0, 4.0, 2.0), 40.0, "without loss: the window a round trip");
-        // With a small loss rate there are hardly any timeouts. The rate is then that of the square root formula of the
+        // With little loss there are hardly any timeouts. The throughput is then that of the square root formula of the
         // same authors: 1/(RTT sqrt(2bp/3)).
         let (p, b) = (1e-6, 2.0);
         let root = 1.0 / (0.1 * (2.0 * b * p / 3.0_f64).sqrt());
@@ -416,8 +418,7 @@ mod tests {
             cells[0].ours = Some(value);
             found.skill(&cells).expect("a skill")
         };
-        // The skill is 1 minus our error divided by the model's error. Here the model's value is half the published
-        // value.
+        // The skill is `1 - our_error / model_error`. Here the model's value is half the published value.
         assert!(
             (value_of(0.816) - 1.0).abs() < 1e-9
                 && value_of(0.408).abs() < 1e-9

@@ -4,8 +4,9 @@
 //! therefore continue, and the figures of another plan are never used by mistake. The caller decides where the figures
 //! are stored. [`StudyRuns::counting`] runs nothing, and only counts the runs whose figures are not stored.
 //!
-//! A contestant that races separately runs only once under the same conditions, even if the other contestants of the
-//! plan change. A change of one contestant therefore runs only that contestant again.
+//! A contestant that does not share the network with other contestants is run once for each set of conditions. It is
+//! not run again when the other contestants of the plan change. After a change of one contestant, only that contestant
+//! is run again.
 
 use super::figures::{Figures, Numbers, Point, hex};
 use super::table::TablePoint;
@@ -71,7 +72,7 @@ pub struct StudyRuns<'a> {
     store: &'a dyn Store,
     points_by_name: HashMap<String, Rc<Point>>,
     /// The results of contestants that did not share a network with others, by a digest of all conditions of the runs.
-    /// The lists of results are empty if runs are only counted.
+    /// If runs are only counted and not executed, the lists of results are empty.
     by_conditions: HashMap<String, Vec<Numbers>>,
     /// The number of runs that were made or counted.
     done: usize,
@@ -99,8 +100,8 @@ impl<'a> StudyRuns<'a> {
         }
     }
 
-    /// Returns a [`StudyRuns`] that runs nothing and only counts the runs whose figures `store` does not hold. The
-    /// figures that it returns are empty.
+    /// Returns a [`StudyRuns`] that executes nothing. It only counts the runs whose figures are not in `store`, and
+    /// returns empty figures.
     #[must_use]
     pub fn counting(store: &'a dyn Store) -> Self {
         Self { options: None, store, points_by_name: HashMap::new(), by_conditions: HashMap::new(), done: 0 }
@@ -120,8 +121,8 @@ impl<'a> StudyRuns<'a> {
     pub fn figures(&mut self, table_points: &[TablePoint], heads: u64) -> Result<Figures, StudyError> {
         let names: Vec<String> = table_points.iter().map(|table_point| name(table_point, heads)).collect();
         let mut missing: Vec<Missing<'_>> = Vec::new();
-        // The digests of the contestants that the points in `missing` run. A contestant with the same digest need not
-        // run again.
+        // The digests of the contestants that will run at the points in `missing`. Another contestant with one of these
+        // digests need not run.
         let mut planned: HashSet<String> = HashSet::new();
         for (name, table_point) in names.iter().zip(table_points) {
             if self.points_by_name.contains_key(name) || missing.iter().any(|other| other.name == name) {
@@ -195,8 +196,8 @@ impl<'a> StudyRuns<'a> {
         Ok(())
     }
 
-    /// Keeps the results of each contestant of a point under their [`conditions_digest`]. Contestants of other points
-    /// with the same digest can then use them.
+    /// Keeps the results of each contestant of a point under the contestant's [`conditions_digest`]. A contestant of
+    /// another point can then use these results if its digest is the same.
     fn share_contestants(&mut self, name: &str, table_point: &TablePoint, heads: u64) {
         if table_point.plan.together {
             return;
@@ -297,7 +298,8 @@ mod tests {
             "title = ''\nsource = ''\nunit = 's'\nmetric = 'page'\nruns = 1\nquick_runs = 1\n\
              [plan]\nrtt = '10ms'\nloss = '0'\nobjects = '1x20kB'\ntransport = ['one=tcp']\n",
         ),
-        // The causes `a` and `c` need the same runs. Their runs without the change are also runs of the table `pages`.
+        // The causes `a` and `c` need the same runs: with `rtt=80ms`, and without this change. The runs without the
+        // change are also runs of the table `pages`.
         (
             "causes.toml",
             "[[cause]]\nid = 'a'\ntable = 'pages'\nchange = ['rtt=80ms']\nof = 'one'\nat = { loss = '5%' }\neffect = [1, 9]\n\
@@ -325,8 +327,8 @@ mod tests {
             bench.runs()
         };
         // The table `pages` needs 2 runs without loss, because nothing is random, and 6 runs with loss. The table `one`
-        // needs 1 run. The changed round-trip time (causes `a` and `c`) needs 3 runs. The changed initial window (cause
-        // `b`) needs 4 runs, because it changes only one contestant.
+        // needs 1 run. The causes `a` and `c` share 3 runs: one contestant with loss and the changed round-trip time.
+        // The cause `b` needs 4 runs of the contestant with the changed initial window: 1 without loss and 3 with loss.
         assert_eq!(count(), 2 + 6 + 1 + 3 + 4);
         let (runs_made, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let progress = |done: usize| {
@@ -336,7 +338,7 @@ mod tests {
         let mut bench = StudyRuns::new(&options, &store);
         study.run(Size::Full, &seeds, &mut bench).expect("run");
         assert_eq!((bench.runs(), runs_made.load(Ordering::Relaxed)), (16, 16));
-        // Stored figures are not run again. If some figures are lost, only their runs are made again.
+        // Runs whose figures are stored are not repeated. If some figures are lost, only the lost runs are repeated.
         assert_eq!(count(), 0);
         let lost = store.0.borrow().keys().min().cloned().expect("a file");
         store.0.borrow_mut().remove(&lost);

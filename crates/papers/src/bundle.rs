@@ -227,8 +227,8 @@ fn by_id(text: &str, column: &str) -> BTreeMap<String, String> {
     records.filter_map(|row| Some((row.get(id)?.to_owned(), row.get(value)?.to_owned()))).collect()
 }
 
-/// Returns the text of the bundle's `README.md`. It tells a reviewer how to check the study in ten minutes and with all
-/// seeds, what the output must be, and what the files contain.
+/// Returns the text of the bundle's `README.md`. It tells a reviewer how to check the study in ten minutes with few
+/// seeds, or in full with all seeds. It also says what the output must be and what the files contain.
 #[must_use]
 pub fn readme(study: &Study, built: &Built<'_>, quick: &Outputs, full: bool) -> String {
     let definition = &study.definition;
@@ -303,8 +303,8 @@ pub fn readme(study: &Study, built: &Built<'_>, quick: &Outputs, full: bool) -> 
 mod tests {
     use super::*;
 
-    /// Checks that every claim of every study has a row in the map. The row must have a command, unless no run decides
-    /// the claim.
+    /// Checks that every claim of every study has a row in the map. The row must have a command if runs decide the
+    /// claim, and must have none otherwise.
     #[test]
     fn the_map_has_every_claim_with_its_command() {
         for name in super::super::names() {

@@ -1,10 +1,12 @@
-//! Calibration: sets inputs that a paper does not give, so that our values match some of its published cells. Each
-//! reading of the paper is calibrated separately, by the same rule, and without randomness.
+//! Calibration: sets inputs that a paper does not give, so that our values match some of its published cells. A reading
+//! is one interpretation of the paper. Each reading is calibrated separately, by the same rule, and without randomness.
 //!
-//! Newton's method on logarithms finds one number, or several numbers at once. Each number has its own cells, over
-//! which the mean of ln(ours/published) must become 0. Bisection finds the sizes of files; each file has one cell. Both
-//! searches bound their steps and keep the best of all trials. If no value of a number matches its cells, the other
-//! numbers are still found. The remaining error is not part of any score.
+//! Newton's method on logarithms finds the inputs that are single numbers, all at once. Certain published cells
+//! calibrate each of these inputs: the mean of ln(ours/published) over these cells must become 0. An input can also be
+//! a list of file sizes. The secant method, bounded by bisection, finds these sizes, each from one published cell.
+//!
+//! Both searches bound their steps and keep the best of all trials. If no value of an input fits its cells, the other
+//! inputs are still fitted. The remaining error of calibrated cells is not part of any score.
 
 use super::bench::{StudyError, StudyRuns};
 use super::cause::Seeds;
@@ -28,9 +30,9 @@ const TRIALS: usize = 24;
 const TOLERANCE: f64 = 0.0005;
 /// The maximum change of ln(input) in one step: a factor of 4.
 const MAX_STEP: f64 = std::f64::consts::LN_2 * 2.0;
-/// The minimum effect of an input on its own cell of the table: the change of ln(cell) divided by the change of
-/// ln(input). An input with a smaller effect keeps its value, because even a doubled input would change the cell by
-/// less than 0.1 %.
+/// An input is changed only if its effect on the cells that calibrate it is at least this large. The effect is the
+/// change of the cells' mean ln(value), divided by the change of ln(input). With a smaller effect, even a doubled input
+/// would change the values by less than 0.1 %.
 const FLAT: f64 = 0.001;
 /// The change of ln(input) in the trial that measures how an input affects the cells.
 const PROBE_STEP: f64 = 0.2;
@@ -45,16 +47,16 @@ pub struct Calibration {
     pub start: String,
     /// The table whose cells determine the value.
     pub table: String,
-    /// The labels that select the cells from which the value is determined. A cell is selected if it has all of these
+    /// The labels (name and value) of the cells that determine the value. A cell is selected if it has all of these
     /// labels.
     pub cells: BTreeMap<String, String>,
     /// How the value is found.
     #[serde(default)]
     pub rule: Rule,
-    /// The tables in which the value is set. If absent, it is set in all tables to which it applies.
+    /// The tables in which the value is set. `None` means all tables to which the value applies.
     pub tables: Option<Vec<String>>,
     /// The identifier of a choice. The calibration applies only to readings that contain this choice. A reading is a
-    /// combination of choices that interprets the paper. If absent, the calibration applies to all readings.
+    /// combination of choices that interprets the paper. `None` means that the calibration applies to all readings.
     pub when: Option<String>,
 }
 
@@ -62,10 +64,12 @@ pub struct Calibration {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rule {
-    /// A single number. It is right if the mean of ln(simulated/published) over its cells is 0.
+    /// The calibrated value is one number. The number fits if the mean of ln(simulated/published) over the selected
+    /// cells is 0.
     #[default]
     Number,
-    /// Sizes of consecutive files, each found by its own cell.
+    /// The calibrated value is a list of sizes of consecutive files. Each size is calibrated by one cell: the published
+    /// end time of the file.
     Sizes,
 }
 
@@ -96,7 +100,7 @@ impl Calibration {
         (!start).then(wrong).or_else(|| Change::parse(&format!("{}=1", self.key)).err())
     }
 
-    /// Returns the published cells of the table to which the value is calibrated.
+    /// Returns the rows with the published values that calibrate the input.
     pub(super) fn rows<'a>(&self, table: &'a Table) -> Vec<&'a Row> {
         let is_of =
             |row: &&Row| self.cells.iter().all(|(column, value)| row.labels.get(column) == Some(value));
@@ -204,12 +208,12 @@ fn as_text(sizes: &[f64]) -> String {
     sizes.iter().map(|size| format!("{size:.0}B")).collect::<Vec<_>>().join(",")
 }
 
-/// The result of a trial: the logarithms of the rounded inputs, and for each input the mean error of its cells. The
-/// errors are `None` if a cell has no value.
+/// The result of a trial: the logarithms of the rounded inputs, and for each input the mean error of the cells that
+/// calibrate it. The errors are `None` if, for at least one input, our runs have a value for none of its cells.
 type Trial = (Vec<f64>, Option<Vec<f64>>);
 
-/// Finds numbers for which the errors that `trial` returns are 0, by Newton's method. If there are none, returns the
-/// numbers of the trial with the smallest errors.
+/// Searches, by Newton's method, for numbers for which all errors that `trial` returns are 0. Returns the numbers of
+/// the trial with the smallest errors.
 fn solve<E>(start: Vec<f64>, mut trial: impl FnMut(&[f64]) -> Result<Trial, E>) -> Result<Vec<f64>, E> {
     if start.is_empty() {
         return Ok(start);
@@ -290,9 +294,10 @@ fn linear(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     Some((0..n).map(|at| rows[at][n] / rows[at][at]).collect())
 }
 
-/// Finds the sizes in bytes of consecutive files such that each file ends at its target time. `off` runs files of the
-/// given sizes, and returns ln(our end time / target time) for each file. The search varies cumulative sizes, because
-/// the end time of a file depends on the files before it.
+/// Finds the sizes in bytes of consecutive files such that the transfer of each file ends at its target time. The
+/// closure `off` simulates transfers of files of the given sizes, and returns ln(simulated end time / target time) for
+/// each file. The search varies the cumulative sizes, because the end time of a file depends on its own size and on the
+/// sizes of all files before it.
 fn fit<E>(
     start: Vec<f64>,
     targets: &[f64],
@@ -313,7 +318,8 @@ fn fit<E>(
         _ => return Ok(start),
     };
     let mut between = vec![(0.0, f64::INFINITY); ends.len()];
-    // For each file, the previous trial: the cumulative size, and the time at which the file ended.
+    // The result of the previous trial for each file: the number of bytes up to the end of the file, and the simulated
+    // time at which the file ended.
     let mut before: Vec<Option<(f64, f64)>> = vec![None; ends.len()];
     let mut best = (f64::INFINITY, start);
     for _ in 0..TRIALS {
@@ -388,8 +394,7 @@ mod tests {
 
     #[test]
     fn sizes_are_found_by_the_ends_of_their_files() {
-        // The link passes 1000 B/s after a wait of one second. Once more than 5000 B have been sent, it waits one
-        // second more.
+        // The link waits one second, and then passes 1000 B/s. After the first 5000 B, the link waits one more second.
         let targets = [2.0, 4.0, 9.0];
         let ends = |sizes: &[f64]| {
             let mut sum = 0.0;

@@ -1,10 +1,12 @@
 //! A cause is one changed assumption of a study. This module measures its effect on the study's results, and checks
 //! whether the effect is within the bounds that the study states.
 //!
-//! `causes.toml` holds the causes of a study. A cause that may explain cells is run over the whole table. A cell is
-//! explained if its value differs from the published value without the change, and is near the published value with the
-//! change. The [`CauseKind`] of a cause limits what it may claim. For example, a change of a known property of the
-//! paper's test rig shows an effect, but explains nothing.
+//! `causes.toml` holds the causes of a study. If `explains` is set for a cause, the whole table is also run with the
+//! change of the cause. The cause explains a cell under two conditions. In runs without the change, our value differs
+//! from the published value. In runs with the change, our value is near the published value.
+//!
+//! The [`CauseKind`] of a cause limits what it may claim. For example, a change of a known property of the paper's test
+//! rig shows an effect, but explains nothing.
 
 use super::bench::{StudyError, StudyRuns};
 use super::change::Change;
@@ -33,31 +35,32 @@ pub struct CauseDefinition {
     pub of: String,
     /// The metric that is compared; if absent, the metric of the table.
     pub metric: Option<Metric>,
-    /// Selects the point of the table at which the numbers are compared. A key is the name of a factor or `object`, and
-    /// its value is a level of that factor or the number of an object.
+    /// Selects the point of the table at which the values are compared. A key is the name of a factor, and its value is
+    /// a level of the factor. If the key is `object`, its value is the index of an object, from 1.
     #[serde(default)]
     pub at: BTreeMap<String, String>,
-    /// The bounds of the effect. The effect is the number with the change divided by the number without it.
+    /// The bounds of the effect. The effect is the ratio of the compared value in runs with the change to the compared
+    /// value in runs without the change.
     pub effect: [f64; 2],
-    /// The finding in one sentence. `{}` is replaced by the effect, `{was}` by the number without the change, and
-    /// `{is}` by the number with it.
+    /// The finding in one sentence. `{}` is replaced by the effect, `{was}` by the compared value without the change,
+    /// and `{is}` by that with the change.
     pub says: String,
     /// Whether the change is made at all points of the table. If so, the cause explains each cell that the change
     /// brings near the published value.
     #[serde(default)]
     pub explains: bool,
-    /// Whether the cause is known to be false. It is a negative control that the check must refute.
+    /// Whether the cause is a negative control: a cause that is known to be false, and that the check must refute.
     #[serde(default)]
     pub planted: bool,
     /// Whether the cause was found by trying many variants. If so, it proves nothing by itself.
     #[serde(default)]
     pub exploratory: bool,
-    /// Whether the change contradicts known properties of the paper's test rig. If so, the cause shows only the effect
-    /// of a setting.
+    /// Whether the change contradicts known properties of the paper's test rig. If so, the cause shows how much a
+    /// setting matters, but explains no cell.
     #[serde(default)]
     pub counterfactual: bool,
-    /// The heading of the chart that shows the effect of the change; absent if there is no chart. For a chart, the
-    /// change is run at all points of a curve of the table.
+    /// The heading of the chart that shows the effect of the change; absent if there is no chart. For a chart, the plan
+    /// is run without and with the change at all points of the chart's x axis.
     pub chart: Option<String>,
 }
 
@@ -67,8 +70,8 @@ pub enum CauseKind {
     /// The cause changes something that the paper leaves open. It may therefore explain why our value of a cell differs
     /// from the published value.
     Finding,
-    /// The cause changes a known property of the paper's test rig. It shows the effect of the change, and explains no
-    /// cell.
+    /// The cause changes a known property of the paper's test rig. The cause shows the effect of this property, but
+    /// does not count as an explanation of any cell.
     Counterfactual,
     /// The cause was found by trying many variants, so it may fit by chance. It therefore does not count as an
     /// explanation of any cell.
@@ -92,7 +95,8 @@ impl CauseKind {
         }
     }
 
-    /// Returns the plural of the kind for text such as "3 findings". It counts the causes with the expected result.
+    /// Returns the plural of the kind, for text such as "3 findings". The number in the text is that of the causes with
+    /// the expected result.
     #[must_use]
     pub const fn of_several(self) -> &'static str {
         match self {
@@ -109,14 +113,17 @@ impl CauseKind {
 pub struct CauseResult {
     /// The definition of the cause.
     pub cause: CauseDefinition,
-    /// The number with the change divided by the number without it; `None` if there is no value.
+    /// The ratio of the compared value in runs with the change to the compared value in runs without the change. `None`
+    /// if one of the two values is missing.
     pub effect: Option<MeanEstimate>,
-    /// The number that the cause compares: without the change, and with it.
+    /// The compared value (a geometric mean over the runs): first without the change, then with the change. `None` if
+    /// no run has a value above 0.
     pub numbers: [Option<f64>; 2],
-    /// Whether the effect is as stated: within its bounds, and on the same side of 1 as the bounds.
+    /// Whether the effect is within the bounds that the study states. If these bounds exclude 1 (no effect), the 95 %
+    /// interval of the effect must exclude 1 as well.
     pub holds: bool,
-    /// Whether the study ran with changed assumptions. If so, the text in [`CauseDefinition::says`] is not valid for
-    /// the result.
+    /// Whether the study ran with assumptions other than those in its files. If so, the text in
+    /// [`CauseDefinition::says`] is not valid for the result.
     pub elsewhere: bool,
     /// The measured values without the change and with it, if the cause has a chart.
     pub figures: Option<[Figures; 2]>,
@@ -168,8 +175,8 @@ impl CauseDefinition {
         Ok(at)
     }
 
-    /// Returns the kind of evidence that this cause is. If the cause has several kinds, returns the weakest of them.
-    /// For example, an exploratory cause that contradicts the paper's test rig is a counterfactual.
+    /// Returns the kind of evidence that this cause provides. If several kinds apply, returns the weakest of them.
+    /// `Planted` is the weakest kind, followed by `Counterfactual`, `Exploratory` and `Finding`.
     #[must_use]
     pub fn kind(&self) -> CauseKind {
         match () {
@@ -180,13 +187,14 @@ impl CauseDefinition {
         }
     }
 
-    /// Returns whether the result is as expected. A planted cause must be refuted, and any other cause must hold.
+    /// Returns whether the result is as expected. A planted cause, which is known to be false, must be refuted. Any
+    /// other cause must hold.
     #[must_use]
     pub fn is_met(&self, holds: bool) -> bool {
         holds != self.planted
     }
 
-    /// Runs the table without the cause's change of the plan and with it, and compares the values of the metric.
+    /// Runs the plan of the table without and with the change of the cause, and compares the values of the metric.
     ///
     /// # Errors
     /// [`StudyError`] if the runs fail.
@@ -207,9 +215,9 @@ impl CauseDefinition {
             let at = if changes.is_empty() { self.at.clone() } else { self.place_when_changed()? };
             let mut wide = at.clone();
             wide.retain(|key, _| along.as_ref() != Some(key));
-            // Without the change, all contestants run, because these runs belong to the table. With a change that
-            // explains cells, all contestants run as well. With any other change, only the contestants that are
-            // compared run.
+            // The runs without the change belong to the table, so they include all contestants. If `explains` is set,
+            // the runs with the change also include all contestants. Otherwise the runs with the change include only
+            // the compared contestants.
             let names = (!changes.is_empty() && !self.explains).then(|| subject.names());
             let table_points = table.table_points(&draft, &wide, names.as_deref(), seeds.transports)?;
             let figures = bench.figures(&table_points, table.definition.heads)?;
@@ -223,15 +231,16 @@ impl CauseDefinition {
         let numbers =
             [0, 1].map(|with_change| MeanEstimate::of(&logs[with_change]).map(|number| number.mean));
         let effects = difference(&logs[1], &logs[0]);
-        // A table with few possible cases may have run all of them, and its effect is then exact. With several runs,
-        // this requires that the plans with and without the change have the same cases.
+        // The effect is exact under two conditions. The runs without the change cover all possible cases. The runs with
+        // the change have the same cases, or are a single run without randomness.
         let cases = table.cases(&both[0]).filter(|_| logs[1].len() == 1 || both[1].cases == both[0].cases);
         let runs = effects.iter().flatten().count();
         let effect = MeanEstimate::of(&effects).map(|effect| effect.of_cases(runs, cases));
         let [low, high] = self.effect;
         let holds = effect.is_some_and(|effect| {
             let within = (low..=high).contains(&effect.mean);
-            // An effect of 1 is no effect. If the stated bounds exclude 1, the interval must exclude 1, too.
+            // An effect of 1 is no effect. If the stated bounds exclude 1, the confidence interval of the measured
+            // effect must exclude 1, too.
             let is_decided =
                 (low <= 1.0 || effect.interval[0] > 1.0) && (high >= 1.0 || effect.interval[1] < 1.0);
             within && is_decided
@@ -275,7 +284,7 @@ impl CauseResult {
     }
 }
 
-/// The inputs that all tables of a study share: the seeds, the changes of assumptions, and the transports.
+/// The inputs that all tables of a study share: the seeds, the changes of the plans, and the transports.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds<'a> {
     /// The number of seeds.
@@ -289,7 +298,8 @@ pub struct Seeds<'a> {
 }
 
 impl Seeds<'_> {
-    /// Returns the plan of a table with the changes of the study and `changes`, for the seeds of the study.
+    /// Returns the plan of a table, for the seeds of the study. The changes of the study and then `changes` are applied
+    /// to the plan.
     ///
     /// # Errors
     /// A one-line message if a change names a key or a contestant that the plan does not have.

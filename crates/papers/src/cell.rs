@@ -30,10 +30,12 @@ pub struct PublishedCell {
     /// The 95 % interval of our mean divided by the published number. Both ends are equal if the runs have no
     /// randomness.
     pub ratio: Option<[f64; 2]>,
-    /// The 2.5th and the 97.5th percentile of resampled means. Each mean is over as many runs as the paper averaged.
+    /// The 2.5th and the 97.5th percentile of resampled means. Each mean is over as many randomly drawn runs as the
+    /// paper averaged.
     pub range: Option<[f64; 2]>,
-    /// The smallest and the largest mean over as many runs as the paper averaged, if a rule drops every n-th packet and
-    /// its counter continues from run to run. `None` without this rule.
+    /// The smallest and the largest possible mean over as many consecutive runs as the paper averaged. The mean depends
+    /// on the first run, because a rule drops every n-th packet and its packet counter is not reset between runs.
+    /// `None` without such a rule, or if one of the n different runs was not made.
     pub running: Option<[f64; 2]>,
     /// The number of runs, and the number of runs that did not finish.
     pub runs: (usize, usize),
@@ -41,14 +43,14 @@ pub struct PublishedCell {
     pub verdict: CellVerdict,
     /// The kind of evidence that the cell provides.
     pub evidence: Evidence,
-    /// If our value differs from the published value: the causes whose change brings it within 1/1.5 to 1.5 times the
-    /// published value.
+    /// If our value differs from the published value: the causes that explain the difference. The change of each cause
+    /// brings our value within a factor of 1.5 of the published value.
     pub explained: Vec<String>,
-    /// The exploratory causes whose change brings the cell near the published value. They were found by trying many
-    /// variants, so they do not count as explanations.
+    /// The exploratory causes that bring our value within the same factor. They were found by trying many variants, so
+    /// they do not count as explanations.
     pub exploratory_causes: Vec<String>,
-    /// The counterfactual causes whose change brings the cell near the published value. They contradict known
-    /// properties of the paper's test rig, so they do not count as explanations.
+    /// The counterfactual causes that bring our value within the same factor. They contradict known properties of the
+    /// paper's test rig, so they do not count as explanations.
     pub counterfactual_causes: Vec<String>,
 }
 
@@ -115,7 +117,7 @@ impl CellVerdict {
 }
 
 impl Evidence {
-    /// Returns one word for the kind of evidence, for files.
+    /// Returns the word that files use for this kind of evidence.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -151,8 +153,8 @@ impl PublishedCell {
         matches!(self.verdict, CellVerdict::Agrees | CellVerdict::Near)
     }
 
-    /// Returns whether the whole interval is near the published value, if the interval is widened to hold for `cells`
-    /// cells at once (Bonferroni).
+    /// Widens the interval to hold for `cells` cells at once (Bonferroni). Returns whether the whole widened interval
+    /// is near the published value.
     #[must_use]
     pub fn is_near_among(&self, cells: usize) -> bool {
         let wider = interval::widened(self.runs.0, cells);
@@ -221,8 +223,8 @@ pub(super) fn means(points: &[&Vec<Numbers>], metric: Metric, object: Option<usi
     (0..seeds).filter_map(mean).collect()
 }
 
-/// Returns the 2.5th and the 97.5th percentile of resampled means. Each mean is over `averaged` values drawn from
-/// `values`.
+/// Returns the 2.5th and the 97.5th percentile of resampled means. Each mean is that of N random draws from `values`,
+/// where N is `averaged`.
 pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]> {
     if values.is_empty() || averaged == 0 {
         return None;
@@ -239,11 +241,12 @@ pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]
     Some([means[DRAWS * 25 / 1_000], means[DRAWS * 975 / 1_000 - 1]])
 }
 
-/// Returns the smallest and the largest mean over `averaged` consecutive runs, if the drop counter continues from run
-/// to run. Each element of `runs` is the value of a run and its number of packets. The run with seed s (from 1) drops
-/// packet 1 + s mod `cases` first.
+/// Returns the smallest and the largest mean over `averaged` consecutive runs, over all runs that can be the first. The
+/// packet counter of the drop rule is not reset between runs, so the number of packets in a run determines the next
+/// run. Each element of `runs` is the value of a run and its number of packets. In the run with seed s (from 1), the
+/// first dropped packet is number 1 + (s mod `cases`).
 fn running_means(runs: &[(f64, usize)], cases: usize, averaged: usize) -> Option<[f64; 2]> {
-    // Returns the value and the number of packets of the run in which `passed` packets pass before the first drop.
+    // Returns the value and the packet count of the run whose first drop comes after `passed` packets.
     let after = |passed: usize| runs[(passed + cases - 1) % cases];
     let means = (0..cases).map(|start| {
         let (mut passed, mut sum) = (start, 0.0);
@@ -304,12 +307,12 @@ mod tests {
 
     #[test]
     fn a_counter_that_goes_on_chooses_the_next_run() {
-        // Each pair is the value of a run and its number of packets. Every second packet is dropped. The run `passes`
-        // drops its second packet first, and the run `loses` drops its first packet.
+        // Each pair is the value of a run and its number of packets. Every second packet is dropped. The first drop in
+        // the run `passes` is the second packet. The first drop in the run `loses` is the first packet.
         let (passes, loses) = ((1.0, 3), (2.0, 3));
         assert_eq!(running_means(&[passes, loses], 2, 1), Some([1.0, 2.0]));
-        // The packet counter continues from one run to the next. With an odd number of packets per run, the two runs
-        // alternate. With an even number, the same run repeats.
+        // The packet counter is not reset between runs. If each run has an odd number of packets, `passes` and `loses`
+        // alternate. If each run has an even number of packets, the first run is repeated.
         assert_eq!(running_means(&[passes, loses], 2, 4), Some([1.5, 1.5]));
         assert_eq!(running_means(&[(1.0, 2), (2.0, 4)], 2, 4), Some([1.0, 2.0]));
     }

@@ -63,7 +63,8 @@ impl Change {
         same && self.key == key && !values.is_some_and(|values| matches(values, &self.value))
     }
 
-    /// Returns whether the change sets a key of the plan to a value that the plan already has for this key.
+    /// Returns whether the change sets a key to a value that the plan already has for it. If the plan lists several
+    /// values for the key, one of them is enough.
     #[must_use]
     pub fn is_level_of(&self, plan: &toml::Table) -> bool {
         let is = |value: &toml::Value| {

@@ -79,7 +79,8 @@ fn shown(changes: &[String]) -> String {
     changes.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the labels of each point along a curve of the table. The other factors have the levels that the cause names.
+/// Returns the labels of each point of a curve along the factor `along`. All other factors have the levels that the
+/// cause names (`at`).
 fn chart_points(
     at: &BTreeMap<String, String>,
     along: &str,

@@ -40,7 +40,7 @@ pub struct Definition {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Redone {
-    /// The name of the table or figure in the work.
+    /// The name that the published work gives the table or figure.
     pub name: String,
     /// A description of what the table or figure shows, or a note that its published values are lost.
     pub shows: String,
@@ -56,7 +56,7 @@ pub struct Redone {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// A description of the parameter.
+    /// A short name of the parameter, for example `object size`.
     pub name: String,
     /// The value of the parameter.
     pub value: String,
@@ -64,9 +64,10 @@ pub struct Parameter {
     pub is: Origin,
     /// The location in the published work, the derivation, or the reason for the value.
     pub why: String,
-    /// The plan keys that the parameter fixes, written as for `--set`, but without a value. A key may be followed by
-    /// `=` and a pattern of values that are equivalent to the parameter's value. If the parameter is stated or derived,
-    /// a cause that changes one of these keys is a counterfactual.
+    /// The plan keys that the parameter fixes, written as for `--set`: either only the key, or the key, `=` and a
+    /// pattern. The pattern matches all values that are equivalent to the parameter's value. If the paper states or
+    /// implies the parameter, a cause of the kind `Finding` must not set these keys to other values. A cause with
+    /// `counterfactual = true` may do so.
     #[serde(default)]
     pub keys: Vec<String>,
     /// The tables to which the parameter applies; if absent, it applies to all.

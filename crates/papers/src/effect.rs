@@ -10,7 +10,8 @@ use anabranch_results::stats::interval;
 pub struct Subject {
     /// The contestant whose value is compared. In a ratio, the contestant in the numerator.
     pub of: String,
-    /// The contestant in the denominator of the ratio; `None` if the value of `of` is compared itself.
+    /// The contestant in the denominator of the ratio. If `None`, there is no ratio: the value of the contestant `of`
+    /// itself is compared.
     pub over: Option<String>,
 }
 
@@ -30,8 +31,8 @@ impl Subject {
         std::iter::once(&self.of).chain(&self.over).cloned().collect()
     }
 
-    /// Returns the natural logarithm of the compared number or ratio for each run. A run without a positive value gives
-    /// `None`.
+    /// For each run, returns the natural logarithm of the metric of contestant `of`, or of its ratio to the metric of
+    /// contestant `over`. A run without positive values gives `None`.
     #[must_use]
     pub fn logs(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<Option<f64>> {
         let logs = |name: &str| -> Vec<Option<f64>> {
@@ -46,15 +47,15 @@ impl Subject {
     }
 }
 
-/// Returns the differences `one - other`, seed by seed. A number that is not random has the value of a single run. This
-/// value is paired with each value of the other number.
+/// Returns the differences `one - other`, seed by seed. A result without randomness has only one value. This value is
+/// paired with each value of the other result.
 #[must_use]
 pub fn difference(one: &[Option<f64>], other: &[Option<f64>]) -> Vec<Option<f64>> {
     paired(one, other).map(|pair| pair.map(|(one, other)| one - other)).collect()
 }
 
-/// Pairs the values of two numbers by seed. If one number has a single run, that run is paired with every run of the
-/// other number.
+/// Pairs the values of two results by seed. If one result has a single run, the value of this run is paired with every
+/// value of the other result.
 fn paired<'a>(
     one: &'a [Option<f64>],
     other: &'a [Option<f64>],
@@ -93,8 +94,8 @@ impl MeanEstimate {
         Some(Self { mean, interval: interval::ci95(values).unwrap_or([mean, mean]) })
     }
 
-    /// Returns the ratio of the means of two numbers, paired by seed. `None` if no run has both numbers, or if a mean
-    /// is not above 0.
+    /// Returns the ratio of the means of two results, each with one value per seed. Only seeds with both values count.
+    /// `None` if there is no such seed, or if a mean is not above 0.
     #[must_use]
     pub fn of_means(one: &[Option<f64>], other: &[Option<f64>]) -> Option<Self> {
         let pairs: Vec<(f64, f64)> = paired(one, other).flatten().collect();
@@ -110,8 +111,8 @@ impl MeanEstimate {
         Some(Self { mean, interval: [mean * low.exp(), mean * high.exp()] })
     }
 
-    /// Returns the estimate without an interval if its runs (`runs`) cover all possible `cases`. Otherwise returns the
-    /// estimate unchanged.
+    /// Returns the estimate with an interval of width zero if its runs (`runs`) cover all possible `cases`, because the
+    /// mean is then exact. Otherwise returns the estimate unchanged.
     #[must_use]
     pub fn of_cases(self, runs: usize, cases: Option<u64>) -> Self {
         let interval = if cases == Some(runs as u64) { [self.mean; 2] } else { self.interval };

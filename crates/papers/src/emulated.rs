@@ -61,7 +61,7 @@ pub struct EmulatedTable {
     pub unit: String,
     /// The contestant whose published and simulated values are shown beside the emulated values.
     pub beside: String,
-    /// The contestants in the emulated world, as typed.
+    /// The contestants in the emulated world, in the syntax of `--transport`.
     pub contestants: Vec<String>,
     /// The conditions of the emulated runs: kernel, settings, and differences from the simulated runs.
     pub says: String,
@@ -161,7 +161,7 @@ impl Emulated {
         let first = race.points.first();
         let contestants: Vec<_> =
             first.iter().flat_map(|point| &point.contestants).map(|c| c.name.clone()).collect();
-        // Each point has one row. If the metric is of objects, each point has one row per object instead.
+        // Each point has one row, or one row per object if the metric describes objects.
         let points_and_objects = race.points.iter().flat_map(|point| {
             let emulated_point =
                 Point::of_contestants(point.factors.clone(), &point.contestants, definition.heads);

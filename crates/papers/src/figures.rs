@@ -1,4 +1,5 @@
-//! The figures of a plan: the stored numbers of its runs. Every cell, claim and cause follows from them.
+//! The figures of a plan: the stored values that were measured in its runs. The results for cells, claims and causes
+//! follow from the figures alone.
 //!
 //! A file of figures ends with a digest of its content, which detects damage.
 
@@ -9,8 +10,8 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The maximum number of objects for which the times of each object are stored. For pages with more objects, only the
-/// numbers of the whole run are stored.
+/// The times of each object are stored for pages with at most this number of objects. For larger pages, only the values
+/// of whole runs are stored.
 const MOST_OBJECTS: usize = 64;
 
 /// The label that stands for every level of a factor. A cell with this label is a mean over all levels.
@@ -44,8 +45,10 @@ pub struct Numbers {
 pub struct Figures {
     /// The points, in the order of the plan.
     pub points: Vec<Rc<Point>>,
-    /// The n of a rule that drops every n-th packet, if the only random choice is which packet it drops first;
-    /// otherwise `None`. The runs then have n possible cases. See [`PointPlan::cases`](anabranch_lab::plan::PointPlan).
+    /// The number of different runs that are possible, if a rule drops every n-th packet and nothing else is random.
+    /// The seed then selects only the first packet that the rule drops, so n different runs are possible. `None`
+    /// without such a rule, with other random choices, or if n differs between points. See
+    /// [`PointPlan::cases`](anabranch_lab::plan::PointPlan).
     pub cases: Option<u64>,
 }
 
@@ -121,7 +124,8 @@ impl Point {
         Self { factors, contestants: contestants.collect() }
     }
 
-    /// Returns the figures of a point from the runs of its contestants, each of which used the network alone.
+    /// Returns the figures of a point from the runs of its contestants. In each of these runs, one contestant used the
+    /// network alone.
     pub(super) fn of_contestants<'a>(
         factors: BTreeMap<String, String>,
         contestants: impl IntoIterator<Item = &'a anabranch_results::Contestant>,
@@ -169,7 +173,8 @@ impl Point {
 }
 
 impl Figures {
-    /// Returns the first point whose factor levels are all in `labels`. Labels of other keys are ignored.
+    /// Returns the first point whose factor levels are all in `labels`. Labels whose key is not a factor of the point
+    /// are ignored.
     #[must_use]
     pub fn at(&self, labels: &BTreeMap<String, String>) -> Option<&Point> {
         let is_there =
@@ -177,7 +182,8 @@ impl Figures {
         self.points.iter().find(is_there).map(Rc::as_ref)
     }
 
-    /// Returns all points with these labels. The label [`MEAN`] matches every level.
+    /// Returns all points whose factor levels match `labels`. If the label of a factor is [`MEAN`], every level of the
+    /// factor matches.
     #[must_use]
     pub fn all_at(&self, labels: &BTreeMap<String, String>) -> Vec<&Point> {
         let is_level = |(key, level): (&String, &String)| {

@@ -1,4 +1,6 @@
-//! The results of a study: its cells, orders, causes and claims, and the cells whose deviation no cause explains.
+//! The results of a study. They compare our values with the published values (cells), and our orders of contestants
+//! with the published orders. They also say which claims hold, which causes explain deviations, and which cells no
+//! cause explains.
 
 use super::baseline::Baseline;
 use super::bench::{StudyError, StudyRuns};
@@ -43,8 +45,8 @@ pub struct TableResult {
     pub orders: Orders,
     /// The values of the simple models for the cells of the table; empty if the paper publishes none of the cells.
     pub baselines: Vec<Baseline>,
-    /// The changed assumptions (causes) that were applied to the whole table: the identifier of each, and its effect on
-    /// the cells.
+    /// The causes whose change of an assumption was applied to the whole table. Each entry has the identifier of the
+    /// cause and the effect of the change on the cells.
     pub whole_table_effects: Vec<(String, WholeTableEffect)>,
     /// The numbers of all runs of the table.
     pub figures: Figures,
@@ -54,11 +56,11 @@ pub struct TableResult {
 /// away from the published values.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WholeTableEffect {
-    /// The number of cells that the change brings near the published value. Without the change, these cells differ from
-    /// it.
+    /// The number of cells that differ from the published value before the tested change of settings, and are near the
+    /// published value after the change.
     pub newly_near: usize,
-    /// The labels of cells that are near the published value without the tested change of settings, and differ from it
-    /// with the change. Calibrated cells are left out.
+    /// The labels of cells that are near the published value before the change, and differ from the published value
+    /// after the change. Calibrated cells are left out.
     pub no_longer_near: Vec<String>,
     /// The root mean square of ln(ours/published): first without the change, then with it. Only the cells that are
     /// evidence about the transports count.
@@ -82,7 +84,7 @@ impl WholeTableEffect {
 }
 
 impl TableResult {
-    /// Returns the cells that differ from the published value, without calibrated cells.
+    /// Returns the cells that differ from the published value. Cells that were used for calibration are left out.
     #[must_use]
     pub fn mismatches(&self) -> Vec<&PublishedCell> {
         self.cells.iter().filter(|cell| cell.evidence != Evidence::Calibrated && cell.is_off()).collect()
@@ -94,8 +96,8 @@ impl TableResult {
         self.mismatches().iter().filter(|cell| cell.explained.is_empty()).count()
     }
 
-    /// Returns the number of explained cells whose explanation has a price: with each cause that explains the cell,
-    /// some other cell no longer agrees with its published value.
+    /// Returns the number of explained cells that are explained only by causes with a price. A cause has a price if its
+    /// change moves at least one other cell of the table away from the published value.
     #[must_use]
     pub fn explained_at_a_price(&self) -> usize {
         let has_price = |id: &String| {
@@ -118,8 +120,8 @@ impl Findings {
 }
 
 impl Study {
-    /// Runs the plans of the study's tables, then the plans that test its causes. Decides the study's claims by the
-    /// results.
+    /// Runs the plans of the study's tables, and then the plans with the changes of the study's causes. Decides the
+    /// study's claims from the results.
     ///
     /// # Errors
     /// [`StudyError`] if a plan cannot be run, or cannot be changed as requested.
@@ -209,7 +211,8 @@ impl Study {
         let mut all: Option<CheckResult> = None;
         for check in checks {
             let one = match check {
-                // `--set` fixed a key of this claim for all tables, so no point has the levels of the claim.
+                // The claim refers to a key that `--set` fixed at one value in all tables. The levels that the claim
+                // needs were not run.
                 Check::Table { relation, at, .. } if relation.names_of(at, set).is_some() => {
                     let key = relation.names_of(at, set).unwrap_or_default();
                     CheckResult {
@@ -265,9 +268,9 @@ fn run_table(table: &Table, seeds: &Seeds<'_>, bench: &mut StudyRuns<'_>) -> Res
     Ok(TableResult { name, cells, orders, baselines, whole_table_effects: over, figures })
 }
 
-/// Runs the whole table with the change of a cause. Records which cells move near the published values, and which move
-/// away. `tried` is the number of causes that are tested on each cell that differs. Intervals are widened for the
-/// number of all these tests.
+/// Runs the whole table with the change of `cause`. Records which cells the change brings near the published value, and
+/// which cells it moves away. Each cell that differs from its published value is tested with `tried` causes. The
+/// intervals are widened for the number of all these tests.
 fn explain(
     cause: &super::CauseDefinition,
     table: &Table,

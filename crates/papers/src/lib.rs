@@ -2,7 +2,7 @@
 //!
 //! A study is a folder of `studies/`:
 //!
-//! - `study.toml` has the source, the question, and the parameters with their origin.
+//! - `study.toml` names the paper and its question. It lists the parameters, and where the value of each comes from.
 //! - `TABLE.toml` has the plan of a table, and `TABLE.csv` its published cells.
 //! - `claims.csv` holds the claims of the paper.
 //! - `causes.toml` holds the findings, each a change and its effect.
@@ -13,15 +13,16 @@
 //! `calibrated`.
 //!
 //! - `bench.rs` runs each plan once, point by point. It keeps every metric of every run (`figures.rs`), under a digest
-//!   of the plan. A run can therefore be resumed, and causes share the runs of tables. Cells, orders, causes and claims
-//!   follow from these figures alone.
+//!   of the plan. A run can therefore be resumed, and a cause reuses the runs of its table. Cells, orders, causes and
+//!   claims follow from these figures alone.
 //! - `check` is the language of claims. A claim is a comparison that can fail.
-//! - A cause has a kind (`cause.rs`). Only causes of the kind counterfactual may change keys that the paper fixes. They
-//!   do not count as explanations of differences.
+//! - A cause has a kind (`cause.rs`). Only causes of the kind `Finding` count as explanations of differences. A finding
+//!   must not change keys that the paper fixes.
 //! - `part.rs` leaves tables out or adds contestants. `measured.rs` writes every measured number, whether the paper
 //!   publishes it or not.
 //! - `readings` covers what a paper leaves open. A reading is a set of changes to the plans. `calibrate.rs` sets the
-//!   inputs of a reading. Only rows that had no part in the selection of a reading count for its held-out score.
+//!   inputs of a reading. The held-out score of a reading uses only rows that had no part in the selection of the
+//!   reading.
 //! - `stored_scores.rs` reads earlier scores. A digest shows whether these scores belong to the current version of the
 //!   study.
 //! - `baseline.rs` computes the figures of a model from the plan alone. The cells and orders of a model therefore come
@@ -96,13 +97,14 @@ pub struct Study {
     pub stored_scores: StoredScores,
     /// The page of prose, as Markdown.
     pub page: String,
-    /// The tables that also run on the host's own protocols.
+    /// The tables whose plans are also run with the protocols of the host's operating system, over an emulated network.
     pub emulated: Vec<Emulated>,
     /// The names of the selected tables; `None` if the study has all of its tables.
     pub part: Option<String>,
     /// Whether the study's files are identical to the copies that are compiled into the program.
     pub copy: CopyStatus,
-    /// The name of the study in commands: its own name if the study is unchanged, otherwise the folder as typed.
+    /// The name of the study in commands: its own name if its files are those compiled into the program. Otherwise the
+    /// path of its folder, as the user typed it.
     pub opened: String,
 }
 
@@ -111,11 +113,12 @@ pub struct Study {
 pub enum CopyStatus {
     /// The files are identical.
     Same,
-    /// The study has the name of a study in the program, but different files.
+    /// The study has the same name as a study in the program, but different files.
     Changed {
         /// The files that differ or are missing.
         files: Vec<String>,
-        /// The SHA-256, in hexadecimal, of the files in the changed study that the program contains as well.
+        /// The SHA-256, in hexadecimal, of the changed study's files. Only files that also exist in the program's copy
+        /// of the study are included.
         digest: String,
     },
     /// The program contains no study of this name.
@@ -219,8 +222,8 @@ impl Study {
         Ok(study)
     }
 
-    /// Returns an error message for the first change that fixes a key whose values label published cells. With such a
-    /// change, one run would measure the cells of all labels.
+    /// Returns an error message for the first of `changes` that sets a label of published cells, for example the loss
+    /// rate. With such a change, cells with different labels would all be compared with the same run.
     #[must_use]
     pub fn first_fixed_label(&self, changes: &[Change]) -> Option<String> {
         changes.iter().find_map(|change| {
@@ -269,7 +272,7 @@ impl Study {
         self.tables.iter().find(|table| table.name == name)
     }
 
-    /// Checks that every table, contestant, cause and plan key that the files of the study refer to exists.
+    /// Checks the references in the study's files: every table, contestant, cause and plan key must exist.
     fn check(&self) -> Result<(), String> {
         for cause in &self.causes {
             self.table(&cause.table)
@@ -313,8 +316,8 @@ impl Study {
         quote::check(self)
     }
 
-    /// Checks that no finding changes a setting that the paper states, or that follows from the paper's statements.
-    /// Such a change shows the effect of a setting, but does not explain the published numbers.
+    /// Checks that no finding changes a setting whose value the paper states or implies. Such a change shows the effect
+    /// of a setting, but does not explain the published numbers.
     fn check_parameters(&self) -> Result<(), String> {
         for parameter in &self.definition.parameters {
             let wrong = |message: String| format!("{MAIN}: {}: {message}", parameter.name);
@@ -388,7 +391,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Each study must have the listed number of claims, and at least the listed number of figures. The study `today`
-    /// holds our own expectations.
+    /// is not about a paper: its claims are our own expectations.
     #[test]
     fn every_claim_and_every_figure_of_the_papers_has_its_run() {
         for (name, letter, claims, figures) in [
@@ -424,14 +427,14 @@ mod tests {
         }
     }
 
-    /// Checks every shipped study's readings of its paper. Otherwise an error in them would appear only when a user
-    /// passes `--readings`.
+    /// Checks that the plans of every shipped study accept all of its readings (interpretations of the paper).
+    /// Otherwise a mistake would appear only when a user passes `--readings`.
     #[test]
     fn every_reading_of_every_shipped_study_fits_its_plans() {
         for name in names() {
             let study = open(name).unwrap_or_else(|e| panic!("{e}"));
-            // Readings are scored by the published values. A study without published values therefore needs no
-            // readings.
+            // A reading is an interpretation of the paper. Its score compares our values with the published values. A
+            // study without published values therefore needs no readings.
             if study.tables.iter().all(|table| table.published.is_none()) {
                 continue;
             }
@@ -443,7 +446,8 @@ mod tests {
         }
     }
 
-    /// Checks that a study that cannot be opened is listed with its error, and that the list reports the failure.
+    /// If a study cannot be opened, its line in the listing has the error. The listing then also returns that not all
+    /// studies can be opened.
     #[test]
     fn what_cannot_be_opened_is_listed() {
         let fault = || Err("broken/study.toml: no such key".to_owned());

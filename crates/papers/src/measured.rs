@@ -111,7 +111,7 @@ fn means_of_levels<'a>(table: &Table, found: &'a TableResult) -> Vec<Measured<'a
     numbers
 }
 
-/// Returns the published value of the first cell for `contestant` whose other labels are all in `labels`.
+/// Returns the published value of the first cell that belongs to `contestant` and has all its other labels in `labels`.
 fn published(found: &TableResult, contestant: &str, labels: &BTreeMap<String, String>) -> Option<f64> {
     let own = |(key, label): (&String, &String)| match key.as_str() {
         "contestant" => label == contestant,
@@ -170,7 +170,7 @@ pub fn csv(table: &Table, found: &TableResult) -> String {
     of_rows(&rows)
 }
 
-/// Renders one line for each measured number in the table's metric. If `added` is set, renders only the numbers of
+/// Renders one line for each measured value of the table's metric. If `added` is set, renders only the values of
 /// contestants that the user added to the study.
 #[must_use]
 pub fn text(table: &Table, found: &TableResult, added: bool) -> String {

@@ -115,8 +115,8 @@ impl Metric {
     }
 
     /// Returns the value of the run; `None` if the run has no value. `heads` is the number of bytes of a request's head
-    /// and a response's head together. If contestants share the network, `shared` is the contestant's share of the
-    /// bandwidth, and Jain's fairness index.
+    /// and a response's head together. If contestants share the network, `shared` has two numbers: the contestant's
+    /// share of the bandwidth (0 to 1), and Jain's fairness index of all contestants.
     #[must_use]
     pub fn of(self, run: &Run, heads: u64, shared: Option<(f64, f64)>) -> Option<f64> {
         let page = run.page_ns.map(seconds).filter(|page| *page > 0.0);

@@ -1,42 +1,46 @@
 //! Orders of contestants. An order says which contestant of a pair has the larger published value at a point of a
-//! table. It is kept if our values have the same order.
+//! table. Our values confirm the order if the same contestant has the larger value in our results.
 //!
-//! The orders within a row of the table depend on each other. Therefore the rows in which all orders are kept are
-//! counted as well. Random values would keep half of the orders.
+//! The orders within a row of the table depend on each other. Therefore two counts are made: one of the confirmed
+//! orders, and one of the rows whose orders are all confirmed. For comparison: random values would confirm half of the
+//! orders.
 
 use super::cell::{Evidence, PublishedCell};
 use super::table::Table;
 use std::collections::BTreeMap;
 
-/// The ratio of two published values from which one value counts as larger. With a smaller ratio, the values are tied.
+/// Two published values are tied if the ratio of the larger value to the smaller value is below this number.
 pub const TIE: f64 = 1.02;
 
-/// The counts of the orders of a table. An order is a pair of contestants at one point, one of which has the larger
-/// published value.
+/// The number of orders in a table, and how many of them our values confirm. An order is a pair of contestants at one
+/// point whose published values are not tied.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Orders {
     /// The number of published orders for which we have values.
     pub all: usize,
     /// The number of published orders that our values confirm.
     pub same: usize,
-    /// The number of independent rows of the table that have at least one published order.
+    /// The number of rows of the table that have at least one published order. Values in different rows are independent
+    /// of each other.
     pub rows: usize,
-    /// The number of independent rows of the table in which our values confirm every published order.
+    /// The number of rows of the table whose published orders are all confirmed by our values.
     pub same_rows: usize,
-    /// The number of published orders for which our values of the two contestants are equal. `same` does not count
+    /// The number of published orders whose two contestants have equal values in our results. `same` does not count
     /// these orders.
     pub alike: usize,
     /// The number of pairs whose published values are tied.
     pub ties: usize,
-    /// The published orders that our values confirm. Each is given as two contestants and the labels of the point.
+    /// The published orders that our values confirm. Each entry is a text such as `tcp and sctp`, which names both
+    /// contestants, and the labels of the point.
     pub preserved: Vec<(String, BTreeMap<String, String>)>,
-    /// The published orders that our values reverse, or for which our two values are equal. Each is given as two
-    /// contestants and the labels of the point.
+    /// The published orders that our values reverse, or for which our two values are equal. The entries are as in
+    /// `preserved`.
     pub missed: Vec<(String, BTreeMap<String, String>)>,
 }
 
 impl Orders {
-    /// Counts the orders of a table. Pairs of cells that are both calibrated are left out.
+    /// Counts the pairs of cells in a table that have a published order, and the pairs whose order our values confirm.
+    /// Pairs in which both cells are calibrated are left out.
     #[must_use]
     pub fn of(table: &Table, cells: &[PublishedCell]) -> Self {
         let mut orders = Self::default();
@@ -79,7 +83,8 @@ impl Orders {
 }
 
 impl Orders {
-    /// Lists the published orders of two contestants that our values do not confirm, grouped by pair of contestants.
+    /// Lists the pairs of contestants whose published order our values do not confirm. After each pair, lists the
+    /// points of the table where this happens.
     #[must_use]
     pub fn not_preserved_in_words(&self) -> String {
         let mut pairs: Vec<(&str, Vec<String>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Renders the findings of a study as a page of the report, with tables as curves and prose from Markdown.
+//! Renders the findings of a study as a page of the report. Tables become curves, and the prose comes from Markdown.
 
 use super::cell::{Evidence, range_of_means};
 use super::effect::figure;
@@ -95,8 +95,8 @@ fn parameters(study: &Study) -> Grid {
     }
 }
 
-/// Returns further tables, each with its title: the simple models and, if available, the readings of the paper and the
-/// sensitivity to assumptions.
+/// Returns further tables, each with its title. The first has the predictions of simple models. If available, the
+/// scores of the readings (interpretations of the paper) and the sensitivity to assumptions follow.
 fn more(study: &Study, findings: &Findings) -> Vec<(String, Grid)> {
     let mut more = vec![("What arithmetic alone would say".to_owned(), baselines(findings))];
     if let Some(scores) = text::scores(study, findings) {
@@ -201,8 +201,8 @@ fn cells(findings: &Findings) -> Grid {
 /// The labels of a cell, by column.
 type Labels = BTreeMap<String, String>;
 
-/// Returns a table as curves. The x axis is the column that the table names, otherwise the last column, otherwise the
-/// first factor. If this column does not vary, the contestants form the x axis.
+/// Returns a table as curves. The x axis is the column [`Table::along`]. If the runs do not vary this column, the
+/// contestants form the x axis.
 fn sheet(table: &Table, found: &TableResult) -> Sheet {
     let metric = table.definition.metric;
     let objects = metric.is_of_objects();

@@ -1,6 +1,6 @@
-//! Parts of studies: some tables left out, or contestants added. The remaining tables and contestants give the same
-//! numbers for the same seeds, because points of a plan do not affect each other. Contestants affect each other only if
-//! they race at the same time.
+//! Variants of a study, with fewer tables or more contestants. With the same seeds, the tables and contestants of the
+//! full study have the same results in a variant. The reason is that points of a plan do not affect each other.
+//! Contestants affect each other only if they share the network.
 
 use super::check::Check;
 use super::{Claim, Seeds, Size, Study};
@@ -65,8 +65,8 @@ impl Study {
         self.tables.iter().map(|table| table.name.as_str()).filter(|name| needs(name)).collect()
     }
 
-    /// Adds these contestants to every table. Tables whose contestants race at the same time stay unchanged, because
-    /// another contestant would change all results. Returns the names of the unchanged tables.
+    /// Adds these contestants to each table whose contestants race one at a time. In the other tables, another
+    /// contestant would change all results, so these tables stay unchanged. Returns the names of these other tables.
     ///
     /// # Errors
     /// A one-line message if a table already has a contestant with one of the names.

@@ -1,11 +1,11 @@
-//! The published cells of a table, with one cell per row.
+//! The published values of a table, read from a file with one value per row.
 //!
 //! A file `TABLE.csv` has a header and then the rows. Lines that start with `#` are comments. The last column is the
 //! published number. The other columns are labels: `contestant`, the factors, and `object`.
 
 use std::collections::BTreeMap;
 
-/// A published table, with one cell per row.
+/// A published table. Each row has one published value.
 #[derive(Clone, Debug)]
 pub struct PublishedTable {
     /// The names of the label columns, in their order.

@@ -2,21 +2,22 @@
 //!
 //! A quotation is a link in `page.md` whose text comes from the runs, for example `[x0.65](causes.toml#byte-counting)`.
 //! The author of the page writes the link, and [`filled`] writes its text. Every number of ours in prose therefore
-//! comes from a run. A link points to the file that holds the quoted value. The part after the `#` selects the value:
+//! comes from a run. A link points to the file that holds the quoted value. The part after the `#` selects the value.
+//! In the first column of the table, a word in parentheses can replace the last word before the parentheses:
 //!
 //! | link | text |
 //! |---|---|
 //! | `causes.toml#ID` | the effect of a cause |
 //! | `claims.csv#ID,ID` | the outcome of claims, one word if all have the same |
-//! | `TABLE.toml#differ` (`agree`, `near`, `undetermined`, `explained`, `unexplained`, `cells`) | the number of cells of a table that differ (or agree, ..; `cells` counts all) |
-//! | `TABLE.toml#differ[loss=2%]` | the number of cells with this label that differ |
-//! | `TABLE.toml#orders` (`arithmetic`, `pftk`) | the number of the table's orders that are as published, for our runs or for a model |
-//! | `TABLE.toml#takes[ID]` | the number of the table's cells that a cause moves away from the published values |
+//! | `TABLE.toml#differ` (`agree`, `near`, `undetermined`, `explained`, `unexplained`, `cells`) | how many cells of a table differ from the published value, agree with it, and so on; `cells` counts all cells |
+//! | `TABLE.toml#differ[loss=2%]` | how many cells with this label differ |
+//! | `TABLE.toml#orders` (`arithmetic`, `pftk`) | how many of the table's orders are as published, for our runs or for a model |
+//! | `TABLE.toml#takes[ID]` | how many of the table's cells a cause moves away from the published values |
 //! | `readings.csv#selected` (`held-out`, `stated-only`, `median`) | the error of a reading, as a factor |
 //! | `readings.csv#selected.reading` (`.orders`) | the name of a reading, or its orders |
 //! | `readings.csv#count` (`seeds`) | the number of readings, or the number of runs of each |
 //! | `sensitivity.csv#held` (`fragile`, `error`) | how many orders and findings hold, which are fragile, or the range of errors |
-//! | `TABLE.toml#TERM`, `TABLE.toml#TERM/TERM` | a contestant's number, or a ratio; terms are those of `claims.csv` |
+//! | `TABLE.toml#TERM`, `TABLE.toml#TERM/TERM` | a contestant's value, or the ratio of two values; terms are those of `claims.csv` |
 
 use super::baseline::Model;
 use super::cell::{CellVerdict, PublishedCell};
@@ -35,20 +36,21 @@ use std::fmt::Write;
 pub(super) enum Quote {
     Cause(String),
     Claims(Vec<String>),
-    /// A number of cells or orders, as (table, kind of count, labels that the counted cells must have).
+    /// The number of certain cells or orders. The fields are the table, what is counted, and the labels that the
+    /// counted cells must have.
     Count(String, Count, BTreeMap<String, String>),
-    /// A number that was measured for a contestant, or the ratio of two such numbers, as (table, number, denominator of
-    /// the ratio).
+    /// A value that was measured for a contestant, or the ratio of two such values. The fields are the table, the
+    /// value, and the denominator of the ratio.
     Number(String, Box<Term>, Option<Box<Term>>),
     /// A number from the scores of the readings.
     Readings(ReadingsFigure),
     /// A number from the sensitivity analysis.
     Sensitivity(SensitivityFigure),
-    /// For (table, cause): how many cells of the table the cause moves away from the published values.
+    /// The number of cells that a cause moves away from the published values. The fields are the table and the cause.
     Takes(String, String),
 }
 
-/// The kind of a quoted number from the scores of the readings.
+/// The kind of value that is quoted from the scores of the readings. A reading is an interpretation of the paper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReadingsFigure {
     Count,
@@ -67,7 +69,7 @@ pub(super) enum QuotedReading {
     Median,
 }
 
-/// The kind of a quoted number from the sensitivity analysis.
+/// The kind of value that is quoted from the sensitivity analysis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SensitivityFigure {
     Held,
@@ -301,7 +303,7 @@ impl SensitivityFigure {
     }
 }
 
-/// Returns one word if all claims have the same outcome. Otherwise returns the outcome of each claim.
+/// Returns the common outcome of all claims. If the claims have different outcomes, returns the outcome of each claim.
 fn outcomes(ids: &[String], findings: &Findings) -> String {
     let of = |id: &String| {
         let found = findings.claims.iter().find(|(claim, _)| claim.id == *id);
@@ -317,7 +319,7 @@ fn outcomes(ids: &[String], findings: &Findings) -> String {
     }
 }
 
-/// Formats a factor with two or three digits. A factor near 1 has enough digits to distinguish it from 1.
+/// Formats a factor with two or three digits. A factor near 1 has three decimals, to distinguish it from 1.
 fn times(value: f64) -> String {
     match value {
         v if (v - 1.0).abs() < 0.05 => format!("x{v:.3}"),

@@ -1,10 +1,12 @@
 //! Sensitivity analysis of a study. Each assumption is changed alone, and all assumptions are changed at once.
 //!
 //! `[[vary]]` of `study.toml` names an assumption, and its range or its alternatives. An assumption that is changed
-//! alone takes the two ends of its range, or each alternative. When all assumptions are changed at once, they take the
-//! values of a Latin hypercube of [`POINTS`] points, log-uniform within the ranges. The analysis covers the orders and
-//! findings of the first table, or of the tables that the study names (`vary-tables`). An order or finding is fragile
-//! if it holds in less than the share [`FRAGILE`] of the points.
+//! alone takes one end of its range and then the other end, or each alternative in turn. When all assumptions are
+//! changed at once, they take the values of a Latin hypercube of [`POINTS`] points, log-uniform within the ranges.
+//!
+//! The analysis covers only the first table, or the tables that the study names (`vary-tables`). It tests the findings
+//! about these tables, and the orders of contestants in these tables. An order or finding is fragile if it holds in
+//! less than the share [`FRAGILE`] of the points.
 
 use super::bench::{StudyError, StudyRuns};
 use super::cause::Seeds;
@@ -19,11 +21,11 @@ use anabranch_base::Rng;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The number of points of the hypercube.
+/// The number of points of the Latin hypercube, a sample in which all assumptions are changed at once.
 pub const POINTS: usize = 64;
 /// The number of seeds at each point.
 pub const SEEDS: u64 = 10;
-/// An order or a finding is fragile if it holds in less than this share of the hypercube points.
+/// An order of contestants or a finding is fragile if it holds at less than this share of the points of the hypercube.
 pub const FRAGILE: f64 = 0.8;
 
 /// One `[[vary]]` entry of `study.toml`.
@@ -48,14 +50,14 @@ pub struct Robustness {
     pub name: String,
     /// The changed assumptions, each tested alone, with which the order or finding does not hold.
     pub broken_by: Vec<String>,
-    /// Counts of hypercube points: first the points in which the order or finding holds, then the points with enough
-    /// runs to decide whether it holds.
+    /// The number of hypercube points at which the order or finding holds, and the number of points with enough runs to
+    /// decide whether it holds.
     pub joint: (usize, usize),
 }
 
 impl Robustness {
-    /// Returns whether the order or finding holds in less than the share [`FRAGILE`] of the hypercube points. Only
-    /// points with enough runs to decide this are counted.
+    /// Returns whether the order or finding holds at too few hypercube points: at a share below [`FRAGILE`]. Points
+    /// with too few runs to decide whether it holds are not counted.
     #[must_use]
     pub fn is_fragile(&self) -> bool {
         (self.joint.0 as f64) < FRAGILE * self.joint.1 as f64
@@ -70,10 +72,10 @@ pub struct Sensitivity {
     /// Each single change, with the error of the cells after the change: the root of the mean square of
     /// ln(ours/published).
     pub alone: Vec<(String, Option<f64>)>,
-    /// The minimum, median and maximum of the cells' error over the points of the hypercube, at which all inputs vary
-    /// together.
+    /// The minimum, median and maximum error of the points of the hypercube. At each point, all assumptions are changed
+    /// at once. The error of a point is one number for the cells of all tables together, computed as in `alone`.
     pub joint_error: Option<[f64; 3]>,
-    /// The orders of the tables, and the findings about them.
+    /// The robustness of each order of contestants in the tables, and of each finding about the tables.
     pub robustness: Vec<Robustness>,
 }
 
@@ -97,8 +99,8 @@ impl Vary {
         self.between.iter().flatten().chain(&self.or).cloned().collect()
     }
 
-    /// Returns the value at `share` (0 to 1) of the range, or of the list of alternatives. `None` stands for the plan's
-    /// own value.
+    /// Returns the value at the position `share`: 0 is the begin of the range, 1 its end. If the assumption has a list of
+    /// alternatives instead, it is the position in this list. Returns `None` if the plan's own value is chosen.
     fn at(&self, share: f64) -> Option<String> {
         match &self.between {
             Some([low, high]) => {
@@ -108,8 +110,7 @@ impl Vary {
                 let whole = unit == "ns" || (!unit.contains(['s', '%']) && value >= 2.0);
                 Some(if whole { format!("{value:.0}{unit}") } else { format!("{value:.3}{unit}") })
             }
-            // The plan's own value counts as one more entry after the alternatives, so an index after the last
-            // alternative gives `None`.
+            // The plan's own value, `None`, counts as one more alternative after those in `or`.
             None => self.or.get(((self.or.len() + 1) as f64 * share) as usize).cloned(),
         }
     }
@@ -126,8 +127,8 @@ pub(super) fn number(text: &str) -> Option<(f64, &str)> {
     Some((number.parse().ok()?, unit))
 }
 
-/// Returns the points of a Latin hypercube. Each point is a list of `dimensions` shares. In each dimension, the range
-/// from 0 to 1 is divided into `points` equal intervals, and each interval holds the share of one point.
+/// Returns the points of a Latin hypercube. Each point has `dimensions` coordinates from 0 to 1. In each dimension,
+/// this range is divided into `points` equal intervals. Each interval holds the coordinate of exactly one point.
 fn hypercube(dimensions: usize, points: usize) -> Vec<Vec<f64>> {
     let mut rng = Rng::new(1).fork("hypercube");
     let columns: Vec<Vec<f64>> = (0..dimensions)
@@ -144,8 +145,8 @@ fn hypercube(dimensions: usize, points: usize) -> Vec<Vec<f64>> {
 }
 
 impl Study {
-    /// Runs the plans of the tables, and the experiments on their causes. First changes each assumption alone, and then
-    /// all assumptions at once.
+    /// Runs the plans of the tables, and these tables' experiments on causes. Each assumption is changed alone, and
+    /// then all assumptions are changed at once.
     ///
     /// # Errors
     /// [`StudyError`] if a plan cannot be run, or cannot be changed as requested.
@@ -240,7 +241,7 @@ fn entry(robustness: &mut BTreeMap<String, Robustness>, name: String) -> &mut Ro
 /// The names of orders and findings, and whether each holds; `None` if the runs do not decide it.
 type Outcomes = Vec<(String, Option<bool>)>;
 
-/// A table that is evaluated while assumptions vary, with the published rows and the causes that are evaluated.
+/// A table, and those of its published rows and causes that are evaluated after each change of assumptions.
 struct Varied<'a> {
     table: &'a Table,
     rows: Vec<&'a Row>,
@@ -265,7 +266,8 @@ impl Varied<'_> {
             self.rows.iter().map(|row| PublishedCell::measure(table, row, &figures)).collect();
         let mut outcomes = orders(&Orders::of(table, &cells), if named { &table.name } else { "" });
         for cause in &self.causes {
-            // Tests the cause only at its own point of the table, because its effect on other cells is not analysed.
+            // Runs the cause only at the point that its `at` selects, because its effect on other cells is not
+            // analysed.
             let alone = CauseDefinition { explains: false, chart: None, ..(*cause).clone() };
             let found = alone.run(table, &seeds, bench)?;
             outcomes.push((format!("finding {}", cause.id), found.effect.map(|_| found.holds)));
@@ -275,7 +277,7 @@ impl Varied<'_> {
     }
 }
 
-/// Returns the orders of a table's values. For each order, returns whether our values have the published order.
+/// Returns the name of each published order of a table's contestants, and whether our values have the same order.
 fn orders(found: &Orders, table: &str) -> Outcomes {
     let of = |(pair, levels): &(String, BTreeMap<String, String>)| {
         let levels: Vec<&str> = levels.values().map(String::as_str).collect();

@@ -2,8 +2,9 @@
 //! --readings --sensitivity --out DIR`.
 //!
 //! Computing the scores takes minutes, so they are stored with the study. Every page shows the stored scores. Each file
-//! contains a digest of everything that determines the scores: plans, published cells, readings, and the varied
-//! assumptions. If the digest is not the current one, the file is *stale* and its scores are not shown.
+//! contains a digest of everything that determines the scores: plans, published cells, readings (interpretations of the
+//! paper), and the varied assumptions. If the digest is not the current one, the file is *stale* and its scores are not
+//! shown.
 
 use super::figures::hex;
 use super::readings::{OrderRow, ScoredReading, Scores};
@@ -94,11 +95,11 @@ impl StoredScores {
 /// The first columns of `readings.csv`. After them comes one column for each row of the paper's tables that is scored.
 const READINGS_COLUMNS: [&str; 8] =
     ["what", "reading", "stated", "default", "exploratory", "calibrated", "left", "loss"];
-/// The prefix of the name of each column that counts orders of contestants. The rest of the name is that of a row of
-/// the table.
+/// Columns that count orders of contestants are named with this prefix, followed by the name of a row of the table.
 const ORDERS: &str = "orders ";
 
-/// Returns the text of `readings.csv`. It has one row for each reading of the paper and one for each summary figure.
+/// Returns the text of `readings.csv`. It has one row for each reading (interpretation) of the paper, and one row for
+/// each summary value.
 #[must_use]
 pub fn readings_csv(scores: &Scores) -> String {
     let orders = scores.order_rows.iter().map(|row| format!("{ORDERS}{}", row.name));
@@ -224,9 +225,10 @@ pub fn scores(text: &str) -> Result<Scores, String> {
 const SENSITIVITY_COLUMNS: [&str; 7] =
     ["what", "holds_points", "points", "fragile", "broken_by", "kind", "error"];
 
-/// Returns the text of `sensitivity.csv`. The first rows say how often each order of the contestants and each finding
-/// holds. Then comes one row per assumption, with the error when it is changed alone. The last rows have the errors
-/// when all assumptions are changed at once.
+/// Returns the text of `sensitivity.csv`. The first rows say at how many points of the hypercube each order of
+/// contestants and each finding holds. Then each single change of an assumption has a row, with the error of the cells
+/// after this change alone. The last rows have the least, median and largest error of the hypercube points, at which
+/// all assumptions are changed at once.
 #[must_use]
 pub fn sensitivity_csv(found: &Sensitivity) -> String {
     let mut rows = vec![SENSITIVITY_COLUMNS.map(str::to_owned).to_vec()];

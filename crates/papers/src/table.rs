@@ -70,11 +70,13 @@ pub struct Definition {
     /// The bytes of a request's head and a response's head together, for metrics that count them.
     #[serde(default)]
     pub heads: u64,
-    /// The columns whose labels distinguish the independent rows of the table. Cells within a row depend on each other.
+    /// The columns whose labels identify a row of the table. Different rows count as independent samples. Cells of one
+    /// row do not, because they depend on each other.
     #[serde(default)]
     pub rows: Vec<String>,
-    /// What the author of the plan chose after seeing the published values; absent if nothing was. If it is present, no
-    /// row was held out, so the orders of this table do not test the plan independently.
+    /// What the author of the plan chose after seeing the published values; absent if the author chose nothing then. If
+    /// present, every row may have influenced the choice. The order of the contestants in this table is then no
+    /// independent test of the plan.
     pub seen: Option<String>,
     /// The cells from whose published values a parameter of the plan was calibrated. They are therefore no evidence.
     /// Each entry is a set of labels, and selects the cells that have all of them.
@@ -84,8 +86,8 @@ pub struct Definition {
     /// requests. Each entry is a set of labels, and selects the cells that have all of them.
     #[serde(default)]
     pub arithmetic: Vec<BTreeMap<String, String>>,
-    /// The number n of possible cases of a rule that drops every n-th packet, if the only random choice is which packet
-    /// it drops first. The seeds then enumerate all cases.
+    /// The number of possible cases, if the only random choice is which packet a drop rule drops first. A rule that
+    /// drops every n-th packet has n cases. The seeds then enumerate all cases.
     #[serde(default)]
     pub enumerated: Option<u64>,
     /// Whether the table was found by trying many variants. If so, it proves nothing by itself, and no claim may rest
@@ -146,7 +148,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Checks that published cells only use contestants and levels of the plan, because any other cell would never be
+    /// Checks that the plan has the contestant and the levels of every published cell. Any other cell would never be
     /// measured.
     fn check_labels(&self) -> Result<(), String> {
         let Some(printed) = &self.published else { return Ok(()) };
@@ -205,15 +207,16 @@ impl Table {
 
     /// Returns the plan as a draft. If the command `race` runs this draft, it gives the numbers of the study.
     ///
-    /// # Errors A one-line message if a change cannot be applied to the plan, or if the plan is invalid. An invalid
-    /// plan is a defect of this program.
+    /// # Errors
+    /// A one-line message if a change cannot be applied to the plan, or if the plan is invalid. An invalid plan is a
+    /// defect of this program.
     pub fn draft(&self, runs: u64, seed: u64, changes: &[Change]) -> Result<Draft, String> {
         let mut plan = self.definition.plan.clone();
         for (key, value) in [("runs", runs), ("seed", seed)] {
             plan.insert(key.to_owned(), toml::Value::Integer(i64::try_from(value).unwrap_or(i64::MAX)));
         }
-        // Turns off the causes of `race`, because the causes of a study are experiments of their own. The cells do not
-        // depend on this setting.
+        // Turns off the search for causes that `race` makes, because a study tests its causes by its own experiments.
+        // The cells do not depend on this setting.
         plan.insert("causes".to_owned(), toml::Value::String("off".to_owned()));
         let draft = Draft::from_table(&format!("{}.toml", self.name), &plan).map_err(|e| e.to_string())?;
         changes.iter().try_fold(draft, |draft, change| change.apply(draft))
@@ -235,7 +238,8 @@ impl Table {
         let whole = Plan::interpret(draft.clone(), transports).map_err(text)?;
         let mut found = Vec::new();
         for point in points(&whole) {
-            // Keys that are not factors, such as `object`, do not select points. They select numbers of a run.
+            // Keys that are not factors, such as `object`, do not select points. They select values within the results
+            // of a run.
             let is_excluded =
                 only.iter().any(|(key, level)| point.factors.get(key).is_some_and(|own| own != level));
             if is_excluded {
@@ -260,8 +264,9 @@ impl Table {
         Ok(found)
     }
 
-    /// Returns the number of cases that the seeds can produce, if `figures` has a run of each of them. Returns `None`
-    /// if the seeds are random draws, for example because a change of the plan added another random choice.
+    /// Returns the number of possible cases, if the definition states it (`enumerated`) and the runs in `figures` make
+    /// no other random choice. Otherwise returns `None`, for example if a change of the plan added another random
+    /// choice.
     #[must_use]
     pub fn cases(&self, figures: &Figures) -> Option<u64> {
         self.definition.enumerated.filter(|cases| figures.cases == Some(*cases))
@@ -273,8 +278,8 @@ impl Table {
         covers(&self.definition.calibrated, labels)
     }
 
-    /// Returns whether the value of the cell with these labels follows from arithmetic or from the request times. Such
-    /// a cell is no evidence about the transports.
+    /// Returns whether the cell with these labels is no evidence about the transports. The value of such a cell follows
+    /// from arithmetic or from the arrival times of requests.
     #[must_use]
     pub fn is_arithmetic(&self, labels: &BTreeMap<String, String>) -> bool {
         covers(&self.definition.arithmetic, labels)

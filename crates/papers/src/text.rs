@@ -112,8 +112,8 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// Describes the effect of a cause on the whole table, as the end of a sentence. Empty if the cause was not run over
-/// the whole table.
+/// Describes the effect of a cause on the whole table, as a sentence that follows another sentence. Empty if the study
+/// did not run the whole table with the cause's change.
 pub(super) fn whole_table_effect(findings: &Findings, id: &str) -> String {
     let mut all = findings.tables.iter().flat_map(|found| &found.whole_table_effects);
     let effect = all.find(|(known, _)| known == id);
@@ -213,14 +213,14 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// Returns the scores of all interpretations of the paper. They come from this run, or from the store if the
-/// assumptions are unchanged.
+/// Returns the scores of all interpretations of the paper, as computed in this run. If this run did not compute scores,
+/// returns the stored ones, unless this run changed assumptions.
 pub(super) fn scores<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a Scores> {
     findings.scores.as_ref().or_else(|| study.stored_scores.scores.as_ref().filter(|_| !findings.changed))
 }
 
-/// Returns the sensitivity of the results to the assumptions. It comes from this run, or from the store if the
-/// assumptions are unchanged.
+/// Returns the sensitivity of the results to the assumptions, as computed in this run. If this run did not compute the
+/// sensitivity, returns the stored one, unless this run changed assumptions.
 pub(super) fn varied<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a Sensitivity> {
     findings
         .sensitivity
@@ -228,8 +228,8 @@ pub(super) fn varied<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a
         .or_else(|| study.stored_scores.sensitivity.as_ref().filter(|_| !findings.changed))
 }
 
-/// Describes how well the readings of the paper agree with the published values, and how sensitive the results are to
-/// the assumptions. Returns one line for each result.
+/// Describes how well the results under each reading (interpretation) of the paper agree with the published values.
+/// Also describes how sensitive the results are to the assumptions. Returns one line for each result.
 #[must_use]
 pub fn robustness(study: &Study, findings: &Findings) -> Vec<String> {
     let mut lines = Vec::new();
@@ -311,7 +311,8 @@ fn escape_cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// Returns one line of counts: the cells with each verdict, and the pairs of contestants in the published order.
+/// Returns one line of counts. For example, the line counts the cells with each verdict, and the pairs of contestants
+/// that have the published order.
 fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>) -> String {
     let mut parts = Vec::new();
     for (evidence, what) in
@@ -347,8 +348,8 @@ fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>)
     let orders = &found.orders;
     let of_orders = || {
         let models = found.baselines.iter().map(|one| {
-            // If a model gives two contestants the same number, it does not order them. The number of these pairs is
-            // printed separately.
+            // If a model predicts equal values for two contestants, it does not order this pair. The number of these
+            // pairs is printed separately.
             let alike = match one.orders.alike {
                 0 => String::new(),
                 alike => format!(" ({alike} alike)"),
@@ -375,7 +376,7 @@ fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>)
     });
     let skills: Vec<String> = skills.collect();
     parts.extend((!skills.is_empty()).then(|| format!("skill over {}", skills.join(", "))));
-    // Without randomness, our runs have no range to compare with.
+    // Runs without randomness all give the same value, so there is no range that could contain the published value.
     let with_range = |cell: &&PublishedCell| {
         cell.evidence != Evidence::Calibrated && cell.range.is_some_and(|[low, high]| low < high)
     };
@@ -421,9 +422,9 @@ fn mismatches(found: &TableResult) -> String {
     }
 }
 
-/// Returns the names of the causes that bring a cell near its published value. The name of a cause that explains the
-/// cell may be followed by a number: the other cells that the same cause moves away from their published values. The
-/// names of all other causes are marked with their kind.
+/// Returns the names of the causes that bring a cell near its published value. A cause that explains the cell but moves
+/// other cells away from their published values is named with the number of those cells. The names of exploratory
+/// causes and of counterfactuals are marked as such.
 pub(super) fn named(cell: &PublishedCell, found: &TableResult) -> String {
     let selected = |id: &String| {
         let effect = found.whole_table_effects.iter().find(|(known, _)| known == id);
@@ -627,8 +628,9 @@ pub fn causes_csv(findings: &Findings) -> String {
     of_rows(&rows)
 }
 
-/// Compares the scores of this run with the stored scores, in one line per file. Also returns whether all are equal. A
-/// file is left out if this run or the study has no scores for it, or if the readings ran with another number of seeds.
+/// Compares the scores of this run with the stored scores, in one line per file. Also returns whether all compared
+/// scores are equal. A file is left out if this run or the study has no scores for it. `readings.csv` is also left out
+/// if its scores were computed with another number of seeds.
 #[must_use]
 pub fn compare_with_stored(study: &Study, findings: &Findings) -> (String, bool) {
     let (mut out, mut all) = (String::new(), true);

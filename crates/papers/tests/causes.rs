@@ -24,8 +24,8 @@ fn causes_that_studies_name_hold_on_fresh_seeds() {
         let mut bench = StudyRuns::new(&options, &NullStore);
         for cause in &study.causes {
             let table = study.table(&cause.table).expect("its table");
-            // Runs each cause only at its own point of the study. This test checks neither the effect of the cause on
-            // other cells nor its curve.
+            // Measures the effect of each cause only at the one point of the table that the cause names. Without
+            // `explains` and `chart`, no other points are run.
             let alone = CauseDefinition { explains: false, chart: None, ..cause.clone() };
             let found = alone.run(table, &seeds, &mut bench).expect("a run");
             assert!(found.is_met(), "{name}: {}: {:?}", cause.id, found.effect);

@@ -1,7 +1,8 @@
-//! anabranch as a Python module: races in this process, and the complete command line for a separate process.
+//! anabranch as a Python module. It runs races in the Python process, and any command of the command line in a separate
+//! process.
 //!
-//! Bad input raises an exception with the message of the command line. Runs use threads of this module. While they run,
-//! the interpreter can run other Python threads, and an interrupt (Ctrl-C) stops the runs.
+//! Bad input raises an exception with the message that the command-line program would print. Runs use threads that this
+//! module starts. Meanwhile the interpreter can run other Python threads, and an interrupt (Ctrl-C) stops the runs.
 //!
 //! Races run in the interpreter's process and return tables through the Arrow C Data Interface. Servers, links,
 //! captures and studies take over a process, so they run the command line in a separate process. Sweeps, on threads or

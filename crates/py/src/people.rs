@@ -61,8 +61,8 @@ impl People {
         Ok(())
     }
 
-    /// Adds a cause that an experiment for one person found. `effect` is how many times faster `change` makes the
-    /// loser.
+    /// Adds a cause that an experiment for one person found. The cause contributes to the difference between two
+    /// contestants. `effect` is the factor by which `change` makes the loser faster.
     #[expect(clippy::too_many_arguments, reason = "a row of the table of causes")]
     fn add_cause(
         &self,

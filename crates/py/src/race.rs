@@ -34,8 +34,8 @@ fn outline(flags: &Flags, file: Option<&str>) -> PyResult<Outline> {
     plan::read(file, flags, &transports()).map_err(|error| PlanError::new_err(error.to_string()))
 }
 
-/// The points of a plan: people, or combinations of factor levels. The plan is read once, and each call of `race` runs
-/// one point.
+/// The points of a plan: each point is one simulated person, or one combination of factor levels. The plan is read
+/// once, and each call of `race` runs one point.
 #[pyclass(frozen)]
 pub struct Points {
     outline: Mutex<Outline>,
@@ -50,13 +50,13 @@ impl Points {
         Ok(Self { outline: Mutex::new(outline(&flags, file)?), command: command(&flags, file) })
     }
 
-    /// The number of points: people, or combinations of factor levels. A plan with neither has one point.
+    /// The number of points. A plan with neither people nor factors has one point.
     #[getter]
     fn count(&self) -> usize {
         self.locked().count()
     }
 
-    /// The populations, if the points are people; otherwise empty.
+    /// The names of the populations, if each point stands for one person; otherwise empty.
     #[getter]
     fn populations(&self) -> Vec<String> {
         let outline = self.locked();

@@ -276,8 +276,8 @@ pub fn causes(race: &Race) -> PyResult<Table> {
     columns.table()
 }
 
-/// Reads a CSV file of the command line as a table. A column holds integers if all its non-empty fields are integers,
-/// and numbers if all are numbers.
+/// Reads a CSV file that the `anabranch` command wrote, and returns it as a table. A column holds integers if all its
+/// non-empty fields are integers, and numbers if all are numbers.
 #[pyfunction]
 pub fn read_csv(path: &str) -> PyResult<Table> {
     let wrong = |error: csv::Error| PyValueError::new_err(format!("{path}: {error}"));

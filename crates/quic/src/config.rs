@@ -27,7 +27,8 @@ pub enum Scheduler {
     Fcfs,
 }
 
-/// When a server makes clients validate their addresses before it keeps state for them (RFC 9000 §8.1.2).
+/// The condition under which a server makes clients validate their addresses before it keeps state for them (RFC 9000
+/// §8.1.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Retry {
     /// The server requires the validation only while many handshakes are in progress.
@@ -106,8 +107,8 @@ anabranch_base::knobs! {
         /// The largest UDP payload that may be sent before the path has been probed (RFC 9000 §14.1).
         packet: u64 = 1_200, "RFC 9000 §14.1: 1200 bytes",
             Size(1_200, 65_527), "largest payload of UDP at first, such as 1200B";
-        /// A packet is declared lost if a packet that was sent at least this many packets later is acknowledged:
-        /// kPacketThreshold (RFC 9002 §6.1.1).
+        /// The packet threshold: kPacketThreshold (RFC 9002 §6.1.1). When a packet is acknowledged, an unacknowledged
+        /// packet that was sent at least this many packets earlier is declared lost.
         dupthresh: u64 = 3, "RFC 9002 §6.1.1: three packets",
             Number(3, 1_000), "a packet is lost when one so much younger has arrived: 3 to 1000";
         /// Whether the sender asks for fewer acknowledgements (draft-ietf-quic-ack-frequency).

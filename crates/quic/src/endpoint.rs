@@ -1,8 +1,9 @@
 //! The QUIC endpoint: an engine with all connections of a host over one UDP port.
 //!
-//! The endpoint owns quinn's endpoint and quinn's connections, and decides in which order the connections may send.
-//! quinn requires instants of the operating system's clock. The endpoint converts each time into an instant that is
-//! relative to the creation of the endpoint. Results therefore do not depend on the time of day.
+//! This endpoint owns quinn's endpoint and quinn's connections, and decides in which order the connections may send.
+//! quinn requires instants of the operating system's clock (`std::time::Instant`). This endpoint therefore reads that
+//! clock once, at its creation. Each instant for quinn is that first instant plus the time on our own clock, so results
+//! do not depend on the operating system's clock.
 //!
 //! - `connections`: begins and ends connections, and handles their events
 //! - `handshake_limiter`: limits the handshakes that a server has under way
@@ -68,8 +69,9 @@ pub struct ConnectionStats {
 pub struct EndpointOptions {
     /// The settings.
     pub config: Config,
-    /// The local address of outgoing packets, until a packet of the peer arrives at another address of this host. If
-    /// the IP address is unspecified, the host's routes choose the address, and only the port of `local` is used.
+    /// The local address of outgoing packets. Once a packet of the peer arrives at another address of this host, that
+    /// address is used instead. If the IP address of `local` is unspecified, the host's routes choose the address, and
+    /// only the port of `local` is used.
     pub local: SocketAddr,
     /// The source of connection IDs, keys and all random numbers that quinn uses.
     pub rng: Rng,
@@ -150,8 +152,8 @@ struct ConnectionEntry {
     opened: u64,
     /// The streams that the application holds, and the streams that it may still accept.
     open: BTreeMap<u64, StreamEntry>,
-    /// The application may write this number of bytes more than fit into the congestion window. `None` if only the
-    /// send buffer limits unsent bytes.
+    /// The number of bytes that the application can write in addition to one congestion window. `None` if the
+    /// congestion window does not limit written bytes.
     unsent: Option<u64>,
     /// The connection's account in the shared memory budget.
     account: Option<Account>,
@@ -169,7 +171,7 @@ struct ConnectionEntry {
     unvalidated: Option<UnvalidatedAddress>,
 }
 
-/// A packet that quinn's endpoint creates for no connection: a refusal, a Retry, or a stateless reset.
+/// A packet of quinn's endpoint that belongs to no connection: a refusal, a Retry, or a stateless reset.
 struct Reply {
     /// The local address that received the packet to which this packet replies.
     source: Option<IpAddr>,

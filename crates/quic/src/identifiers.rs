@@ -50,8 +50,8 @@ impl ConnectionIdGenerator for Identifiers {
     }
 }
 
-/// Returns the key for stateless resets (RFC 9000 §10.3.2). If `secret` is given, the key is derived from this secret,
-/// which outlives the endpoint. Therefore the endpoint can tell the peers of an earlier endpoint with the same secret
+/// Returns the key for stateless resets (RFC 9000 §10.3.2). If `secret` is given, the key is derived from it, so every
+/// endpoint with the same secret has the same key. A new endpoint can therefore tell the peers of an earlier endpoint
 /// that their connections are gone.
 pub(crate) fn reset_key(rng: &mut Rng, secret: Option<[u8; 32]>) -> Arc<hmac::Key> {
     let mut key = [0; 64];

@@ -1,7 +1,7 @@
 //! Packet protection keys that report every encrypted or decrypted packet to the connection's [`Watch`].
 //!
-//! The cryptography is that of rustls and quinn. The keys in this module wrap quinn's keys. They read each packet
-//! before encryption or after decryption, and do not change it.
+//! The cryptography is that of rustls and quinn. The keys in this module wrap quinn's keys. A wrapper reads each packet
+//! before quinn's key encrypts it or after quinn's key has decrypted it, and does not change the packet.
 
 use crate::qlog;
 use crate::watch::{FlowControlLimits, Level, Watch};
@@ -79,7 +79,8 @@ struct WatchedSession {
     inner: Box<dyn Session>,
     watch: Arc<Watch>,
     side: Side,
-    /// Whether quinn has taken the Handshake keys. The keys that quinn takes next protect application data.
+    /// Whether quinn has taken the Handshake keys. The keys that quinn takes after the Handshake keys protect
+    /// application data.
     has_handshake_keys: bool,
     /// Holds the reason why the client does not trust the server's certificate; `None` for a server.
     rejection: Option<CertificateRejection>,
@@ -131,8 +132,8 @@ impl Session for WatchedSession {
         self.inner.read_handshake(buf).map_err(|error| {
             match self.rejection.as_ref().and_then(CertificateRejection::take) {
                 None => error,
-                // The error message for a rejected certificate is the same as in TLS over TCP. Its code must be a TLS
-                // alert about certificates.
+                // The error message for a rejected certificate is the same as in TLS over TCP. An error code that is no
+                // TLS alert about certificates is replaced by certificate_unknown.
                 Some(line) if is_of_certificates(error.code) => TransportError { reason: line, ..error },
                 Some(line) => TransportError {
                     code: TransportErrorCode::crypto(CERTIFICATE_UNKNOWN),
@@ -193,7 +194,8 @@ pub(crate) fn is_of_certificates(code: TransportErrorCode) -> bool {
     alert(code).is_some_and(|alert| (42..=48).contains(&alert))
 }
 
-/// Returns the peer's initial flow control limits for a sender on `side` (RFC 9000 §18.2).
+/// Returns the initial flow control limits that the peer grants us in its transport parameters (RFC 9000 §18.2). `side`
+/// is our side.
 fn flow_control_limits(params: &TransportParameters, side: Side) -> FlowControlLimits {
     let mut bytes = Vec::new();
     params.write(&mut bytes);

@@ -72,8 +72,8 @@ impl Protocol for Quic {
     }
 
     fn fixed(&self) -> &'static [(&'static str, &'static str)] {
-        // quinn-proto 0.11 has no setting for max_ack_delay. A minimum timeout is not listed, because quinn-proto has
-        // none: RFC 9002 §6.2.1 adds max_ack_delay to each timeout instead.
+        // quinn-proto 0.11 always uses a max_ack_delay of 25 ms. It has no minimum timeout that could be listed here:
+        // instead, it adds max_ack_delay to each timeout (RFC 9002 §6.2.1).
         &[("delack", "25ms")]
     }
 

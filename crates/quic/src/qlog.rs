@@ -1,10 +1,10 @@
 //! Writes the log of one connection in qlog format (draft-ietf-quic-qlog-main-schema, version 0.3), as JSON text
 //! sequences (RFC 7464). The log has those events of draft-ietf-quic-qlog-quic-events that can be observed.
 //!
-//! The events come from the connection's keys (`keys`) and from its congestion controller (`window`). The events show
-//! packets with their frames in both directions, lost packets, the congestion window and the round-trip time. The first
-//! Initial packet that a server receives is missing, because the server decrypts it before the connection exists. The
-//! caller supplies the output ([`Logs`]), so this module does not use files.
+//! The events are recorded where packets are encrypted and decrypted (module `keys`), and in the congestion controller
+//! (module `window`). The events show packets with their frames in both directions, lost packets, the congestion window
+//! and the round-trip time. The first Initial packet that a server receives is missing, because the server decrypts it
+//! before the connection exists. The caller supplies the output ([`Logs`]), so this module does not use files.
 
 use crate::frames::{Frame, Frames};
 use anabranch_base::Instant;
@@ -74,7 +74,7 @@ impl PacketType {
     }
 }
 
-/// A decrypted packet, as the packet protection keys see it.
+/// A packet with its plaintext payload: a sent packet before encryption, or a received packet after decryption.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoggedPacket<'a> {
     pub(crate) packet_type: PacketType,
@@ -111,8 +111,8 @@ impl fmt::Debug for Qlog {
 }
 
 impl Qlog {
-    /// Returns the file name of a log. It contains the client's first destination connection ID, so the logs of both
-    /// ends have matching names.
+    /// Returns the file name of a log. The name contains the client's first destination connection ID, so the two ends
+    /// of a connection give their logs matching names.
     pub(crate) fn name(side: Side, first: &[u8]) -> String {
         format!("{}.{}.sqlog", Hex(first), vantage(side))
     }

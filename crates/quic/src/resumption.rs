@@ -2,7 +2,8 @@
 //! §4.6.1).
 //!
 //! Unlike a ticket of TLS over TCP, a QUIC ticket includes the limits that the server granted, which early data must
-//! obey (RFC 9000 §7.4.1). Therefore this connection uses QUIC with the settings of the experiment.
+//! obey (RFC 9000 §7.4.1). Therefore the connection that obtains the tickets uses QUIC with the settings of the
+//! experiment.
 
 use crate::config::Config;
 use crate::endpoint::{Endpoint, EndpointOptions, Event};

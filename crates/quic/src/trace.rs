@@ -27,7 +27,7 @@ impl Trace {
         std::mem::take(&mut *self.0.records.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns whether tracing is on. If it is off, no record may be kept.
+    /// Returns whether tracing is on. While it is off, the caller must not call [`keep`](Self::keep).
     pub(crate) fn is_wanted(&self) -> bool {
         self.0.enabled.load(Ordering::Relaxed)
     }

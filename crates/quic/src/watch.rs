@@ -6,9 +6,9 @@
 //! trace from these observations. The watch does not influence the protocol.
 //!
 //! quinn decides which packets are lost, and reports only their total size. The lost packets are the oldest
-//! unacknowledged packets, because RFC 9002 §6.1 declares a packet lost only if a later packet was acknowledged. If
-//! stream data is sent again although no packet with this data was lost, the new packet is a probe. It shows that the
-//! timer of RFC 9002 §6.2 has expired.
+//! unacknowledged packets. By RFC 9002 §6.1, a packet is lost if it was sent long enough, or enough packets, before an
+//! acknowledged packet. Every older unacknowledged packet is then lost too. If stream data is sent again although no
+//! packet with this data was lost, the new packet is a probe. It shows that the timer of RFC 9002 §6.2 has expired.
 //!
 //! Handshake packets are observed only to count expired timers. The Initial packets of a server are not observed.
 
@@ -169,7 +169,7 @@ impl Watch {
         self.lock_state().outgoing.entry(id.into()).or_default().finished = true;
     }
 
-    /// Records that we have reset a stream, so that none of its remaining data will be sent.
+    /// Records that we have reset a stream. The stream's remaining data will not be sent.
     pub(crate) fn on_stream_reset(&self, id: StreamId) {
         let mut state = self.lock_state();
         if let Some(stream) = state.outgoing.remove(&id.into()) {
@@ -467,7 +467,8 @@ mod tests {
         assert_eq!((watch.unacknowledged(), watch.in_flight(), watch.is_delivered()), (0, 0, true));
     }
 
-    /// RFC 9002 §7.3.2: an acknowledgement ends the recovery only if its packet was sent after the recovery began.
+    /// RFC 9002 §7.3.2: the recovery ends only when a packet that was sent after the start of the recovery is
+    /// acknowledged.
     #[test]
     fn a_recovery_ends_when_a_packet_sent_after_its_beginning_is_acknowledged() {
         let (watch, _) = watch();

@@ -126,9 +126,9 @@ struct ControllerAdapter {
     kind: AlgorithmConfig,
     mtu: u64,
     algorithm: Algorithm,
-    /// HyStart, which can end slow start before a loss. HyStart divides time into rounds by `last_sent`, the number of
-    /// the last packet sent.
+    /// HyStart, which can end slow start before a loss.
     hystart: Option<HyStartLinux>,
+    /// The number of the last packet sent. HyStart uses it to find the end of a round.
     last_sent: u64,
     /// The start of the current recovery. Losses of packets sent before that time belong to the same congestion event
     /// (RFC 9002 §7.3.2).
@@ -344,8 +344,8 @@ mod tests {
     /// must leave Startup. If the application limits the sender, BBR must not leave Startup.
     #[test]
     fn bbr_is_told_when_the_application_limits_the_sender() {
-        // The path delivers 6,000 bytes in 50 ms, which is 960 kbit/s. In Startup, BBR first sends 277 % of ten packets
-        // of 1,200 bytes per round trip of 50 ms, which is more than 5 Mbit/s.
+        // The path delivers 6,000 bytes in 50 ms, which is 960 kbit/s. BBR's initial window is 12,000 bytes. In
+        // Startup, BBR first sends 2.77 times this window in each round trip of 50 ms, which is more than 5 Mbit/s.
         let [limited, unlimited] = [true, false].map(pace);
         assert!(limited > 5_000_000 && unlimited <= 1_200_000, "{limited} {unlimited}");
     }

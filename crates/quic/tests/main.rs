@@ -48,7 +48,7 @@ fn run<T, F: Future<Output = T>>(
     (result, network.finish_capture(client).expect("captured"))
 }
 
-/// Starts an echo server, and returns the client's connector to it.
+/// Starts an echo server, and returns a connector with which the client connects to this server.
 async fn echo_connector(worlds: [SimWorld; 2], config: &Config, trusted: bool) -> QuicConnector<SimWorld> {
     let world = worlds[1].clone();
     let (mut listener, connector) = hosts(worlds, config, trusted).await;

@@ -136,7 +136,7 @@ fn unvalidated_clients_get_at_most_three_times_their_bytes() {
 }
 
 /// RFC 9000 §8.1: for any size of the client's datagrams, the server sends up to three times the received bytes. Bytes
-/// from other addresses do not count. A client that validates its address is accepted.
+/// from other addresses do not count. A client is accepted after the server has validated its address.
 #[test]
 fn three_times_what_has_come_from_there_and_no_more() {
     for (more, elsewhere) in [(0, 0), (50, 0), (199, 0), (0, 5)] {

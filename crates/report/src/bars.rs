@@ -63,7 +63,8 @@ pub(super) fn render(out: &mut String, point: &Point, ranking: &Ranking, wide: W
         };
         // The axis is 4 % longer than the highest time, which leaves room for the text right of the longest bar.
         let x = Axis::time(0.0, high * 1.04, if narrow { 4 } else { 6 });
-        // The space above the first bar has room for the name of the limit and for the time of the first bar.
+        // Leaves space above the first bar for two labels: that of the line that marks the limit, and that of the first
+        // bar.
         let label_offset = if narrow { -0.9 } else { -1.15 };
         let y = Axis::bare(rows as f64 - 0.5, label_offset);
         chart::draw(svg, frame, [&x, &y], |plot| {
@@ -87,7 +88,7 @@ pub(super) fn render(out: &mut String, point: &Point, ranking: &Ranking, wide: W
 }
 
 /// Draws the bar of a contestant, and a dot for each of its runs. `values` has the seed and the value of each run. `i`
-/// is the row's position, and `row` is the row's height in pixels.
+/// is the row's index, counted from the top, and `row` is the height of a row in pixels.
 fn draw_row(
     plot: &mut Plot<'_, '_>,
     ranked: &RankedContestant,
@@ -97,7 +98,7 @@ fn draw_row(
 ) {
     let (ink, name, time) =
         (Ink::contestant(ranked.index), capital(&ranked.name), standing::format_time(ranked));
-    // On a narrow screen the contestant's name is above its bar, so the bar is lower.
+    // On a narrow screen the contestant's name is above its bar, so the bar is further down and less tall.
     let middle = i + if narrow { 0.18 } else { 0.0 };
     let tall = if narrow { 24.0 } else { 28.0 };
     let (at, position, label) = match narrow {

@@ -1,8 +1,8 @@
 //! Explains why the winner wins. Experiments changed settings of the loser and measured the effect on its time. The
 //! text names the setting that matters, its effect, and the settings that do not matter.
 //!
-//! Writes the text and a small figure. Without experiments, the text says that no causes were searched. The parts of
-//! the response time (`parts`) show where time went, but name no cause.
+//! Writes the text and a small figure. Without experiments, the text says that no experiment was made to find the
+//! cause. The parts of the response time (`parts`) show where time went, but name no cause.
 
 use super::chart::{self, Axis, Data, Figure, Frame, Ink, LabelPosition, Mark, Width};
 use super::standing::Ranking;
@@ -23,7 +23,7 @@ fn format_ratio(ratio: f64) -> String {
     if ratio >= 9.995 { format!("×{ratio:.1}") } else { format!("×{ratio:.2}") }
 }
 
-/// Describes the changed setting of a cause, in words and as the user types it.
+/// Describes the setting whose change is the cause: in words, then as the user types it.
 fn subject(cause: &Cause) -> String {
     let explained = explained(&cause.factor, about(&cause.factor));
     let typed = match cause.change.split_once(',') {
@@ -69,13 +69,14 @@ fn connections(value: &str) -> String {
     if value == "1" { "one connection".to_owned() } else { format!("{} connections", escape(value)) }
 }
 
-/// Returns the gap between loser and winner that remains after a change with this effect, and the interval of the gap.
+/// Returns the gap between loser and winner that remains after a change with this effect, and the confidence interval
+/// of this gap.
 fn after(experiment: &Experiment, Effect { ratio, ci }: &Effect) -> (f64, [f64; 2]) {
     let of = |effect: f64| experiment.gap / effect.max(1e-9);
     (of(*ratio), [of(ci[1]), of(ci[0])])
 }
 
-/// Returns the gap that remains after the change of `cause` alone: a ratio and its interval.
+/// Returns the gap that remains after the change of `cause` alone: a ratio and its confidence interval.
 fn remaining_gap(experiment: &Experiment, cause: &Cause) -> Option<(f64, [f64; 2])> {
     let tried = experiment.factors.iter().find(|tried| tried.change == cause.change)?;
     Some(after(experiment, &tried.alone))
@@ -132,7 +133,7 @@ pub(super) fn remedies(point: &Point) -> Vec<String> {
     found.causes.iter().filter(|cause| cause.with.is_empty()).take(2).filter_map(remedy).collect()
 }
 
-/// Returns the name, in words, of the contestant that the user typed as `typed`.
+/// Returns a contestant's name in words. `typed` is the text by which the user selected the contestant.
 fn name(point: &Point, typed: &str) -> String {
     let index = point.contestants.iter().position(|contestant| contestant.name == typed);
     index.map_or_else(|| typed.to_owned(), |index| super::words::names(point).swap_remove(index))
@@ -201,8 +202,8 @@ pub(super) fn conditions(experiment: &Experiment) -> Vec<String> {
     needed.chain(not_needed).take(3).map(condition_text).collect()
 }
 
-/// Writes the box at the top of the report that names the causes. It has at most three lines of text, and the diagram
-/// of the experiment that found the causes.
+/// Writes the box that names the causes, for the top of the report. The box has at most three lines of text, and the
+/// diagram of the experiment.
 pub(super) fn render(out: &mut String, point: &Point, ranking: &Ranking) {
     let Some((found, experiment)) = of(point) else {
         if ranking.ranked.len() > 1 && ranking.ranked[0].ms.is_some() {

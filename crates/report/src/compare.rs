@@ -82,7 +82,8 @@ fn rows(out: &mut String, point: &Point, old: &Contestant, new: &Contestant) {
             (None, _) => "-".to_owned(),
         };
         let shown = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.1}"));
-        // The row of `page_ms` is named after the workload: `page_ms`, `transfer_ms` or `messages_ms`.
+        // The metric `page_ms` is shown under a name that depends on the workload: `page_ms`, `transfer_ms` or
+        // `messages_ms`.
         let named = if metric == "page_ms" {
             format!("{}_ms", point.workload.workload_noun())
         } else {

@@ -1,8 +1,8 @@
-//! A figure of a finding about one change. It compares our values without the change, our values with it, and the
-//! published values.
+//! A chart of a finding, which is the effect of one change of the plan. The chart compares the simulated values without
+//! the change, the simulated values with the change, and the published values.
 //!
-//! In each row, every contestant has three marks. A disc is our value without the change, a ring is our value with the
-//! change, and an upright stroke is the published value.
+//! In each row, every contestant has three marks. A disc is the simulated value without the change. A ring is the
+//! simulated value with the change. An upright stroke is the published value.
 
 use super::chart::{self, Axis, Data, Figure, Frame, Ink, Mark, Shape, Width};
 use super::svg::{escape, plain, short_unit, shortened};
@@ -10,7 +10,8 @@ use super::words::distinct;
 use anabranch_results::csv::optional;
 use std::fmt::Write;
 
-/// A finding of a study: the effect of one change of the plan. Each row has our value without the change and with it.
+/// A finding of a study: the effect of one change of the plan on the simulated values. Each row shows these values
+/// without the change and with the change.
 #[derive(Clone, Debug)]
 pub struct Contrast {
     /// The identifier of the finding.
@@ -21,7 +22,7 @@ pub struct Contrast {
     pub sentence: String,
     /// The change that the finding is about.
     pub change: String,
-    /// The name of the table that the finding is about, and the factors whose levels are the same in all rows.
+    /// The name of the finding's table, and the factors whose levels are the same in all rows of the finding.
     pub scope: String,
     /// The unit of the values.
     pub unit: String,

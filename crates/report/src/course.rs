@@ -1,5 +1,5 @@
-//! Draws data of a run that its packets do not show: congestion windows over time, queueing delays, and the packets
-//! that the network lost.
+//! Draws data of a run that cannot be seen in its received packets: congestion windows over time, queueing delays, and
+//! losses in the network.
 
 use super::chart::{self, Axis, Data, Figure, Frame, Ink, Mark, Plot, Shape, Width};
 use super::svg::{bytes, format_count, ms, span};

@@ -9,7 +9,7 @@ use super::{bars, causes, failover, fairness, overview, progress, traffic};
 use anabranch_results::{Point, Race};
 use std::fmt::Write;
 
-/// Draws the result: the times, the causes, and the changes that would change the result.
+/// Draws the times, the causes, and a list of what would change the result.
 pub(super) fn render(out: &mut String, race: &Race, point: &Point, ranking: &Ranking) {
     out.push_str("<div class=\"first\"><div>");
     bars::render(out, point, ranking, Width::Main);
@@ -75,7 +75,7 @@ pub(super) fn terms(out: &mut String, lines: &[String]) {
     out.push_str("</section>\n");
 }
 
-/// Writes by how much the winner is ahead, in words below the headline.
+/// Writes the lines below the headline: the winner's lead, the failover times, and the contestants that did not finish.
 pub(super) fn lead(out: &mut String, point: &Point, ranking: &Ranking) {
     let margin = ranking.margin();
     if !margin.is_empty() {
@@ -91,8 +91,9 @@ pub(super) fn lead(out: &mut String, point: &Point, ranking: &Ranking) {
     }
 }
 
-/// Lists what would change the result, as far as it is known: the tested conditions, the other points of the sweep, and
-/// how much faster than the winner any transport could be.
+/// Lists what would change the result: changed settings of the loser, and the tested conditions. Also gives the factor
+/// by which an ideal transport would be faster than the winner. If the race has only one point, suggests other
+/// networks.
 fn change(out: &mut String, race: &Race, point: &Point, ranking: &Ranking) {
     let mut lines = causes::remedies(point);
     lines.extend(conditions(point));

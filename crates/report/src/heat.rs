@@ -9,7 +9,8 @@ use super::svg::{escape, plain, short_unit};
 use super::words::capital;
 use std::fmt::Write;
 
-/// The largest ratio to the fastest contestant that counts as a tie: 3 %, as in all other statements about races.
+/// A contestant ties with the fastest one if the ratio of its time to the fastest time is at most this number. All
+/// other statements about races use the same 3 %.
 const TIE_RATIO: f64 = 1.03;
 /// The smallest ratio at which a cell has the darkest colour.
 const DARKEST: f64 = 2.0;

@@ -1,8 +1,8 @@
 //! Renders results: the report of a race, its table ([`table`]), and the page of a population ([`people`]).
 //!
 //! The report of a race is one self-contained HTML page. The page draws its figures from the results alone and fetches
-//! nothing. It fits large and narrow screens, light and dark, and paper. A small script shows tooltips, steps through
-//! runs and saves figures. The page can be read without the script.
+//! nothing. It fits large screens, narrow screens and paper, and has a light and a dark colour scheme. A small script
+//! shows tooltips, steps through runs and saves figures. The page can be read without the script.
 //!
 //! This module decides the order of the page. The other modules write its sections. All modules depend only on results
 //! ([`anabranch_results`]) and the contents of captures ([`anabranch_capture::results`]). Any figure can therefore be
@@ -46,26 +46,27 @@ use standing::Ranking;
 use std::fmt::Write;
 use svg::escape;
 
-/// Information for the page that the results do not contain.
+/// Information that the page shows and that the results do not contain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageContext<'a> {
     /// The command that reproduces these results.
     pub command: &'a str,
     /// The files that the command read.
     pub inputs: &'a [Input],
-    /// The terms on which the contestants raced: for each point of the race, the lines of text about its terms.
+    /// The conditions under which the contestants raced: for each point of the race, lines of text that describe them.
     pub terms: &'a [Vec<String>],
     /// The decoded captures of the median runs.
     pub captures: &'a [Captured],
 }
 
 impl PageContext<'_> {
-    /// Returns the terms on which the contestants raced at a point, as lines.
+    /// Returns the conditions under which the contestants raced at a point, as lines of text.
     fn terms_of(&self, point: usize) -> &[String] {
         self.terms.get(point).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the terms on which the contestants raced if they are the same at all points, otherwise `None`.
+    /// Returns the conditions under which the contestants raced, if the conditions are the same at all points;
+    /// otherwise `None`.
     fn common_terms(&self) -> Option<&[String]> {
         let first = self.terms.first()?;
         self.terms.iter().all(|other| other == first).then_some(first)
@@ -287,7 +288,7 @@ fn circumstances(race: &Race, point: &Point) -> String {
     format!("{objects}, {} in all; {seeds}; {world}", svg::bytes(point.workload.bytes as f64))
 }
 
-/// Returns the median run of the contestant, which represents all its runs.
+/// Returns the contestant's median run. Figures that show one run of each contestant show this run.
 fn median_run(contestant: &Contestant) -> Option<&Run> {
     contestant.runs.iter().find(|run| run.seed == contestant.median_seed).or_else(|| contestant.runs.first())
 }
@@ -301,8 +302,8 @@ fn median_runs(point: &Point) -> impl Iterator<Item = (usize, String, &Run)> {
 /// Runs share a time scale if the longest run is at most this many times as long as the shortest run.
 const MAX_STRETCH: u64 = 4;
 
-/// Returns the end in nanoseconds of a time scale that runs of these lengths can share. `None` if the shortest run
-/// would be too small to read on this scale.
+/// Returns the end of one time scale for all runs, in nanoseconds, given the lengths of the runs. `None` if the
+/// shortest run would be too small to read on this scale.
 fn shared_end(lengths: impl Iterator<Item = u64> + Clone) -> Option<u64> {
     let (shortest, longest) = (lengths.clone().min()?, lengths.max()?);
     (longest <= shortest.saturating_mul(MAX_STRETCH)).then_some(longest)

@@ -1,8 +1,8 @@
 //! The overview of several points: a sentence that names the fastest contestant at each point, a grid of all points,
-//! curves over each factor, and the levels at which the lead changes.
+//! and curves over each factor. Also lists the levels of a factor at which one contestant overtakes another.
 //!
-//! Changes of the lead are computed only along factors whose levels are numbers, for example a loss rate. The rest of
-//! the overview works for all factors.
+//! The levels at which one contestant overtakes another are computed only along factors with numeric levels, for
+//! example a loss rate. The rest of the overview works for all factors.
 
 use super::bars::legend;
 use super::causes;
@@ -59,8 +59,8 @@ pub(super) fn headline(points: &[Point]) -> String {
             None => outcomes.push((outcome_text, vec![point])),
         }
     }
-    // Outcomes with a winner come before outcomes without a winner. Within each group, the outcome of the most points
-    // comes first.
+    // Outcomes with a winner come before outcomes without a winner. Within each group, the outcome that occurs at the
+    // most points comes first.
     let wins = |outcome_text: &str| outcome_text.ends_with(" win") || outcome_text.ends_with(" wins");
     outcomes.sort_by_key(|(outcome_text, at)| (!wins(outcome_text), std::cmp::Reverse(at.len())));
     let describe = |(outcome_text, at): &(String, Vec<&Point>)| {
@@ -147,8 +147,8 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
         };
         for a in 0..names.len() {
             for b in a + 1..names.len() {
-                // Computes the logarithm of the time of contestant `a` divided by the time of contestant `b`, at each
-                // level in ascending order. Also computes whether the comparison is decided.
+                // Computes ln(time of contestant `a` / time of contestant `b`) at each level, in ascending order of the
+                // levels. Also computes whether one of the two contestants is certainly faster.
                 let along = scale.rising().iter().filter_map(|&level| {
                     let point = at_level(level)?;
                     let (one, other) = (find(point, names[a].0)?, find(point, names[b].0)?);
@@ -246,7 +246,7 @@ pub(super) fn change(out: &mut String, points: &[Point]) {
     }
 }
 
-/// The maximum number of points for which the list has changes of the loser's settings.
+/// The list names changes of settings that would help the loser, but only for this many points (the first ones).
 const MOST_REMEDIES: usize = 4;
 
 /// Draws the results of all points: a map of the fastest contestants if there are two factors, the times along each
@@ -268,7 +268,8 @@ const MOST_CROSSINGS: usize = 6;
 /// The maximum number of panels per factor.
 const MOST_PANELS: usize = 24;
 
-/// Draws the times over a factor as small multiples, with one panel for each combination of the other factors.
+/// Draws how the contestants' times depend on `factor`. Each combination of levels of the other factors has its own
+/// small diagram (panel).
 fn curves(
     out: &mut String,
     points: &[Point],

@@ -54,8 +54,8 @@ pub(super) fn index(key: &str) -> usize {
     PARTS.iter().position(|(known, _, _)| *known == key).unwrap_or(0)
 }
 
-/// Returns the parts of an object in nanoseconds, in the order of [`PARTS`]. Unknown parts are 0. If the details of
-/// `send` are not known, all of its time counts as `turn`.
+/// Returns the parts of an object's response time in nanoseconds, in the order of [`PARTS`]. Unknown parts are 0. If
+/// the details of the part `send` are not known, the whole part counts as `turn`.
 pub(super) fn values(why: &TimeBreakdown, detail: Option<&SendDetail>) -> [u64; 13] {
     let [turn, cwnd, rwnd] = match detail {
         Some(detail) => [detail.turn_ns, detail.cwnd_ns, detail.rwnd_ns].map(Some),
@@ -93,8 +93,8 @@ fn means(contestant: &Contestant) -> Option<[f64; 13]> {
     (n > 0).then(|| sums.map(|sum| sum / n as f64))
 }
 
-/// The contestants of a point whose response times are divided into known parts, and the parts that are large enough to
-/// show.
+/// For one point: the contestants for which the parts of the response time are known, and the parts that are large
+/// enough to show.
 struct Means<'a> {
     point: &'a Point,
     /// The index of each contestant whose parts are known, with the means of its parts over all objects.
@@ -103,8 +103,9 @@ struct Means<'a> {
     longest: f64,
 }
 
-/// The SVG paths of a drawing that is made without plotters: one for each part, one for times whose parts are unknown,
-/// and one for undelivered objects. All strokes of a part are one path, which keeps the file small.
+/// The SVG paths of a drawing: one for each part, one for times whose parts are unknown, and one for undelivered
+/// objects. The drawing is written directly, without the crate `plotters`. All strokes of a part are one path, which
+/// keeps the file small.
 #[derive(Default)]
 pub(super) struct Strokes {
     pub parts: [String; 13],
@@ -129,7 +130,7 @@ impl Strokes {
     }
 }
 
-/// Draws the mean parts of an object's response time, for each contestant, and lists them in a table.
+/// Draws and tabulates, for each contestant, the parts of an object's response time. Each part is a mean over objects.
 pub(super) fn render(out: &mut String, point: &Point) {
     let all = point.contestants.iter().enumerate();
     let known: Vec<_> = all.filter_map(|(i, contestant)| Some((i, means(contestant)?))).collect();

@@ -91,8 +91,8 @@ fn objects_by(run: &Run, ms: f64) -> f64 {
     delivered as f64 / run.objects.len().max(1) as f64
 }
 
-/// Returns the share of a run's bytes that the application has received after `ms` milliseconds. The bytes of a time
-/// bucket are assumed to arrive evenly.
+/// Returns the share (0 to 1) of a run's bytes that the application received in the first `ms` milliseconds of the run.
+/// The bytes of a time bucket are assumed to arrive evenly.
 fn bytes_by(run: &Run, ms: f64) -> f64 {
     let all: u64 = run.objects.iter().map(|object| object.bytes).sum();
     let bucket = (run.series.bucket_ns.max(1)) as f64 / 1e6;

@@ -36,7 +36,7 @@ impl Sheet {
 /// Curves that share their axes.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// The levels of the factors that are the same for all curves of the panel.
+    /// The title: the factors that are constant within the panel, each with its level.
     pub title: String,
     /// The levels of the factor that varies along the curves.
     pub levels: Vec<String>,

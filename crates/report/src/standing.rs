@@ -22,8 +22,8 @@ pub(super) struct RankedContestant {
     /// The page time of the contestant in milliseconds, or the 95th percentile of its message delays if the workload
     /// has only messages. `None` if no run finished.
     pub ms: Option<f64>,
-    /// The number of unfinished runs, and the number of all runs. For pages and transfers, unfinished runs count with
-    /// their deadline.
+    /// The number of unfinished runs, and the number of all runs. For pages and transfers, `ms` is a mean in which the
+    /// time of an unfinished run is its deadline.
     pub unfinished: (usize, usize),
     /// Whether the time is only a lower bound, because some runs did not finish. Never set for a workload of messages.
     pub at_least: bool,
@@ -137,8 +137,8 @@ impl Ranking {
         self.to_fastest.get(1)?.as_ref()
     }
 
-    /// Returns the leaders: the fastest contestant and all contestants that are not clearly slower. A winner is the
-    /// only leader.
+    /// Returns the leaders: the fastest contestant and all contestants that are not clearly slower. A single leader is
+    /// the winner.
     pub fn leaders(&self) -> Vec<&RankedContestant> {
         let Some(first) = self.ranked.first().filter(|place| place.ms.is_some()) else { return Vec::new() };
         let is_tied = |place: &RankedContestant, comparison: &Option<Comparison>| {
@@ -176,8 +176,9 @@ impl Ranking {
                     |place: &RankedContestant| leaders.iter().any(|leader| leader.index == place.index);
                 let rest = listed(&all.iter().filter(|place| !is_leader(place)).collect::<Vec<_>>());
                 let rest = rest.iter().map(|other| format!("; {other}")).collect::<String>();
-                // The sentence begins with the outcome, which names all leaders. After two leaders, only their times
-                // follow, in the same order.
+                // The sentence begins with the outcome, which names all leaders. If there are exactly two leaders,
+                // their times follow without names, in the same order. If there are more, each time is given with its
+                // name.
                 let times = match leaders {
                     [_, _] => and(&leaders.iter().map(|place| format_time(place)).collect::<Vec<_>>()),
                     _ => listed(leaders).join("; "),

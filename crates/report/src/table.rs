@@ -1,12 +1,12 @@
 //! The table of a race on standard output.
 //!
-//! For each point of a race, the table has two blocks and a sentence. The first block shows times with their intervals.
-//! The second block shows the work of network and transports, and the parts of the response time. Lines about the terms
-//! on which each contestant raced follow, because six connections claim a larger share of the bandwidth than one
-//! association.
+//! For each point of a race, the table has two blocks, lines with terms, and a sentence. The first block shows times
+//! with their intervals. The second block shows the work of network and transports, and the parts of the response time.
+//! The lines list the terms on which each contestant raced: for example, six connections claim a larger share of the
+//! bandwidth than one association. The sentence compares the contestants.
 //!
-//! If a race has several points, a grid with the winner of each point and a sentence about all points follow. If a race
-//! has many points, only the grid and the sentence are shown. Lines have at most 100 columns.
+//! If a race has several points, the table ends with a grid, which shows the winner of each point, and a sentence about
+//! all points. If a race has many points, only the grid and the sentence are shown. Lines have at most 100 columns.
 
 mod crossing;
 mod grid;
@@ -48,7 +48,7 @@ impl Style {
 /// The maximum width of a line, in columns.
 pub const COLUMNS: usize = 100;
 
-/// The transports that raced, which supply the words that describe them.
+/// The transports in the race. Each transport supplies the words that describe it.
 pub type Protocols<'a> = &'a [&'a dyn Protocol];
 
 /// Renders the whole race as text.
@@ -69,15 +69,15 @@ pub fn render_warned(race: &Race, style: Style, protocols: Protocols<'_>, warnin
     calibrated.map(|line| wrapped(&line, 0)).collect::<String>() + &table.text(warnings, &race.expectations)
 }
 
-/// Builds the table of a race whose points arrive one by one, in any order. A few points are shown in full, many points
-/// only in summary.
+/// Builds the report of a race whose points arrive one by one, in any order. If the race has few points, each point has
+/// its own table. If it has many, there is only a summary.
 #[derive(Clone, Debug)]
 pub struct Table {
     style: Style,
     count: usize,
     summary: Summary,
-    /// The text of each point that is shown, by the index of the point. The first text is without the terms of the
-    /// point, the second with them.
+    /// The texts of each point that is shown, by the index of the point. The first text leaves out the terms of the
+    /// point, the second contains them.
     blocks: BTreeMap<usize, [String; 2]>,
     about: CommonTerms,
 }
@@ -97,7 +97,7 @@ struct CommonTerms {
     same_workload: bool,
 }
 
-/// The largest number of points for which the report has one table for each point. More points are only summarised.
+/// A race with at most this many points has one table for each point. A race with more points has only a summary.
 const BLOCKS: usize = 4;
 
 impl Table {
@@ -196,8 +196,8 @@ pub fn terms(point: &Point, protocols: Protocols<'_>, names: &[String]) -> Vec<S
     terms::in_words(point, protocols, names)
 }
 
-/// The maximum number of expectations that are all listed. If a plan has more, only the missed ones are listed, at most
-/// as many as this.
+/// The maximum length of the list of expectations. If a plan has more expectations, only missed expectations are
+/// listed.
 const MOST_EXPECTATIONS: usize = 40;
 
 fn faint_lines(lines: &[String], style: Style) -> String {
@@ -338,7 +338,7 @@ fn versus(what: &str, point: &Point, other_columns_width: usize) -> (String, usi
     (heading, width)
 }
 
-/// The number of columns that a ratio and its interval need.
+/// The width in characters of a ratio with its interval.
 const RATIO_WIDTH: usize = 22;
 
 /// Renders the message delays. Each figure is the geometric mean over the runs.
@@ -457,8 +457,9 @@ fn failures(point: &Point, style: Style) -> String {
     out
 }
 
-/// Renders how contestants that raced at the same time shared the network, over the seeds. For example:
-/// `together: shares of the bytes until the first was done: tcp 38 %, sctp 62 %; Jain's index 0.95 (0.87-1.00)`.
+/// Renders how contestants that raced at the same time shared the network. The shares are means over the seeds. For
+/// example: `together: shares of the bytes until the first was done, means over runs: tcp 38 %, sctp 62 %; Jain's index
+/// 0.95, 10-90 % of runs 0.87-1.00`.
 fn sharing(point: &Point) -> Option<String> {
     if point.sharing.is_empty() {
         return None;
@@ -538,8 +539,8 @@ fn mean(stat: &Stat) -> String {
     optional(stat.mean)
 }
 
-/// Formats a value with about four digits and without an exponent, for example `12345`, `1234`, `123.4`, `12.3`, `1.2`
-/// or `7`.
+/// Formats a value without an exponent. Values from 1000 on and whole numbers have no decimals, other values from 1 on
+/// have one, and smaller values have two. For example, `12345`, `123.4`, `7` or `0.25`.
 fn format_value(value: f64) -> String {
     match value.abs() {
         v if v >= 1000.0 || v == v.trunc() => format!("{value:.0}"),

@@ -1,5 +1,5 @@
-//! Tables of settings and figures: the settings of each contestant, the work of network and transport, and the
-//! expectations of the plan. Also says how to reproduce the race.
+//! Three tables of the page. They show each contestant's settings, the counts of packets, bytes and transport events,
+//! and which expectations of the plan are met. Also says how to reproduce the race.
 
 use super::PageContext;
 use super::svg::{bytes, escape, format_value};

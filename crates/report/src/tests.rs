@@ -303,8 +303,8 @@ fn a_plain_race_has_every_section() {
     assert!(html.len() < 1_100_000, "{} bytes", html.len());
 }
 
-/// The page shows only three runs of each contestant and the slowest objects. Checks that the number of its HTML
-/// elements is limited, although many more runs and objects were measured.
+/// Many runs and objects were measured. Of each contestant, the page draws only three runs, and it lists only the
+/// slowest objects. Checks that the number of HTML elements stays limited.
 #[test]
 fn thirty_runs_of_three_hundred_objects_stay_small_and_complete() {
     let mut one = point(1, 1, 1);
@@ -413,8 +413,8 @@ fn changes_of_the_lead_are_described() {
     assert!(html.contains(sentence), "{}", &html[html.find("What would change").unwrap_or(0)..][..600]);
 }
 
-/// Two comparisons have experiments on the causes of the gap. Checks that the page explains the gap between the two
-/// fastest contestants.
+/// Experiments explain two gaps, each between two of the contestants. Checks that the page shows the explanation for
+/// the two fastest contestants.
 #[test]
 fn the_experiment_with_the_best_ranks_is_shown() {
     let mut point = point(12, 3, 1);

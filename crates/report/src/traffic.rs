@@ -70,7 +70,7 @@ fn data(run: &Run) -> Data {
     data
 }
 
-/// The scales and the path failures that the drawings of all runs of a point share.
+/// The scales and the path failures. They are the same in the drawings of all runs of a point.
 struct Drawing<'a> {
     down: f64,
     up: f64,
@@ -131,7 +131,8 @@ impl Drawing<'_> {
         top
     }
 
-    /// Marks two times after the first link failure: when new data arrived again, and when service was restored.
+    /// Marks two instants after the first link failure: the arrival of the next new data, and the restoration of
+    /// service.
     fn draw_recovery(&self, plot: &mut Plot<'_, '_>, run: &Run, (end, peak): (f64, f64)) {
         let Some(first) = self.failures.iter().map(|f| f.at_ms).reduce(f64::min) else { return };
         for (after, label, share) in

@@ -253,10 +253,11 @@ fn parts_of(object: &Object) -> [u64; 13] {
     object.why.as_ref().map_or([0; 13], |breakdown| parts::values(breakdown, object.send_detail.as_ref()))
 }
 
-/// Returns the span of time of each part of an object's response time, as (part, from, until) in nanoseconds.
+/// Returns the time spans of the parts of an object's response time, as (part, from, until). `part` is an index in
+/// [`PARTS`]. `from` and `until` are in nanoseconds and have the same origin as `issued`.
 ///
-/// The result records only some instants, but the lengths of all parts. Several parts can lie between the same two
-/// instants. These parts are drawn in a fixed order.
+/// The result records the length of every part, but not every instant at which one part ends and the next begins. Parts
+/// between the same two recorded instants are drawn in a fixed order.
 fn segments(object: &Object, issued: u64, delivered: u64) -> Vec<(usize, u64, u64)> {
     let Some(at) = &object.instants else { return Vec::new() };
     let mut left = parts_of(object);
@@ -289,8 +290,8 @@ fn segments(object: &Object, issued: u64, delivered: u64) -> Vec<(usize, u64, u6
     found
 }
 
-/// The parts of the time for which an object waits at the sender. Several of them may lie between the same two
-/// instants.
+/// The parts of the response time in which an object waits at its sender. An interval between two recorded instants may
+/// contain several of these parts.
 const SENDING: [&str; 4] = ["turn", "cwnd", "rwnd", "stalled"];
 
 fn label(
@@ -358,7 +359,7 @@ fn slowest_in_words(run: &Run) -> String {
     format!("{}; slowest {}", svg::format_count(run.objects.len() as u64, "object"), longest.join(", "))
 }
 
-/// Writes a table of the slowest objects by name, for drawings whose rows have no names.
+/// Writes a table with the names and times of the slowest objects, for drawings whose rows have no names.
 fn slowest(out: &mut String, run: &Run) {
     out.push_str("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>slowest objects</th><th class=\"left\">name</th><th>size</th><th>response time</th><th class=\"left\">mostly</th></tr></thead><tbody>");
     for (i, object, ns) in by_time(run).into_iter().take(8) {

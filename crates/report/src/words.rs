@@ -7,8 +7,8 @@ use super::svg::{self, escape};
 use anabranch_results::{Contestant, Point, label};
 use std::fmt::Write;
 
-/// Returns the unique names of a point's contestants in words, in their order, for example `six TCP connections` and
-/// `one SCTP connection`. If words do not distinguish them, nicknames or settings are appended.
+/// Returns a name in words for each contestant of a point, in the order of the contestants, for example `six TCP
+/// connections`. If two names would be equal, nicknames, settings or numbers are appended.
 pub(super) fn names(point: &Point) -> Vec<String> {
     let has_requests = !point.workload.messages && !point.workload.is_bulk();
     let plain: Vec<String> = point.contestants.iter().map(|one| in_words(one, has_requests)).collect();
@@ -55,7 +55,8 @@ fn in_words(contestant: &Contestant, has_requests: bool) -> String {
     }
 }
 
-/// Returns the heading of a contestant's row or column as HTML: the name in words, and the name as typed.
+/// Returns the heading of a contestant's row or column as HTML. It has the contestant's name in words, and below it the
+/// name that the user typed.
 pub(super) fn head(point: &Point, contestant: &Contestant) -> String {
     let index = point.contestants.iter().position(|other| other.name == contestant.name);
     let name = index.map_or_else(String::new, |index| names(point).swap_remove(index));

@@ -6,11 +6,11 @@
 use super::{Comparison, label};
 use serde::{Deserialize, Serialize};
 
-/// A change that sets one or more settings of the loser to the winner's values. It makes the loser faster, except in
-/// [`Experiment::held_back_by`], where it makes the loser slower.
+/// A cause of the gap, found by a change: the loser takes the winner's values of one or more settings. The change makes
+/// the loser faster. In [`Experiment::held_back_by`], the change makes the loser slower instead.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cause {
-    /// The change to the loser as typed, for example `iw=10` or `recovery=sack,sack=yes`.
+    /// The change to the loser, in the syntax of the command line, for example `iw=10` or `recovery=sack,sack=yes`.
     pub change: String,
     /// The previous value of the settings.
     pub was: String,
@@ -32,9 +32,9 @@ pub struct Cause {
 /// The experiments that searched for causes, and their results.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Experiment {
-    /// The faster contestant, as typed.
+    /// The faster contestant, in the syntax of the command line.
     pub winner: String,
-    /// The slower contestant, as typed.
+    /// The slower contestant, in the syntax of the command line.
     pub loser: String,
     /// The ranks of winner and loser among all contestants, from 1.
     pub ranks: [u64; 2],
@@ -47,12 +47,12 @@ pub struct Experiment {
     pub runs: u64,
     /// Every factor that was tested.
     pub factors: Vec<TestedFactor>,
-    /// Settings of the winner that make the loser even slower, with effects below 1. Such an effect does not prove that
-    /// the winner would be faster without the setting. The setting may matter less in combination with the winner's
-    /// other settings.
+    /// Changes whose effect is below 1: the loser gets even slower when it takes these settings of the winner. Such an
+    /// effect does not prove that the winner would be faster without the setting. The setting may matter less in
+    /// combination with the winner's other settings.
     pub held_back_by: Vec<Cause>,
-    /// The gap that remains when the loser has all settings of the winner that could be changed; null if nothing was
-    /// tested.
+    /// The `gap` that remains when the loser takes the winner's values of all settings that it can take. Null if no
+    /// setting was tested.
     pub unexplained: Option<Effect>,
     /// The gap under changed conditions. Each condition removes something from the network or the workload, for both
     /// contestants.
@@ -75,33 +75,37 @@ pub struct Effect {
 pub struct TestedFactor {
     /// The group of the settings, as in [`Cause::factor`].
     pub factor: String,
-    /// The change to the loser, as typed.
+    /// The change to the loser, in the syntax of the command line.
     pub change: String,
     /// The previous value of the settings.
     pub was: String,
-    /// The loser with this change alone, as a contestant that a user can type.
+    /// The name of the contestant that results if only this change is made to the loser, in the syntax of the command
+    /// line.
     pub contestant: String,
-    /// How many times faster the change alone makes the loser.
+    /// The factor by which this change makes the loser faster if no other change is made.
     pub alone: Effect,
-    /// How many times faster the change makes the loser if all other changes were already made; null if not tested.
+    /// The factor by which this change makes the loser faster if all other changes have already been made; null if not
+    /// tested.
     pub last: Option<Effect>,
-    /// The mean effect of the change over all orders in which the changes can be made (Shapley value); null if not all
-    /// orders were tested.
+    /// The mean effect of the change over all orders in which the changes can be made one after another (Shapley
+    /// value); null if not all orders were tested.
     pub shapley: Option<Effect>,
-    /// How many times slower the winner gets if it takes the loser's value of these settings. This is the mean over all
-    /// orders in which the winner can take the loser's settings; null if not tested.
+    /// The winner's time with its own settings, divided by its time with the loser's values of these settings. Below 1
+    /// if the winner gets slower with the loser's values. This is the mean over all orders in which the settings can be
+    /// changed one after another; null if not tested.
     pub reverse: Option<Effect>,
 }
 
-/// The gap between the two contestants after a condition, such as packet loss, was removed for both of them.
+/// A condition, such as packet loss, and the gap between the two contestants when both run without this condition.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Condition {
-    /// The removed condition: `loss`, `handshake`, `queue`, `rate`, `server time` or `failure`. `security` means TLS
-    /// and DTLS where these are separate layers. `order` means that messages wait for earlier messages.
+    /// The removed condition: `loss`, `handshake`, `queue`, `rate`, `server time`, `failure`, `security` or `order`.
+    /// `security` is TLS or DTLS, if it is a layer separate from the transport. `order` means that messages wait for
+    /// earlier messages.
     pub without: String,
-    /// The gap without the condition.
+    /// The loser's time divided by the winner's time, both without the condition.
     pub gap: f64,
-    /// The 95 % interval of the gap without the condition.
+    /// The 95 % confidence interval of `gap`.
     pub ci95: [f64; 2],
     /// Whether the condition is necessary for the gap. It is necessary if the gap disappears without it.
     pub needed: bool,
@@ -165,8 +169,8 @@ impl Comparison {
         Some(lines)
     }
 
-    /// Returns the causes that no earlier cause includes. An earlier cause includes a change if it lists the change in
-    /// `either`, or as the only change in `with`.
+    /// Returns each cause whose own change is not part of an earlier cause. The changes that are part of a cause are
+    /// those in `either`, and the change in `with` if `with` contains only one.
     fn independent_causes(&self) -> Vec<&Cause> {
         let brings = |earlier: &Cause, change: &String| {
             earlier.with == [change.clone()] || earlier.either.contains(change)

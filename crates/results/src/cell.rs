@@ -15,8 +15,8 @@ pub struct PointResult {
     pub first: Option<usize>,
     /// The runner-up's time divided by the fastest time; `None` if fewer than two contestants finished a run.
     pub lead: Option<f64>,
-    /// The time of each contestant in milliseconds, in the order of the plan; `None` if no run of that contestant
-    /// finished.
+    /// The time of each contestant in milliseconds, in the order of the plan. It is the geometric mean of the metric
+    /// that decides the race. `None` if no run of that contestant finished.
     pub times: Vec<Option<f64>>,
 }
 

@@ -1,5 +1,5 @@
-//! The course of a run: congestion windows, losses and queueing delays over time. They are collected when a run is
-//! repeated in order to capture its packets.
+//! The course of a run: congestion windows, losses and queueing delays over time. They are collected only if packets
+//! are captured: the run is then repeated to collect them and to capture its packets.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,12 +7,14 @@ use serde::{Deserialize, Serialize};
 /// contain them.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Course {
-    /// The changes of congestion windows: the time, the connection, and the new window in bytes.
+    /// For each change of a congestion window: the time in nanoseconds on the run's clock, the connection, and the new
+    /// window in bytes. The connection has the same number as in traces, for example the port of the side that opened
+    /// it.
     pub windows: Vec<(u64, u64, u64)>,
     /// Packets that the network lost.
     pub lost: Vec<Loss>,
-    /// The queueing delay of each packet: its arrival time, its path (counted from 0), and its extra delay. The extra
-    /// delay is in nanoseconds and relative to the fastest packet of the same size.
+    /// For each packet: its arrival time in nanoseconds on the run's clock, its path (counted from 0), and its queueing
+    /// delay in nanoseconds. The queueing delay is relative to the fastest packet of the same size.
     pub waits: Vec<(u64, usize, u64)>,
 }
 

@@ -10,7 +10,7 @@ pub fn render(race: &Race) -> String {
     header(&factors) + &race.points.iter().map(|point| rows(&factors, point)).collect::<String>()
 }
 
-/// Returns the factors of a race, given its first point, in the order of their columns.
+/// Returns the names of a race's factors, in the order of their columns. `first` is the first point of the race.
 #[must_use]
 pub fn factors(first: Option<&Point>) -> Vec<&str> {
     first.map_or(Vec::new(), |point| point.factors.keys().map(String::as_str).collect())

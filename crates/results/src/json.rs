@@ -16,7 +16,8 @@ pub fn render(race: &Race) -> String {
 #[must_use]
 pub fn around_points(race: &Race) -> (String, String) {
     let text = render(&Race { points: Vec::new(), ..race.clone() });
-    // JSON escapes line feeds in keys and strings, so `EMPTY` occurs only once in the text.
+    // `EMPTY` begins with a line feed. JSON escapes line feeds in keys and strings, so `EMPTY` occurs only once in the
+    // text.
     let (before, after) = text.split_once(EMPTY).unwrap_or((&text, ""));
     (format!("{before}\n  \"points\": ["), format!("\n  ],{after}"))
 }

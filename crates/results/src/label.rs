@@ -10,7 +10,8 @@ pub fn split(typed: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Returns the display name of a contestant: the nickname if there is one, otherwise the text as typed.
+/// Returns the display name of a contestant that a user typed, for example `mine` for `mine=sctp:streams=1`. Without a
+/// nickname, it is the whole text.
 #[must_use]
 pub fn shown(typed: &str) -> &str {
     split(typed).0.unwrap_or(typed)
@@ -34,7 +35,8 @@ pub fn file_names(typed: &[&str]) -> Vec<String> {
 }
 
 /// Shortens each name to `width` characters: the two ends of the name around an ellipsis. If several shortened names
-/// are equal, they keep only the settings that distinguish them. If they are still equal, a number is added.
+/// are equal, the labels are made from the transport and the settings that differ. If labels are still equal, a number
+/// is added to each.
 #[must_use]
 pub fn labels(names: &[&str], width: usize) -> Vec<String> {
     let mut labels: Vec<String> = names.iter().map(|name| shortened(name, width)).collect();

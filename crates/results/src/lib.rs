@@ -3,9 +3,9 @@
 //! Defines the types that `--json` and `--out` write and that the report reads back. Every figure can be redrawn from
 //! them without another run. The JSON Schema in `schema/race-2.json` describes the same format for other languages.
 //!
-//! The names of fields carry units. Times are integer nanoseconds of the run's own clock, from its start. Keys are
-//! written in the order of the fields, maps in alphabetical order, so equal results have equal bytes. Facts of the host
-//! are only in [`Host`].
+//! The names of fields carry units. Times are integer nanoseconds of the run's own clock, from its start. The fields of
+//! a structure are written in the order of their declaration, the keys of a map in alphabetical order. Equal results
+//! therefore have equal bytes. Facts of the host are only in [`Host`].
 //!
 //! [`stats`] computes the figures of a race, and [`verdict`] and [`cell`] determine which contestant is fastest.
 //! [`label`] names contestants. [`json`] and [`csv`] write results. [`calibration`] compares recorded loads with
@@ -79,11 +79,11 @@ pub struct Host {
     pub os: String,
     /// The processor architecture.
     pub arch: String,
-    /// The number of threads that ran simulations; absent if the points were run one by one, perhaps on several
-    /// machines.
+    /// The number of threads that ran simulations; absent for a sweep, whose points may run at different times and on
+    /// different machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
-    /// The seconds that the whole race took; absent if the points were run one by one.
+    /// The seconds that the whole race took; absent for a sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elapsed_s: Option<f64>,
     /// The version of the kernel, if the race used the kernel's protocols and namespaces (the emulated world).
@@ -136,8 +136,8 @@ pub struct Workload {
     /// Bytes of each response's head; left out if the plan does not specify them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_head: Option<u64>,
-    /// When an unfinished run is stopped, in nanoseconds on the run's clock; null in results that do not record the
-    /// deadline.
+    /// The deadline, at which an unfinished run is stopped, in nanoseconds on the run's clock; null in results that do
+    /// not record the deadline.
     #[serde(default)]
     pub deadline_ns: Option<u64>,
     /// Whether the objects are messages. Contestants are then compared by the delays of the messages, and not by the
@@ -175,7 +175,8 @@ pub struct Contestant {
     pub settings: BTreeMap<String, String>,
     /// The seed with the median page time. Its run is shown when one run represents all.
     pub median_seed: u64,
-    /// The number of different results among the runs. Runs that differ only in their seed have the same result.
+    /// The number of different results among the runs. Two results are different if the outcome, the page time, or the
+    /// times of an object differ.
     pub distinct_runs: u64,
     /// The runs, one for each seed, in the order of the seeds.
     pub runs: Vec<Run>,
@@ -241,7 +242,7 @@ pub struct Run {
 pub struct PathEvent {
     /// The number of the path, from 1.
     pub path: u64,
-    /// When the host `by` detected the change, in nanoseconds on the clock of the network.
+    /// The time in nanoseconds, on the clock of the network, at which the change was detected.
     pub at_ns: u64,
     /// The state after the change.
     pub state: PathState,
@@ -335,12 +336,12 @@ pub struct Object {
 /// exactly. In the emulated world a part is null if it cannot be measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct TimeBreakdown {
-    /// Time that the object waited for the transport's handshake of its connection. For a transport with built-in
-    /// encryption, this part ends when the server's first packet arrives.
+    /// Time that the object waited for the transport handshake of the connection that it uses. If the transport has
+    /// built-in encryption, this time ends when the server's first packet arrives.
     pub connect_ns: Option<u64>,
-    /// Time that the object waited for the TLS handshake, which follows the transport's handshake, or for the DTLS
-    /// handshake, which precedes it. For a transport with built-in encryption, this part is the rest of the handshake
-    /// after the server's first packet.
+    /// Time that the object waited for the TLS handshake, which follows the transport handshake, or for the DTLS
+    /// handshake, which precedes it. If the transport has built-in encryption, this time extends from the arrival of
+    /// the server's first packet to the end of the handshake.
     #[serde(default = "no_time")]
     pub secure_ns: Option<u64>,
     /// Time that the request waited for a free stream or slot.
@@ -417,19 +418,20 @@ pub struct SendDetail {
     pub cwnd_ns: u64,
     /// Time while the receiver's window was full.
     pub rwnd_ns: u64,
-    /// Time while the sender served other objects first, or while it waited although neither window was full.
+    /// Time while the sender served other objects first, or waited although neither the congestion window nor the
+    /// receiver's window was full.
     pub turn_ns: u64,
 }
 
-/// Nine of the eleven instants in the life of an object, in non-decreasing order. The other two, `issued` and
-/// `delivered`, are in [`Object`].
+/// Nine of the eleven instants in the life of an object, in nanoseconds on the run's clock and in non-decreasing order.
+/// The other two, `issued` and `delivered`, are in [`Object`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Instants {
     /// The moment from which the object can use a connection: the connection is usable, and a stream or slot is free.
     pub assigned_ns: u64,
-    /// First transmission of the packet whose arrival completed the request.
+    /// The time of the first transmission of the packet that completed the request.
     pub req_sent_ns: u64,
-    /// The transmission of that packet whose arrival completed the request: its first transmission or a retransmission.
+    /// The send time of the copy that completed the request: the first transmission of its packet or a retransmission.
     pub req_copy_ns: u64,
     /// The request is complete at the server's host.
     pub req_in_ns: u64,
@@ -437,10 +439,9 @@ pub struct Instants {
     pub serving_ns: u64,
     /// The server gives the first response byte to the transport.
     pub written_ns: u64,
-    /// First transmission of the packet whose arrival completed the object.
+    /// The time of the first transmission of the packet that completed the object.
     pub sent_ns: u64,
-    /// Transmission of the copy that arrived and completed the object. This copy is the first transmission of its
-    /// packet or a retransmission.
+    /// The send time of the copy that completed the object: the first transmission of its packet or a retransmission.
     pub copy_ns: u64,
     /// All bytes of the object have arrived at the receiver.
     pub complete_ns: u64,
@@ -481,7 +482,7 @@ pub struct Packets {
 pub struct Rules {
     /// Packets that the iptables rules examined.
     pub packets: u64,
-    /// Packets that the rules dropped. The direction's number of lost packets includes them.
+    /// Packets that the iptables rules dropped. The direction's number of lost packets includes them.
     pub dropped: u64,
 }
 

@@ -129,9 +129,10 @@ pub struct Stat {
 /// Comparison of two contestants on the same seeds: the ratio of `a` to `b`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The contestant in the numerator of the ratio, as typed.
+    /// The contestant in the numerator of the ratio, in the syntax of the command line.
     pub a: String,
-    /// The contestant in the denominator of the ratio, as typed. The plan lists `b` before `a`.
+    /// The contestant in the denominator of the ratio, in the syntax of the command line. The plan lists `b` before
+    /// `a`.
     pub b: String,
     /// Name of the metric, one of [`Summary::METRICS`].
     pub metric: String,
@@ -142,10 +143,12 @@ pub struct Comparison {
     pub ci95: Option<[f64; 2]>,
     /// Number of pairs of runs; 1 if `exact`.
     pub n: u64,
-    /// Whether the ratio is only an upper or lower bound, because some runs did not finish; left out if all finished.
+    /// If some runs did not finish, the kind of bound that the ratio is, for example a lower bound; left out if all
+    /// finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
-    /// Whether nothing is random and all runs are identical, so that the ratio is exact and not an estimate.
+    /// Whether the ratio is exact, because nothing is random and all runs are identical. Otherwise the ratio is an
+    /// estimate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exact: bool,
     /// Number of pairs in which the value of `a` is less than the value of `b`.
@@ -157,10 +160,11 @@ pub struct Comparison {
     /// How many more seeds would decide the comparison, assuming that the spread of the ratios stays the same. Null if
     /// the comparison is decided, or if no number of seeds would decide it.
     pub more_seeds: Option<u64>,
-    /// The causes that experiments found for the difference, largest effect first; empty if no cause is named.
+    /// The causes of the difference between `a` and `b` that experiments found, largest effect first. Empty if no
+    /// experiments were made, or if they found no cause.
     #[serde(default)]
     pub causes: Vec<Cause>,
-    /// The experiments that searched for the causes; left out if there were none.
+    /// The experiments that searched for the causes; left out if no experiments were made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experiment: Option<Experiment>,
 }
@@ -252,17 +256,18 @@ impl Verdict {
     }
 }
 
-/// The kind of bound that a ratio is. If some runs did not finish, the ratio is computed with their deadlines in place
-/// of their times, and is only a bound of the true ratio.
+/// Whether a ratio is a lower or an upper bound of the true ratio. It is only a bound if some runs did not finish,
+/// because the deadline is then used in place of their times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Bound {
-    /// Some runs of `a`, the numerator, did not finish, so the true ratio is this or more.
+    /// Some runs of `a`, the numerator, did not finish, so the true ratio is at least the calculated ratio.
     #[serde(rename = "at least")]
     AtLeast,
-    /// Runs of `b` did not finish, so the true ratio is this or less.
+    /// Some runs of `b`, the denominator, did not finish, so the true ratio is at most the calculated ratio.
     #[serde(rename = "at most")]
     AtMost,
-    /// Some runs of `a` and, under other seeds, some runs of `b` did not finish, so there is no bound.
+    /// Some runs of `a` did not finish, and some runs of `b` with other seeds did not finish either. The true ratio may
+    /// be above or below the calculated ratio.
     #[serde(rename = "unknown")]
     Unknown,
 }

@@ -1,7 +1,7 @@
 //! The verdict of a point in one sentence, and the parts of the response time.
 //!
-//! The winner is the contestant with the smallest geometric mean of its times. The module
-//! [`decision`](crate::stats::decision) decides whether its lead is significant. The sentence does not say why the
+//! The verdict names the winner: the contestant with the smallest geometric mean of its times. The module
+//! [`decision`](crate::stats::decision) decides whether its lead is significant. The verdict does not say why the
 //! winner is faster, because the parts of the response time do not show the cause. Even the part that differs most
 //! between two contestants need not be the cause.
 
@@ -164,7 +164,8 @@ impl Clauses {
     }
 }
 
-/// Returns a note that unfinished runs count with their deadline: a sentence with a leading space, or an empty string.
+/// Returns a note on the unfinished runs, in whose results the deadline takes the place of missing times. The note is a
+/// sentence with a leading space, or an empty string.
 fn unfinished(point: &Point, ranked: &[(&Contestant, f64)]) -> String {
     let count = |contestant: &Contestant| contestant.summary.page_ms.failed;
     let some: Vec<String> = ranked
@@ -237,9 +238,9 @@ fn cut_off(point: &Point) -> String {
     format!(" The deadline (--deadline {}) ended {}; {advice}.", span(deadline), and(&ended))
 }
 
-/// Returns a deadline in nanoseconds, rounded up to whole seconds, by which the runs that the present deadline stopped
-/// would have finished. Each run is assumed to continue at its mean rate. The result has a margin of a fifth, and is at
-/// least twice the present deadline. `None` if a stopped run has received nothing.
+/// Estimates a longer deadline that would let every unfinished run finish. Each run is assumed to continue at its mean
+/// rate. The result is in nanoseconds, rounded up to whole seconds. It has a margin of a fifth, and is at least twice
+/// the present deadline. `None` if a stopped run has received nothing.
 fn enough(point: &Point, deadline: u64) -> Option<u64> {
     let runs = point
         .contestants

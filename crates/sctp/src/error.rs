@@ -60,7 +60,7 @@ pub enum SnapError {
     /// chunk before.
     #[error("there is already an association with the tag of this INIT chunk")]
     TagInUse,
-    /// An error that can also occur when an association is started without signalling.
+    /// An error that does not concern the INIT chunks. `Endpoint::associate` returns the same errors.
     #[error(transparent)]
     Associate(#[from] AssociateError),
 }

@@ -112,8 +112,8 @@ pub enum Event {
         /// The destination address of the path.
         address: IpAddr,
     },
-    /// A destination address may have failed (RFC 7829). Data is sent to other addresses until the address answers
-    /// (`PathUp`) or is declared inactive (`PathDown`).
+    /// A destination address may have failed (RFC 7829), so data is sent to other addresses. The state ends with
+    /// `PathUp` if the address answers, or with `PathDown` if the address is declared inactive.
     PathPotentiallyFailed {
         /// The association.
         id: AssociationId,
@@ -152,8 +152,8 @@ pub enum Event {
         direction: Direction,
         /// The numbers of the streams in ascending order. An empty list stands for all streams of this direction.
         streams: Vec<u16>,
-        /// True if the peer has sent no message on these incoming streams since their last reset. They were already in
-        /// their initial state, so the peer did not reset them.
+        /// True if the peer had nothing to reset, because it has sent no message on these incoming streams since their
+        /// last reset.
         idle: bool,
     },
     /// The peer asks this side to reset streams on which this side sends (RFC 6525 §5.2.3). The reset waits until
@@ -290,7 +290,7 @@ pub enum Event {
         /// The destination address.
         address: IpAddr,
     },
-    /// The transfer of user data has resumed after an interruption. It resumed on another path, on a path that had
+    /// An interruption of the transfer of user data has ended. The transfer resumed on another path, on a path that had
     /// failed, or after a wait longer than a retransmission timeout (RTO). Reported only for associations with several
     /// paths.
     Interrupted {
@@ -445,11 +445,12 @@ pub enum CloseReason {
     Aborted(Option<u16>),
     /// The peer did not answer in time: it was declared unreachable (RFC 9260 §8.1), or the handshake timed out.
     Unreachable,
-    /// The peer answers HEARTBEATs but acknowledges no data. Its packets may be too large for the path (RFC 8899 §4.3).
+    /// The peer answers HEARTBEATs but acknowledges no data. The packets with data to the peer may be too large for the
+    /// path (RFC 8899 §4.3).
     BlackHole {
         /// The destination address.
         address: IpAddr,
-        /// The size of the packet of the lowest unacknowledged chunk in bytes, IP header included.
+        /// The size in bytes, IP header included, of the packet that carried the lowest unacknowledged chunk.
         size: u32,
     },
     /// The peer has restarted, and a new association with it was accepted
@@ -469,7 +470,8 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    /// Describes a black hole in one line, with a setting that avoids it. Other reasons give an empty text.
+    /// Describes the reason `BlackHole` in one line. If the packets were larger than 1280 bytes, the line names a
+    /// setting that avoids the black hole. For every other reason in this enum, returns an empty text.
     #[must_use]
     pub fn details(&self) -> String {
         let Self::BlackHole { size, .. } = self else { return String::new() };

@@ -21,7 +21,7 @@
 //! | 4895: authenticated chunks | `auth`, `auth_chunks`, [`Config::shared_keys`] |
 //! | 5061: dynamic addresses | `asconf` |
 //! | 6525: stream re-configuration | `reconfig` |
-//! | 6951: UDP encapsulation | ports of the addresses |
+//! | 6951: UDP encapsulation | no setting: the UDP port of each address; 0 means no UDP |
 //! | 7829: potentially failed paths | `pf_max_retrans`, `primary_switch` |
 //! | 8260: interleaving, schedulers | `interleaving`, `scheduler` |
 //! | 8899: path MTU by probes | `pmtud` |
@@ -112,8 +112,8 @@
 //! `Association` consists of structures that each own a part of the state in private fields. It passes a call on to the
 //! structure that owns the state:
 //!
-//! - `Paths` has one `Path` for each destination, which owns all state that differs between destinations. `Paths` also
-//!   has the primary path, the path for new data, and the error counter of the association.
+//! - `Paths` has one `Path` for each destination. A `Path` owns all state that differs between destinations. `Paths`
+//!   also has the primary path, the path for new data, and the error counter of the association.
 //! - `SendHalf` and `RecvHalf` are siblings that never import each other, and write their own chunks.
 //! - `Timers` is one list of deadlines.
 //! - `ActiveExtensions` stores which extensions were negotiated, with the state and the rules of AUTH, ASCONF,
@@ -123,9 +123,9 @@
 //! - `Outbox` has the control chunks that are to be sent.
 //!
 //! Handlers of events record which packets must be sent, and only `association/outbound/` builds packets. An
-//! `OpenPacket` is written into a batch. A `StatelessPacket` is sent even if the association has ended: ABORT, SHUTDOWN
-//! COMPLETE, INIT ACK, and answers without an association. A module may use its parent. Sibling modules import each
-//! other in one direction only, which the repository's `tests/tests/circles.rs` checks.
+//! `OpenPacket` is written into a batch. A `StatelessPacket` is an ABORT, a SHUTDOWN COMPLETE, an INIT ACK, or another
+//! answer that needs no association. It is sent even if the association has ended. A module may use its parent. Sibling
+//! modules import each other in one direction only, which the repository's `tests/tests/circles.rs` checks.
 //!
 //! `association/fast_path/` handles the two kinds of packets in a transfer without loss: DATA with the next message in
 //! order, and a SACK that only advances the cumulative TSN. [`Endpoint::set_fast_path`] turns the fast path off, and

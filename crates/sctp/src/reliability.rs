@@ -67,9 +67,9 @@ impl Reliability {
 /// The number of abandoned messages (RFC 7496 §4.3, §4.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Abandoned {
-    /// Number of messages of which no part had been sent.
+    /// Number of messages that were abandoned before any part of them was sent.
     pub unsent: u64,
-    /// Number of messages of which at least a part had been sent.
+    /// Number of messages that were abandoned after at least a part of them was sent.
     pub sent: u64,
 }
 

@@ -115,8 +115,8 @@ pub struct Totals {
     /// Packets that were dropped because of a bad checksum, verification tag or format, or because they matched no
     /// association.
     pub discarded: u64,
-    /// Packets counted in `discarded` with a wrong checksum, a missing checksum where one is required, port 0, or an
-    /// incomplete header.
+    /// The part of `discarded` that could not be read: packets with a wrong checksum, without a required checksum, with
+    /// port 0, or with an incomplete header.
     pub unreadable: u64,
     /// Paths that failed or recovered, in chronological order (the first 1024).
     pub path_changes: Vec<PathChange>,
@@ -155,9 +155,9 @@ impl Totals {
 /// The maximum number of peer addresses in `Totals::paths`.
 const MAX_PATHS: usize = 1024;
 
-/// An interruption of at least 100 ms in the transfer of user data. Either no sent data was acknowledged, or nothing
-/// arrived after this side had sent data. The transfer resumed on another path, on a path that had failed, or after a
-/// wait longer than a retransmission timeout.
+/// An interruption of the user data in one direction for at least 100 ms. During it, either no data sent by this side
+/// was acknowledged, or no data arrived from the peer. The transfer resumed on another path, on a path that had failed,
+/// or after a wait longer than a retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Interruption {
@@ -167,8 +167,8 @@ pub struct Interruption {
     pub from: IpAddr,
     /// The peer's address on the path on which the transfer of data resumed after the interruption.
     pub to: IpAddr,
-    /// True if incoming data was interrupted, that is, nothing arrived. False if outgoing data was interrupted, that
-    /// is, no sent data was acknowledged.
+    /// True if incoming data was interrupted, that is, no data arrived from the peer. False if outgoing data was
+    /// interrupted, that is, no sent data was acknowledged.
     pub received: bool,
     /// The time at which data last arrived or was acknowledged before the interruption. If no data was outstanding at
     /// that time, the time at which the next data was sent.
@@ -231,7 +231,8 @@ pub struct PathStats {
     pub heartbeats_acked: u64,
     /// Path MTU probes sent to the address (RFC 8899).
     pub mtu_probes: u64,
-    /// Number of detected black holes: packets of the current size appeared to be lost on the path.
+    /// Number of detected path MTU black holes (RFC 8899 §4.3). At each one, packets of the size in use appeared to be
+    /// lost, so the size was reduced.
     pub black_holes: u64,
     /// Number of times that the path failed.
     pub failures: u64,

@@ -293,8 +293,8 @@ fn failover_and_failback() {
     assert!(info.paths[0].primary && info.paths[0].state == crate::PathState::Active);
 }
 
-/// RFC 9260 §6.4.1, RFC 7829 §3: a HEARTBEAT is not answered, and T3-rtx of the data on the same path expires later.
-/// The data is retransmitted on the other path at once, without waiting for T3-rtx.
+/// RFC 9260 §6.4.1, RFC 7829 §3: a HEARTBEAT times out before T3-rtx of the data on the same path expires. The data is
+/// then retransmitted on the other path at once, without waiting for T3-rtx.
 #[test]
 fn data_leaves_a_path_whose_heartbeat_is_not_answered() {
     let mut config = Config::profile("modern").expect("a profile");
@@ -589,7 +589,7 @@ fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let (first, last) = (sent[0].0, sent[sent.len() - 1].0);
     let bytes: u64 = sent.iter().map(|(_, bytes)| bytes).sum();
     // At 1 Mbit/s a byte takes 8 us. Up to ten packets may be sent at once, and `took` does not include the time of the
-    // last packet. The test therefore allows `took` to be too short by the time of 12 packets.
+    // last packet. `took` may therefore be too short by the time of 11 packets. The test allows 12 packets.
     let took = last.since(first).as_micros() as u64;
     assert!(took <= 8 * bytes && took + 8 * 12 * 1_500 >= 8 * bytes, "{took} us for {bytes} bytes");
 }

@@ -160,10 +160,13 @@ fn camping_on_an_address_ends_with_the_first_heartbeat() {
     assert!(net.established(VICTIM), "{:?}", net.events[VICTIM]);
 }
 
-/// A victim that is switched off cannot answer the server's HEARTBEATs. The attacker's association lists its address,
-/// and uses its port. When the victim is switched on, the server refuses its INIT, which lists an address that the
-/// attacker's association does not have (RFC 9260 §5.2.2). From another port, the victim's INIT is accepted. The victim
-/// answers the server's next HEARTBEAT with an ABORT, which ends the attacker's association and frees the port.
+/// The victim is switched off and cannot answer the server's HEARTBEATs. Meanwhile, the attacker's association lists
+/// the victim's address and uses the victim's port.
+///
+/// After the victim is switched on, the server refuses the victim's INIT. This INIT lists an address that the
+/// attacker's association does not have (RFC 9260 §5.2.2). The server accepts an INIT that the victim sends from
+/// another port. The victim answers the server's next HEARTBEAT with an ABORT, which ends the attacker's association
+/// and frees the port.
 #[test]
 fn camping_on_the_address_of_who_is_off() {
     let mut net = HijackNet::new(&config(&[("hb_interval", "1s"), ("path_max_retrans", "5")]));
@@ -185,8 +188,8 @@ fn camping_on_the_address_of_who_is_off() {
 }
 
 /// RFC 5062 §5, RFC 9260 §5.4: the attacker lists the address of a victim that is switched off, and requests much data.
-/// Then the attacker stops acknowledging, so that the server would retransmit the data to the victim. But the victim's
-/// address is not confirmed, so the victim receives only HEARTBEATs.
+/// Then the attacker stops acknowledging, to make the server retransmit the data to the victim. But the victim's
+/// address is not confirmed, so the server sends only HEARTBEATs to it.
 #[test]
 fn an_attacker_that_stops_acknowledging() {
     let mut net = HijackNet::new(&config(&[]));

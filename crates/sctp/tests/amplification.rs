@@ -58,7 +58,8 @@ impl Server {
         answers
     }
 
-    /// Sends the endpoint a packet of the peer with these chunks. Returns the size of the packet, and the answers.
+    /// Sends the endpoint a packet that comes from the peer's address and contains the chunks that `write` produces.
+    /// Returns the size of the packet in bytes, and the answers.
     fn chunks(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> (usize, Vec<Vec<u8>>) {
         let bytes = packet((PEER_PORT, PORT), self.tag, write);
         (bytes.len(), self.ask(self.peer, &bytes))
@@ -106,8 +107,9 @@ fn one(tsn: u32) -> Data<'static> {
     Data { tsn: Tsn(tsn), begin: true, end: true, unordered: true, payload: b"x", ..Data::default() }
 }
 
-/// RFC 9260 §6.2: the server answers each packet with a duplicate TSN at once, with one SACK. Although hundreds of gaps
-/// could be reported, these SACKs have in total no more bytes than the packets that they answer, plus one full SACK.
+/// RFC 9260 §6.2: if a packet holds a duplicate TSN, the server answers the packet at once, with exactly one SACK.
+/// Although hundreds of gaps could be reported, these SACKs together are at most one full SACK larger than the packets
+/// that they answer.
 #[test]
 fn duplicates_draw_no_more_than_they_are() {
     const GAPS: u32 = 1_000;
@@ -308,7 +310,8 @@ fn extensions_are_listed_where_there_is_room() {
     const DYNAMIC: &[(&str, &str)] =
         &[("auth", "yes"), ("asconf", "yes"), ("reconfig", "yes"), ("interleaving", "no")];
     let (one, two) = (&["10.0.1.1:0"][..], &["10.0.1.1:0", "10.0.2.1:0"][..]);
-    // The INIT has no RANDOM, so the list leaves out AUTH and ASCONF. It has RE-CONFIG (130) and FORWARD TSN (192).
+    // The INIT has no RANDOM, so the INIT ACK does not list AUTH and ASCONF. The INIT ACK lists RE-CONFIG (130) and
+    // FORWARD TSN (192).
     let plain = [[130, 192]];
     assert_eq!(listed(DYNAMIC, one, |_| {}), plain);
     assert_eq!(listed(DYNAMIC, two, |_| {}), [[0; 0]; 0]);
@@ -320,8 +323,9 @@ fn extensions_are_listed_where_there_is_room() {
         Param::SupportedExtensions(&[130]).emit(c);
     };
     assert_eq!(listed(DYNAMIC, two, asked), plain);
-    // RFC 4895 §6.1: AUTH, and ASCONF that depends on it, are listed only together with RANDOM. So they are listed only
-    // in the answer to an INIT that has RANDOM.
+    // RFC 4895 §6.1: an INIT or INIT ACK may list AUTH as a supported extension only if it also has RANDOM. The INIT
+    // ACK has RANDOM only if the INIT has RANDOM. ASCONF needs AUTH. So the INIT ACK lists AUTH and ASCONF only if the
+    // INIT has RANDOM.
     let random: Writes = |c| {
         Param::Random(&RANDOM).emit(c);
         Param::HmacAlgos(&[0, 1]).emit(c);

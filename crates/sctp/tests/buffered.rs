@@ -1,5 +1,5 @@
-//! The buffered bytes of all streams add up to the buffered bytes of the association, also after losses, abandoned and
-//! cancelled messages, and resets.
+//! The buffered bytes of all streams add up to the buffered bytes of the association. This also holds after packets
+//! were lost, streams were reset, and messages were abandoned or cancelled.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ratio, Rng};

@@ -66,7 +66,8 @@ impl Victim {
         Self { pair, id: id.expect("accepted"), ports, tag, tsn }
     }
 
-    /// Sends B packets with `chunks` chunks. `write` gets the number of each chunk. B's answers are discarded.
+    /// Sends `chunks` chunks to B, as many in each packet as fit into about 1,400 bytes. `write` writes one chunk; its
+    /// arguments are the chunk's number and TSN. B's answers are discarded.
     fn flood(&mut self, chunks: u32, write: impl Fn(u32, Tsn, &mut Vec<u8>)) {
         let mut n = 0;
         while n < chunks {
@@ -89,8 +90,7 @@ impl Victim {
 
 /// 250,000 chunks of one byte arrive, far more than the window allows, and no application reads. In some cases the
 /// chunks are fragments of messages that never become complete. In other cases they are complete messages behind a gap
-/// or on many streams. The window counts only bytes of data, so the memory that each chunk needs besides its data must
-/// be small.
+/// or on many streams. Each chunk needs memory besides its one byte of data. This memory must stay small, too.
 #[test]
 #[cfg(target_os = "linux")]
 fn fragments_without_an_end() {
@@ -133,7 +133,7 @@ fn fragments_without_an_end() {
         println!("{what}: {taken} came, {} KiB", grown >> 10);
         // A stream that has received data takes some 600 bytes of memory.
         assert!(grown < 48 << 20, "{what}: {grown} bytes more");
-        // For every kind of chunk, the end of the association frees all memory.
+        // The end of the association frees all memory, whichever kind of chunk has filled it.
         let now = victim.pair.now;
         victim.pair.b.abort(now, id);
         victim.pair.b.release(now, id);

@@ -28,8 +28,8 @@ const STEPS: u64 = 700;
 struct Applications {
     ids: [Option<AssociationId>; 2],
     addresses: [Vec<SocketAddr>; 2],
-    /// On average, one in `control` actions is neither a send nor a read. If `control` is 0, all actions are sends or
-    /// reads.
+    /// The average number of actions of which one is neither a send nor a read. If `control` is 0, all actions are
+    /// sends or reads.
     control: u64,
 }
 

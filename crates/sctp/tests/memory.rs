@@ -220,7 +220,7 @@ fn streams_that_were_added_count() {
             read += u32::from(matches!(pair.b.recv(pair.now, there, stream, &mut into), Ok(Some(_))));
         }
     }
-    // Each stream in use, beyond those of the handshake, counts as 768 bytes. Of this memory, only the part above a
-    // quarter of the receive buffer is charged to the window.
+    // Each stream in use beyond the number that the handshake granted counts as 768 bytes. Only the part of this memory
+    // above 512 KiB reduces the window.
     assert!((700..4_000).contains(&read), "{read}");
 }

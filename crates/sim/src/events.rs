@@ -6,8 +6,8 @@
 //! A later or cleared deadline is merely stored. When the old entry reaches the top too early, it is reinserted or
 //! discarded, and the clock does not move.
 //!
-//! Taking an event leaves a hole at the top of the heap. The source of the event mostly sets its next deadline
-//! immediately. The new key fills the hole, so that one sift replaces a removal and an insertion.
+//! Taking an event leaves a hole at the top of the heap. In most cases, the source of the event immediately sets the
+//! deadline of its next event. The new key fills the hole, so that one sift replaces a removal and an insertion.
 
 use anabranch_base::Instant;
 
@@ -80,7 +80,8 @@ impl Events {
 
     /// Clears the slot's deadline and frees the slot for reuse.
     pub(crate) fn close(&mut self, slot: Slot) {
-        // The slot's entry may stay in the heap. It is ignored there: keys are unique, so no slot's `entry` equals it.
+        // The slot's key may stay in the heap, where it is ignored: keys are unique, so no slot's `entry` equals this
+        // key.
         self.slots[slot.0 as usize] = Deadline { owner: Owner::Free, due: NEVER, entry: NEVER };
         self.free.push(slot);
     }
@@ -216,8 +217,8 @@ impl Events {
 const NEVER: Key = Key::MAX;
 /// The number of children of each node of the heap.
 const CHILDREN: usize = 4;
-/// The number of low bits of a key that hold the slot. The 40 bits above them hold a sequence number. At ten million
-/// changes per second, 40 bits last for 30 hours.
+/// The number of low bits of a key that hold the slot's index. The 40 bits above them hold the number of deadlines set
+/// so far. At ten million deadlines per second, 40 bits last for 30 hours.
 const SLOT_BITS: u32 = 24;
 const SLOT_MASK: Key = (1 << SLOT_BITS) - 1;
 
@@ -244,8 +245,9 @@ mod tests {
         events.set(slots[0], at(5));
         events.set(slots[1], at(5));
         events.set(slots[2], at(3));
-        // The deadline of timer 0 is moved from 5 to 9 and back to 5. Timer 0 now comes after timer 1, although the old
-        // entry of timer 0 is still in the heap.
+        // The deadline of timer 0 is moved from 5 to 9 and back to 5. Equal deadlines are due in the order in which
+        // they were set, so timer 0 now comes after timer 1. The old entry of timer 0, which is still in the heap, does
+        // not matter.
         events.set(slots[0], at(9));
         events.set(slots[0], at(5));
         let order: Vec<_> = drain(&mut events);

@@ -31,8 +31,8 @@ pub(crate) struct Key {
 struct RunQueue {
     /// The index of the task that was woken last, or [`NOBODY`].
     last: AtomicU32,
-    /// Whether more than one task is runnable, or tasks remain from a round that ended early because the main future
-    /// finished.
+    /// True if more than one task is runnable. Also true if tasks remain from a round that ended early because the main
+    /// future finished.
     several: AtomicBool,
 }
 
@@ -229,7 +229,7 @@ impl Executor {
             drop(future);
             self.cancel(Key { index, generation });
         }
-        // If the task has cancelled itself, this end of the function drops its future.
+        // If the task has cancelled itself, the task's future is dropped here, when the function returns.
     }
 
     /// Frees the slot of an ended task when the task's turn in the queue comes.

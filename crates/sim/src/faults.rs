@@ -1,8 +1,8 @@
 //! Changes of the network at scheduled times.
 //!
-//! The outages in a link's description (`LinkSpec::fail`) happen inside the link. The changes in this module also
-//! affect addresses and whole links, and a program can apply them during a run. [`random_link`] creates links with
-//! faults that the seed chooses, for tests over many seeds.
+//! The outages in a link's description (`LinkSpec::fail`) happen inside the link. A [`NetworkChange`] affects a whole
+//! link or the addresses of an interface. A program can also apply such a change itself during a run. [`random_link`]
+//! creates links with faults that the seed chooses, for tests over many seeds.
 
 use crate::ids::{InterfaceId, LinkId};
 use anabranch_base::time::Duration;

@@ -202,8 +202,8 @@ impl State {
         self.events.set(direction.slot, direction.next());
     }
 
-    /// Calls `after_link` for the direction `index`, without inlining it. Some links have one loss counter for both
-    /// directions. On such a link, a change of one direction also affects the other.
+    /// Calls `after_link` for the direction `index`, without inlining it. Must be called after a change of the other
+    /// direction if both directions share one loss counter, because the change may affect this direction too.
     #[cold]
     fn after_link_cold(&mut self, index: usize) {
         self.after_link(index);
@@ -410,8 +410,9 @@ impl State {
         if host.answers_strays {
             let bytes = packet_buf.bytes();
             let udp = ip::Packet::parse_quoted(bytes).is_ok_and(|packet| packet.protocol == protocol::UDP);
-            // RFC 1122 §3.2.2.1: for IPv4, the answer is protocol or port unreachable. RFC 4443 §3.1, §3.4: for IPv6,
-            // the answer is port unreachable or a parameter problem.
+            // RFC 1122 §3.2.2.1: over IPv4, an unexpected UDP packet is answered with port unreachable, and other
+            // packets with protocol unreachable. RFC 4443 §3.1, §3.4: over IPv6, the answer is port unreachable or a
+            // parameter problem.
             let kind = match (bytes[0] >> 4, udp) {
                 (4, true) => IcmpKind::Unreachable(code_v4::PORT),
                 (4, false) => IcmpKind::Unreachable(code_v4::PROTOCOL),
@@ -493,7 +494,7 @@ impl State {
         entry.waiter.wake();
     }
 
-    /// Sends an ICMP report about the packet `about` from this node to that packet's sender.
+    /// Sends an ICMP report from this node to the sender of `about`, the packet that the report quotes.
     #[cold]
     fn report(&mut self, node: u32, interface: u32, kind: IcmpKind, about: &PacketBuf) {
         let Ok(packet) = ip::Packet::parse_quoted(about.bytes()) else { return };

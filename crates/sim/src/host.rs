@@ -1,8 +1,8 @@
 //! Sockets, timers and the processor of a host.
 //!
 //! The queue of a socket is bounded in bytes. Packets that do not fit are dropped and counted, as in an operating
-//! system. By default a processor takes no time for its work. A processor that takes time has one queue, which holds
-//! the incoming and outgoing packets, and the connections and requests that programs charge for.
+//! system. By default a processor takes no time for its work. A processor that takes time has one queue. It holds the
+//! incoming and outgoing packets, and the work on connections and requests that programs report with `World::charge`.
 
 use crate::events::Slot;
 use crate::packet_buf::PacketBuf;
@@ -20,9 +20,11 @@ pub struct Cost {
     pub per_packet: Duration,
     /// The processor time for each byte of a packet that is sent or received.
     pub per_byte: Duration,
-    /// The processor time for each connection that a program accepts. The program requests it with `World::charge`.
+    /// The processor time for each connection that a program accepts. The program reports the connection with
+    /// `World::charge`.
     pub per_connection: Duration,
-    /// The processor time for each request that a program handles. The program requests it with `World::charge`.
+    /// The processor time for each request that a program handles. The program reports the request with
+    /// `World::charge`.
     pub per_request: Duration,
 }
 

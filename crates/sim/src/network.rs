@@ -74,7 +74,7 @@ impl<T> Outcome<T> {
     }
 }
 
-/// The tasks that had not ended when a run ended because it made no progress.
+/// The unfinished tasks of a run that was ended because it made no progress.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Waiting {
     /// The virtual time at which the run ended.
@@ -435,7 +435,7 @@ impl Network {
         capture.map_or_else(|| Ok(Vec::new()), Capture::finish)
     }
 
-    /// Records from now on when a packet enters, leaves or is lost on a link.
+    /// From now on, records the times at which packets enter a link, leave it, or are lost on it.
     pub fn record_link_events(&self) {
         let mut state = self.shared.state.borrow_mut();
         state.watched = true;

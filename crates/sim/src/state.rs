@@ -39,7 +39,7 @@ pub(crate) struct State {
     pub(crate) timers: Table<TimerState>,
     pub(crate) changes: Changes,
     pub(crate) changes_slot: Slot,
-    /// The number of times that any link got another description.
+    /// The number of times that the description of a link was replaced, summed over all links.
     pub(crate) redescribed: u64,
     pub(crate) audit: Option<Audit>,
     pub(crate) link_events: Option<Vec<TapRecord>>,

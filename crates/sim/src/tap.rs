@@ -41,8 +41,8 @@ pub enum TapEvent {
     Entered,
     /// The packet came out at the far end of the link.
     Left,
-    /// The link lost the packet. A loss on the wire is recorded early: `at` is the end of the packet's serialization,
-    /// and the next records may have earlier times.
+    /// The link lost the packet. The record of a loss on the wire is written before its time `at`, which is the end of
+    /// the packet's serialization. Records after it may therefore have earlier times.
     Lost(DropCause),
 }
 
@@ -60,14 +60,14 @@ pub struct LinkCounters {
 #[derive(Default)]
 pub(crate) struct LinkTap {
     pub(crate) switched_off: u64,
-    /// The sum of the counters of all former chains of link elements. A former chain is one that a change of the link
-    /// replaced and that has become empty.
+    /// The sum of the counters of all former chains of link elements. When the link changes, a new chain replaces the
+    /// old one. The old chain is a former chain as soon as it holds no more packets.
     before: Meter,
 }
 
 impl LinkTap {
-    /// Adds the counters of a former chain. A change of the link has replaced this chain, and the chain has become
-    /// empty.
+    /// Adds the counters of a former chain of link elements. A change of the link has replaced this chain, and the
+    /// chain holds no more packets.
     pub(crate) fn retire(&mut self, meter: &Meter) {
         self.before = self.before.plus(meter);
     }
@@ -82,8 +82,8 @@ impl LinkTap {
 /// The packet capture of a host.
 pub(crate) struct Capture {
     writer: pcap::Writer<Vec<u8>>,
-    /// The number in the capture for each interface of the host. The list ends with the last interface that the
-    /// capture contains.
+    /// The interface ID in the capture file for each interface of the host. The list ends with the last interface that
+    /// the capture contains.
     numbers: Vec<u32>,
     failure: Option<io::Error>,
 }

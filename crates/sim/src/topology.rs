@@ -55,7 +55,7 @@ pub(crate) struct Node {
     pub(crate) reassembly: Reassembly,
     pub(crate) processor: Processor,
     pub(crate) socket_limit: usize,
-    /// Whether the node answers packets for unused ports and protocols with ICMP.
+    /// Whether the node sends an ICMP error when a packet arrives for an unused port or protocol.
     pub(crate) answers_strays: bool,
     /// Whether the node sends any ICMP messages.
     pub(crate) reports: bool,
@@ -199,8 +199,9 @@ pub(crate) fn router_addresses(node: u32) -> Vec<IpAddr> {
     vec![v4.into(), v6.into()]
 }
 
-/// Computes every node's outgoing interface for every address, over the fewest links. Of several shortest paths, the
-/// path whose link was created first is used.
+/// Computes every node's outgoing interface for every address, over the fewest links. Shortest paths are compared link
+/// by link, beginning at the owner of the address. At the first difference, the path whose link was created first is
+/// used.
 pub(crate) fn find_routes(nodes: &mut [Node], directions: &[LinkDirection]) {
     for node in nodes.iter_mut() {
         node.routes.clear();

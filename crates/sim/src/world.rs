@@ -1,7 +1,7 @@
 //! [`SimWorld`]: the `World` of the programs on one virtual host.
 //!
-//! Implements the traits of `anabranch-world`. A call of a program directly changes the state of the network. The
-//! network's state is borrowed only during the call and never while a task is polled.
+//! Implements the traits of `anabranch-world`. When a program calls a function of these traits, the call changes the
+//! state of the network directly. The call borrows the network's state, which is never borrowed while a task is polled.
 
 use crate::events::Owner;
 use crate::executor::Task;
@@ -111,7 +111,7 @@ impl World for SimWorld {
 }
 
 /// Implements [`World`] for a host with a field `world`, which is a [`SimWorld`]. Tests use the macro for hosts that
-/// also have a kernel or host names.
+/// also simulate a kernel's sockets or a name resolver.
 #[macro_export]
 macro_rules! world_of_field {
     ($host:ty) => {
@@ -559,8 +559,8 @@ fn find_flow(host: &mut Node, local: Local, batch: &SendBatch) -> io::Result<Opt
         protocol,
         interface,
         loops_back: host.interface_of(target).is_some(),
-        // If the socket is not bound to an address, the host chooses the source address, and the choice also depends on
-        // routes. The value `u64::MAX` makes the host choose again for the next batch.
+        // If the socket is not bound to an address, the host chooses the source address. A change of routes can change
+        // this choice even if no address changes, so `u64::MAX` makes the host choose again for each batch.
         address_changes: if batch.source.ip().is_unspecified() { u64::MAX } else { host.address_changes },
         template,
     }))
@@ -610,7 +610,7 @@ fn prepend_headers(flow: &Flow, host: &mut Node, ecn: Ecn, packet_buf: &mut Pack
     }
 }
 
-/// Inserts headroom before `buffer[start..]`, for a received packet that is sent again.
+/// Extends the headroom before `buffer[start..]` to `HEADROOM` bytes.
 #[cold]
 fn make_room(buffer: &mut Vec<u8>, start: usize) {
     buffer.splice(0..0, std::iter::repeat_n(0, HEADROOM - start));
@@ -629,5 +629,5 @@ const SMALLEST_V6_MTU: u32 = 1280;
 const DEFAULT_MTU: u32 = 1500;
 /// RFC 6335 §6: the first dynamic port.
 const FIRST_EPHEMERAL: u16 = 49_152;
-/// The maximum number of bytes after the IP header, for IPv4 and IPv6.
+/// The maximum number of bytes after the IP header. The limit of IPv4 is also used for IPv6.
 const LARGEST_PAYLOAD: usize = 65_535 - v4::HEADER_LEN;

@@ -9,8 +9,8 @@ fn link() -> LinkSpec {
     LinkSpec::parse("rate=10mbit,rtt=8ms").expect("a link")
 }
 
-/// Runs the tests that every `World` must pass between two hosts, which two links join. A deadline in virtual time ends
-/// tests that would wait forever.
+/// Runs the tests that every `World` must pass. Two links connect the two hosts. A deadline in virtual time ends tests
+/// that would wait forever.
 #[test]
 fn between_two_hosts() {
     for (name, case) in cases::<SimWorld>() {

@@ -154,7 +154,8 @@ fn packets_too_big_are_reported_to_the_sender() {
                     send(&raw, from, to, &vec![7; 1501 - header]).await;
                     assert_eq!(recv(&raw).await.icmp.map(|icmp| icmp.kind), Some(IcmpKind::TooBig(1500)));
 
-                    // For UDP, the ICMP report has the ports of the packet, and its bytes start after the UDP header.
+                    // For UDP, the ICMP report has the ports of the packet. The report's bytes are those that follow
+                    // the packet's UDP header.
                     let (from, to) = ((ip(near), 9899).into(), (ip(far), 4000).into());
                     send(&udp, from, to, &[8; 1400]).await;
                     let report = recv(&udp).await;

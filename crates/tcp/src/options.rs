@@ -1,7 +1,7 @@
 //! The options negotiated in the handshake, and the timestamps of later segments.
 //!
-//! Implements RFC 7323 §2 (window scale) and §3 to §5 (timestamps, PAWS), RFC 2018 §2, and RFC 3168 §6.1.1
-//! (negotiation).
+//! Implements RFC 7323 §2 (window scale) and §3 to §5 (timestamps, PAWS), RFC 2018 §2 (SACK-permitted), and RFC 3168
+//! §6.1.1 (negotiation of ECN).
 
 use crate::config::Config;
 use anabranch_base::Instant;

@@ -1,9 +1,9 @@
 //! A ring buffer that grows, and stores the bytes of a stream by position.
 //!
 //! Positions are 64-bit offsets that never wrap. The index of a byte is its position minus a base, modulo the length of
-//! the ring, which is a power of two. The base is moved while the ring is empty. A stream that is read promptly
-//! therefore stays in a few cache lines. The owner of the ring, the send or receive buffer, knows which positions are
-//! in use.
+//! the ring, which is a power of two. While the ring is empty, the base is set to the position of the next byte, which
+//! then gets the index 0. A stream that is read promptly therefore stays in a few cache lines. The owner of the ring,
+//! the send or receive buffer, knows which positions are in use.
 
 use std::ops::Range;
 
@@ -41,8 +41,8 @@ impl Ring {
         let before_end = (self.bytes.len() - start).min(data.len());
         let (first, second) = data.split_at(before_end);
         self.bytes[start..start + before_end].copy_from_slice(first);
-        // Usually the data does not wrap, so `second` is empty. This check saves a copy of zero bytes, which would cost
-        // as much as copying a cache line.
+        // Usually the data does not wrap, so `second` is empty. The check avoids a call that copies zero bytes. Such a
+        // call costs as much as copying a cache line.
         if !second.is_empty() {
             self.bytes[..second.len()].copy_from_slice(second);
         }

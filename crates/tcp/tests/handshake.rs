@@ -341,8 +341,8 @@ fn a_slow_acceptor_is_waited_for() {
     assert!(pair.host(Right).dropped().backlog > 0);
 }
 
-/// RFC 5681 §3.1: after a lost SYN, the initial window is one segment. RFC 6928 §2: a large initial window is not
-/// reduced after one lost SYN, but after two.
+/// RFC 5681 §3.1: after one lost SYN, the initial window is one segment. RFC 6928 §2: a larger initial window than that
+/// of RFC 5681 falls to one segment only after two lost SYNs.
 #[test]
 fn lost_syns_and_the_initial_window() {
     for (iw, lost, segments) in

@@ -8,7 +8,8 @@ use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// Returns a cell that always holds the last packet sent by the left side. If `lose` is set, all packets are lost.
+/// Returns a cell that always holds the last packet sent by the left side. If `lose` is set, all packets of both sides
+/// are lost.
 fn remember(pair: &mut Pair, lose: bool) -> Rc<RefCell<Vec<u8>>> {
     let last = Rc::new(RefCell::new(Vec::new()));
     let keep = last.clone();

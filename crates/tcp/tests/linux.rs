@@ -229,8 +229,8 @@ fn after_a_timeout_the_window_is_what_may_still_arrive() {
     }
 }
 
-/// tcp_enter_loss: a timeout during a recovery is attributed to the loss that caused the recovery. If the window is
-/// counted in segments, the slow-start threshold is not halved again.
+/// tcp_enter_loss: a timeout during a recovery is attributed to the loss that caused the recovery. With a window in
+/// segments, the timeout therefore does not halve the slow-start threshold again. With a window in bytes, it does.
 #[test]
 fn a_timeout_in_a_repair_halves_nothing_again() {
     for (unit, thresholds) in [("bytes", [5_500, 2_750]), ("segments", [5_000, 5_000])] {
@@ -253,8 +253,8 @@ fn a_timeout_in_a_repair_halves_nothing_again() {
 }
 
 /// tcp_rack_reo_timeout: when the reordering timer marks a segment as lost, the recovery counts one segment as
-/// delivered. When more losses are detected at 0.375 s, this segment allows one more transmission: three segments are
-/// sent immediately, and not two.
+/// delivered. The test expects three transmissions when more losses are detected at 0.375 s. Without the counted
+/// segment, there would be two.
 #[test]
 fn the_reordering_timer_counts_as_a_delivery() {
     let mut pair = sacked(&[("cwnd_unit", "segments"), ("ssthresh", "window"), ("iw", "20")]);

@@ -22,7 +22,8 @@ fn an_exact_reset_ends_the_connection() {
     assert!(matches!(pair.events.last(), Some((_, Right, Event::Closed { reason: CloseReason::Reset, .. }))));
 }
 
-/// RFC 5961 §3.2: a reset with another sequence number inside the window is answered with a challenge ACK.
+/// RFC 5961 §3.2: a reset is answered with a challenge ACK if its sequence number is inside the window but is not
+/// RCV.NXT.
 #[test]
 fn a_reset_in_the_window_is_challenged() {
     let mut pair = opened(&plain());

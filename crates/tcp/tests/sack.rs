@@ -397,10 +397,11 @@ fn rack_sent_in_one_instant() {
     assert_eq!(pair.received[1], pattern(6_000));
 }
 
-/// RFC 6675 §4, NextSeg rule 1: a segment is sent, lost and retransmitted during one recovery. The loss of this segment
-/// starts a second recovery, which does not retransmit the segment again. The acknowledgement of the retransmission
-/// echoes a timestamp older than any retransmission of the second recovery (RFC 3522 §3.2). This echo must not undo the
-/// second reduction.
+/// RFC 6675 §4, NextSeg rule 1: a segment is first sent during a recovery, is lost, and is retransmitted in the same
+/// recovery. Because the segment is above the recovery point, its loss also starts a second recovery. The second
+/// recovery reduces the congestion window again, but does not retransmit the segment again. The acknowledgement of the
+/// retransmission echoes a timestamp older than any retransmission of the second recovery (RFC 3522 §3.2). This echo
+/// must not undo the second reduction.
 #[test]
 fn a_repair_outlives_its_recovery() {
     let mut pair = opened(&plain_with(&[

@@ -117,8 +117,8 @@ impl Client {
         self.config.clone()
     }
 
-    /// Returns a handle that receives the reason why this client refuses a server's certificate. Transports with
-    /// built-in TLS use it.
+    /// Returns a handle that gives the reason why this client refused a server's certificate. Transports with built-in
+    /// TLS need the handle, because their own errors do not contain the reason.
     #[must_use]
     pub fn rejection(&self) -> CertificateRejection {
         self.rejection.clone()

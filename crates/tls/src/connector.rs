@@ -10,8 +10,8 @@ use rustls::pki_types::ServerName;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Opens TLS sessions to the servers of another connector. For each server, it knows the name that the server's
-/// certificate must have.
+/// Opens TLS sessions over the sessions that another connector opens. Holds the name that each server's certificate
+/// must have.
 #[derive(Clone, Debug)]
 pub struct TlsConnector<W, C> {
     world: W,
@@ -23,8 +23,8 @@ pub struct TlsConnector<W, C> {
 }
 
 impl<W: World, C: Connector> TlsConnector<W, C> {
-    /// Creates a connector to the servers of the connector `inner`. `names` are the names that the servers'
-    /// certificates must have, in the order of the servers.
+    /// Creates a connector whose TLS sessions run over the sessions of the connector `inner`. `names` are the names
+    /// that the servers' certificates must have, in the order of the servers.
     ///
     /// # Errors
     /// A one-line text, if no certificate can be issued for one of the names.
@@ -72,8 +72,8 @@ impl<W: World, C: Connector> Connector for TlsConnector<W, C> {
     }
 }
 
-/// Accepts TLS sessions from another listener. A session is accepted before its handshake is done, so the caller has to
-/// limit the duration of the handshake.
+/// Accepts the sessions of another listener, and begins a TLS session over each of them. A TLS session is accepted
+/// before its handshake is done, so the caller has to limit the duration of the handshake.
 #[derive(Debug)]
 pub struct TlsListener<W, L> {
     world: W,

@@ -38,8 +38,8 @@ pub struct TlsHost<W> {
 }
 
 impl<W: World> TlsHost<W> {
-    /// Creates a host over the host `inner`. All servers that this host connects to have certificates with the name
-    /// `name`.
+    /// Creates a host that runs TLS over the sessions of the host `inner`. `name` is the name in the certificates of
+    /// all servers to which this host connects.
     ///
     /// # Errors
     /// A one-line text, if no certificate can be issued for this name.

@@ -5,7 +5,7 @@
 //! [`Session`](anabranch_transport::Session). The same code runs on a real network and in a simulation, because the
 //! sources of randomness and time are an argument ([`Surroundings`]).
 //!
-//! - `session`: a session and its stream: handshake, records, closing
+//! - `session`: a session over TLS and its stream, with handshake, records and closing
 //! - `connector`: opens and accepts sessions
 //! - `client`, `server`: the settings of a client and of a server
 //! - `identity`: certificates and keys, loaded from files or generated
@@ -14,24 +14,27 @@
 //! - `trust`: the certificates that a client trusts
 //! - `rejection`: the reason why a client refused a certificate
 //! - `simulation`: the source of secrets in a simulation, which fails outside a simulation
-//! - `host`: a host that runs each session of another host's transport over TLS
+//! - `host`: wraps the host of a transport, so that each of the transport's sessions carries TLS
 //! - `pair`: the client and server of an experiment, with matching certificates, and the secrets of their sessions
 //! - `fault`: converts errors to one-line messages for people
 //!
 //! # Randomness and time
 //!
-//! The source of randomness and of the time of day is an argument, but TLS uses both inside calls that have no
-//! parameters for them. Therefore each call of a session in a simulation runs within a scope that holds both sources.
-//! The cryptographic provider of simulations takes both from that scope, and fails outside a scope. This provider is
-//! ring's provider with another random source and another key exchange. Certificates of simulations have fixed Ed25519
-//! keys, and the caller chooses their size.
+//! A `Surroundings` value says where this crate gets random numbers and the time of day. But TLS needs them inside
+//! calls that have no parameter for this value. In a simulation, each such call therefore runs within a scope that
+//! holds the random number generator and the clock. The cryptographic provider of simulations uses this scope, and
+//! fails outside a scope.
+//!
+//! This provider is ring's provider with another random source and another key exchange. Certificates of simulations
+//! have fixed keys, and the caller chooses the size of the certificate chain.
 //!
 //! # Relation to other crates
 //!
-//! `TlsHost` wraps a whole `Host`, so any transport whose sessions have one stream can use TLS. `Pair` has both ends of
-//! an experiment, the tickets of earlier sessions, and the secrets for packet captures. An engine's trace counts the
-//! bytes of TLS records, and not the bytes that the program wrote. Therefore `TlsHost` records which bytes of the
-//! program are in which TLS record (`transport::RecordMap`). Attribution uses this map.
+//! `TlsHost` wraps a whole `Host`, so any transport whose sessions have one stream can use TLS. `Pair` has the
+//! configurations of client and server, the tickets of earlier sessions, and the secrets for packet captures. An
+//! engine's trace counts the bytes of TLS records, and not the bytes that the program wrote. Therefore `TlsHost`
+//! records which bytes of the program are in which TLS record (`transport::RecordMap`). The laboratory uses this map to
+//! find the causes of delays.
 
 mod client;
 mod connector;

@@ -77,8 +77,8 @@ impl Pair {
         })
     }
 
-    /// Like [`new`](Self::new), but the sessions before the experiment use another transport. The function `visit`
-    /// makes one of these sessions each time it is called.
+    /// Like [`new`](Self::new), but `visit` makes the sessions that obtain tickets, one session per call. A transport
+    /// that includes TLS (QUIC) needs this, because [`new`](Self::new) runs TLS in memory.
     ///
     /// # Errors
     /// A one-line text that says why the pair could not be created.
@@ -163,8 +163,7 @@ fn obtain_tickets(client: &Client, server: &Server) -> Result<(), rustls::Error>
     let name = ServerName::try_from(Pair::NAME).map_err(|_| rustls::Error::General("no name".to_owned()))?;
     let mut near = client.begin(name)?.into();
     let mut far = server.begin()?.into();
-    // The handshake itself takes two flights in each direction. After its last flight, the server also sends its
-    // tickets.
+    // RFC 8446 §2, §4.6.1: the client's second flight completes the handshake. Then the server sends its tickets.
     for _ in 0..ROUND_TRIPS {
         pass((&client.surroundings, &mut near), (&server.surroundings, &mut far))?;
         pass((&server.surroundings, &mut far), (&client.surroundings, &mut near))?;

@@ -28,7 +28,7 @@ pub struct ServerSettings {
     /// replay this data, and the application must tolerate replays (RFC 8446 §8). With early data, sessions are kept in
     /// memory, so only this process can resume them.
     pub early_data: bool,
-    /// Receives the secrets of all sessions, so that packet decoders can decrypt them.
+    /// Receives the secrets of all sessions, with which packet decoders can decrypt the sessions.
     pub key_log: Option<Arc<dyn KeyLog>>,
 }
 

@@ -1,11 +1,13 @@
 //! A TLS session and its one stream: the handshake, records in both directions, and closing.
 //!
-//! `rustls` implements RFC 8446 §5 (records) and §6.1 (closure alerts). This module implements the rest: scheduling,
-//! buffering of data for which the transport has no room, and the error if data ends without a closure alert.
+//! `rustls` implements RFC 8446 §5 (records) and §6.1 (closure alerts). This module decides when records are read and
+//! written, and buffers data for which the transport has no room. It reports an error if data ends without a closure
+//! alert.
 //!
 //! A background task ([`SessionDriver`]) drives the handshake, and writes data for which the transport had no room. The
-//! session therefore makes progress even if the program does not poll. Only the program's reads take records from the
-//! transport, one at a time, so at most one record is buffered in each direction.
+//! session therefore makes progress even if the program does not poll. After the handshake, only the program's reads
+//! take records from the transport, one at a time, so at most one decrypted record waits for the program. A write is
+//! accepted only after the transport has accepted all earlier records.
 
 use crate::fault;
 use crate::host::RecordLog;
@@ -49,7 +51,8 @@ impl<S: Session> TlsSession<S> {
     }
 }
 
-/// A handle that the session and its stream share. The session closes when its user has dropped both of them.
+/// A handle shared by all clones of a session and by the session's stream. When the user has dropped all of them, the
+/// session closes.
 struct Handle<S: Session>(Rc<RefCell<Inner<S>>>);
 
 impl<S: Session> Drop for Handle<S> {
@@ -79,7 +82,7 @@ enum Stage {
     Failed(CloseReason),
 }
 
-/// The end of the peer's data.
+/// How the peer ended its data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PeerClose {
     /// The data ended with a closure alert.
@@ -95,7 +98,7 @@ struct Inner<S: Session> {
     tls: Connection,
     surroundings: Surroundings,
     stage: Stage,
-    /// Bytes from the transport that do not form a whole record yet.
+    /// Bytes from the transport that are not decrypted yet.
     input: Vec<u8>,
     /// The content of the last record, until the program has read it.
     plain: Vec<u8>,
@@ -108,7 +111,7 @@ struct Inner<S: Session> {
     /// The number of bytes encrypted since the session began, which is the position of the next record on the
     /// transport's stream.
     sealed: u64,
-    /// Records the positions of TLS records.
+    /// The log of the positions of TLS records on the transport's stream.
     record_log: RecordLog,
     scratch: Scratch,
     peer_close: Option<PeerClose>,
@@ -144,7 +147,7 @@ fn wake(list: &mut Vec<Waker>) {
 }
 
 impl<S: Session> Inner<S> {
-    /// Does all work that needs no call of the application: the handshake, output and closing.
+    /// Does all work that does not wait for a call by the application: the handshake, output and closing.
     fn go_on(&mut self) {
         // Fast path: usually the session is open, has no output, and is not closing. Then there is no work.
         let idle = self.stage == Stage::Open && self.output.is_empty();
@@ -264,7 +267,7 @@ impl<S: Session> Inner<S> {
         }
     }
 
-    /// Appends the records that TLS wants to send to `output`.
+    /// Appends to `output` the records that TLS wants to send.
     fn seal(&mut self) {
         let (tls, output) = (&mut self.tls, &mut self.output);
         let before = output.len();

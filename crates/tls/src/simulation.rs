@@ -218,7 +218,8 @@ mod tests {
         assert!(provider.secure_random.fill(&mut [0; 4]).is_err());
         assert!(provider.kx_groups[0].start().is_err());
         assert_eq!(VirtualClock.current_time(), None);
-        // Within `Surroundings::Real`, the provider for simulations has no random numbers either.
+        // `Surroundings::Real` is not a simulation, so the provider for simulations has no random numbers within it
+        // either.
         Surroundings::Real.within(|| assert!(provider.secure_random.fill(&mut [0; 4]).is_err()));
     }
 
@@ -233,7 +234,7 @@ mod tests {
         assert_ne!(drawn(1), drawn(2));
         let now = simulated(1).within(|| VirtualClock.current_time()).expect("a time");
         assert_eq!(now.as_secs(), BEGINS + 1);
-        // When a scope's call ends, the enclosing scope is restored.
+        // When the inner `within` returns, the scope of the outer `within` is current again.
         let inner = simulated(2);
         simulated(1).within(|| {
             inner.within(|| ());

@@ -23,7 +23,7 @@ pub enum Trust {
     /// Certificates signed by the system's authorities.
     #[default]
     System,
-    /// Certificates signed by these authorities, and the listed certificates themselves.
+    /// The certificates in this list, and all certificates that the authorities in this list have signed.
     Authorities(Vec<CertificateDer<'static>>),
     /// The certificate with this fingerprint, whatever names and dates it has.
     Certificate(Fingerprint),

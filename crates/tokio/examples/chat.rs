@@ -18,11 +18,11 @@ const PORT: u16 = 5222;
 
 /// The kinds of messages, each with its payload protocol identifier.
 mod kind {
-    /// A person's name, sent once, in order.
+    /// A person's name, sent once as an ordered message.
     pub(crate) const NAME: u32 = 1;
-    /// A line of text, in order.
+    /// A line of text, sent as an ordered message.
     pub(crate) const LINE: u32 = 2;
-    /// The person is typing. Sent unordered, and abandoned after a second.
+    /// The person is typing. Sent as an unordered message, and abandoned after a second.
     pub(crate) const TYPING: u32 = 3;
 }
 

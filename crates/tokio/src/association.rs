@@ -134,8 +134,8 @@ impl Association {
         self.handle.with(|state, now| state.recv(now, self.handle.id, None))
     }
 
-    /// Opens the lowest-numbered stream that has no local handle. The peer may use that stream already. A program can
-    /// avoid this by choosing the number itself with [`open_number`](Self::open_number).
+    /// Opens the lowest-numbered stream that has no local handle. The peer has possibly used that stream already. To
+    /// open a certain stream instead, call [`open_number`](Self::open_number).
     ///
     /// # Errors
     /// [`OpenError`], if this side has handles of all streams, or if the association has ended.

@@ -67,8 +67,8 @@ impl ConfigBuilder {
         self.set("streams", &streams.to_string())
     }
 
-    /// Sets the size of an association's receive buffer in bytes. The size limits how much data the peer may send
-    /// before the program reads it.
+    /// Sets the size of an association's receive buffer in bytes. While the buffer is full of unread data, the peer
+    /// cannot send.
     pub fn receive_buffer(self, bytes: u64) -> Self {
         self.set("rcvbuf", &format!("{bytes}B"))
     }

@@ -1,6 +1,6 @@
 //! Changes an existing association: its paths and addresses, its streams, and its shared keys.
 //!
-//! Implements RFC 9260 §11.1.6, RFC 5061 §4, RFC 6525 §6 and RFC 4895 §3 (keys) in part. A call that needs the peer's
+//! Implements parts of RFC 9260 §11.1.6, RFC 5061 §4, RFC 6525 §6 and RFC 4895 §3 (keys). A call that needs the peer's
 //! consent sends a request and returns immediately. The peer's answer arrives through [`Association::events`].
 
 use crate::association::Association;

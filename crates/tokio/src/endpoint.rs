@@ -68,8 +68,8 @@ impl ConnectOptions {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The handshake could not be started, for example because there is no route, free port or address. The field is
-    /// the reason.
+    /// The handshake could not be started, for example because no peer address was given, or because no local port is
+    /// free. The field is the reason.
     #[error("cannot connect: {0}")]
     NotStarted(String),
     /// The handshake failed, for this reason.

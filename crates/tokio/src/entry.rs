@@ -150,7 +150,8 @@ impl Entry {
     fn stream(&mut self, number: u16) -> &mut StreamEntry {
         let index = self.index_of(number).unwrap_or_else(|index| {
             if self.streams.len() < 4 {
-                // Room for only one stream is reserved, because thousands of associations may never use more.
+                // Room for only one more stream is reserved: there can be thousands of associations that never use
+                // another stream.
                 self.streams.reserve_exact(1);
             }
             let (halves, announced) = ([false; 2], false);

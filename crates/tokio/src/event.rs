@@ -1,7 +1,7 @@
 //! The events of an association, except received messages. The events are about the association's paths, streams and
 //! peer, and about messages that were sent.
 //!
-//! Implements RFC 9260 §11.2 and RFC 6458 §6.1 in part.
+//! Implements parts of RFC 9260 §11.2 and of RFC 6458 §6.1.
 
 use anabranch_sctp::{AddressChange, Direction, Event as EngineEvent, KeyChange, Policy, ReconfigResult};
 use anabranch_transport::CloseReason;
@@ -17,13 +17,13 @@ use std::time::Duration;
 pub enum Event {
     /// A path works: its address was verified, or the path has recovered from a failure or a suspected failure.
     PathUp(IpAddr),
-    /// A path may have failed (RFC 7829). Data uses other paths until this path answers ([`PathUp`](Self::PathUp)) or
-    /// has failed ([`PathDown`](Self::PathDown)).
+    /// A path may have failed (RFC 7829), so data uses other paths. This state ends with [`PathUp`](Self::PathUp) when
+    /// the path answers, or with [`PathDown`](Self::PathDown) when the path has failed.
     PathPotentiallyFailed(IpAddr),
     /// A path does not answer any more (RFC 9260 §8.2).
     PathDown(IpAddr),
-    /// Data makes progress again after an interruption. Three changes count as an interruption: the data uses another
-    /// path, the path had failed, or outstanding data had waited for longer than a retransmission timeout. Only
+    /// Data makes progress again after an interruption. There are three kinds of interruption: the data moved to
+    /// another path, the path failed, or outstanding data waited for longer than a retransmission timeout. Only
     /// associations with several paths have this event.
     Interrupted {
         /// True if the peer was sending, and its data did not arrive. False if this side was sending, and its data was
@@ -229,7 +229,8 @@ pub(crate) struct EventQueue {
 }
 
 impl EventQueue {
-    /// Adds an event to the queue. If the undelivered messages then exceed `most` bytes, the oldest events are dropped.
+    /// Adds an event to the queue. If the queue is then too long, or holds more than `most` bytes of undelivered
+    /// messages, the oldest events are dropped.
     pub(crate) fn push(&mut self, event: Event, most: usize) {
         self.weight += event.weight();
         if self.waiting.capacity() == 0 {

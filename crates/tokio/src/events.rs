@@ -11,9 +11,9 @@ use std::task::{Context, Poll, ready};
 /// A [`Stream`] of the events of an association from its start, in the order in which they occurred. An association has
 /// one queue of events, and each event goes to the first task that takes it.
 ///
-/// At most 256 events wait in the queue, or 16 before [`Association::events`](crate::Association::events) is called.
-/// The undelivered messages in these events take at most the size of the send buffer. If more events occur, the oldest
-/// events are lost, and [`Event::Lagged`] reports how many.
+/// The queue holds at most 256 events. Until [`Association::events`](crate::Association::events) is called, it holds at
+/// most 16. The undelivered messages in these events together have at most as many bytes as the send buffer. If more
+/// events occur, the oldest events are lost, and [`Event::Lagged`] reports how many.
 #[derive(Debug)]
 pub struct Events {
     pub(crate) handle: Arc<Handle>,

@@ -2,11 +2,11 @@
 //!
 //! | type | content |
 //! |---|---|
-//! | [`Endpoint`] | a host's SCTP: in UDP (RFC 6951), which needs no privileges, or on IP; with or without DTLS |
+//! | [`Endpoint`] | SCTP on a host, in UDP (RFC 6951, no privileges needed) or directly on IP, with or without DTLS |
 //! | [`Incoming`] | an association that a peer has begun, to be examined before it is accepted |
 //! | [`Association`] | a connection of numbered streams over one or several paths: messages, streams, addresses, keys |
 //! | [`SendOptions`], [`Received`] | the attributes of a message that is sent, and of one that was received |
-//! | [`Events`], [`Event`] | events of paths, addresses, streams, the peer, and of messages that were not delivered |
+//! | [`Events`], [`Event`] | reports about paths, addresses, streams, the peer and undelivered messages |
 //! | [`SendStream`], [`RecvStream`] | the two halves of a stream: messages, and bytes (`AsyncWrite`, `AsyncRead`) |
 //! | [`Options`], [`ConfigBuilder`], [`Config`] | an endpoint's addresses and settings: see [`settings`] |
 //!
@@ -53,14 +53,16 @@
 //! }
 //! ```
 //!
-//! All types are `Send`. The engine runs in a thread of the endpoint, and the program shares it behind a lock. A sent
-//! message is in the engine's send buffer immediately. A received message stays in the engine's receive buffer until
-//! the program reads it. Only the received parts of an incomplete message may be stored elsewhere. The size of both
-//! buffers is limited (`sndbuf`, `rcvbuf`). If a program does not read, the peer has to stop sending. If the send
-//! buffer is full, a writer has to wait.
+//! All types are `Send`. The engine runs in a thread of the endpoint. The program's calls use the same engine, under a
+//! lock. A sent message is in the engine's send buffer immediately. A received message stays in the engine's receive
+//! buffer until the program reads it. The only data outside these two buffers are received parts of incomplete
+//! messages.
 //!
-//! The package has these examples: `echo`, `chat`, a client with two paths (`multihoming`), and an unchanged `axum`
-//! application that is served over SCTP.
+//! The size of both buffers is limited (`sndbuf`, `rcvbuf`). If a program does not read, the peer has to stop sending.
+//! If the send buffer is full, a writer has to wait.
+//!
+//! The package has these examples: `echo`, `chat`, `multihoming` (a client with two paths), and `axum` (an unchanged
+//! axum application that is served over SCTP).
 //!
 //! # Two ways to read and write
 //!
@@ -72,9 +74,9 @@
 //! # Inside
 //!
 //! Each endpoint has a thread of its own with an `OsWorld`, which provides the operating system's sockets and timers.
-//! The thread runs the loop that drives the SCTP engine, or the engine over DTLS. Calls of the program use the same
-//! engine behind one lock (`state`, `shared`), as quinn does for a connection. The lock is never held across an await.
-//! A call that is dropped at an await leaves no partial effect. Messages that wait for room in the send buffer form a
+//! The thread runs the loop that drives the SCTP engine, or the engine over DTLS. The program's calls use the same
+//! engine under one lock (`state`, `shared`), as quinn does for a connection. The lock is never held across an await. A
+//! call that is dropped at an await leaves no partial effect. Messages that wait for room in the send buffer form a
 //! queue (`fair_queue`). The received parts of an incomplete message are kept in `partial`.
 //!
 //! # DTLS
@@ -114,7 +116,8 @@ assert_eq!(theirs.recv().await?.bytes, "in private");
 //! Dropping a handle closes gracefully:
 //! - A stream's number is available again when both halves of the stream have been dropped.
 //! - An association is shut down (RFC 9260 §9.2) when its last handle and its last stream have been dropped.
-//! - An endpoint's thread ends after its last association, when all handles of the endpoint have been dropped.
+//! - An endpoint's thread ends when all handles of the endpoint have been dropped and the endpoint's last association
+//!   has ended.
 //!
 //! [`Association::closed`] returns the reason why an association ended. Sending on an ended association fails.
 //! Receiving fails after all received messages have been read.

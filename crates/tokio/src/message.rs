@@ -1,7 +1,7 @@
 //! Messages as programs send and receive them: the options of a sent message, the attributes of a received message, and
 //! the errors of sending and receiving.
 //!
-//! Implements RFC 9260 §11.1.5 and §11.1.7, RFC 3758 §4.1 and RFC 7496 §3 in part.
+//! Implements parts of RFC 9260 §11.1.5 and §11.1.7, of RFC 3758 §4.1 and of RFC 7496 §3.
 
 use anabranch_sctp::{Message, Reliability};
 use anabranch_transport::CloseReason;

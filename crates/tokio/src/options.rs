@@ -36,7 +36,8 @@ pub struct Options {
     /// received messages that are not read. Each association may always use 1/8192 of this memory. If enough memory is
     /// left, an association may use more, up to its `sndbuf` and `rcvbuf`.
     pub memory: u64,
-    /// The settings of the SCTP engine: a profile, changed by key or by a [`ConfigBuilder`](crate::ConfigBuilder).
+    /// The settings of the SCTP engine. They start from a profile; a program changes single settings by name or with a
+    /// [`ConfigBuilder`](crate::ConfigBuilder).
     pub config: Config,
     /// The DTLS settings; `None` for SCTP without DTLS. An association over DTLS (RFC 8261) has only one path.
     #[cfg(feature = "dtls")]

@@ -1,8 +1,8 @@
 //! The state that an endpoint's thread and a program's handles share, behind one lock: the engine and the waiting
 //! tasks.
 //!
-//! A call of the program takes the lock, calls the engine, and handles the resulting events. If the engine has packets
-//! to send, the call wakes the thread. The lock is never held across an await.
+//! When the program calls a method, the method takes the lock, calls the engine, and handles the resulting events. If
+//! the engine has packets to send, the method wakes the endpoint's thread. The lock is never held across an await.
 
 use crate::state::{EndpointSignals, State};
 use anabranch_base::Instant;

@@ -1,6 +1,6 @@
-//! The state of an endpoint behind its lock: the engine, the associations, and the tasks that wait for them. The
-//! program's tasks change the state through the methods of `State`. The endpoint's thread passes packets, time and the
-//! engine's events to these methods.
+//! The state of an endpoint behind its lock: the engine, the associations, and the tasks that wait for an association.
+//! The program's tasks change the state through the methods of `State`. The endpoint's thread passes packets, time and
+//! the engine's events to these methods.
 //!
 //! Implements a part of RFC 9260 §11.2 (notifications): how each notification changes `State`.
 
@@ -52,7 +52,7 @@ pub(crate) struct State {
     signals: Arc<EndpointSignals>,
 }
 
-/// The notifications for tasks that wait for the whole endpoint.
+/// The notifications for tasks that wait for an event of the endpoint, and not of a single association.
 #[derive(Debug, Default)]
 pub(crate) struct EndpointSignals {
     /// Notified when an association waits to be accepted, or when no more associations will be accepted.
@@ -251,8 +251,7 @@ impl State {
     /// Discards the unread data of an association that the program no longer reads, so that the peer can continue to
     /// send.
     fn discard_unread(&mut self, now: Instant, id: AssociationId) {
-        // Wakes the loop that drives the engine, because it must announce the new room in the receive buffer to the
-        // peer.
+        // Wakes the loop that drives the engine: the engine must tell the peer that the receive buffer has room again.
         self.notify.notify();
         while let Ok(Some(_)) = self.endpoint.recv_next(now, id, &mut self.buffer) {}
     }
@@ -442,7 +441,7 @@ impl State {
         }
     }
 
-    /// Wakes each task that waits until the buffered amount of a stream has fallen to the task's threshold, if it has.
+    /// Wakes each task whose stream now has a buffered amount of at most the task's threshold.
     pub(crate) fn wake_drained(&mut self) {
         let Self { draining, entries, endpoint, .. } = self;
         draining.retain(|id| entries.get_mut(id).is_some_and(|entry| entry.wake_drained(endpoint, *id)));

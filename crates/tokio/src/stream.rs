@@ -137,8 +137,8 @@ impl AsyncWrite for SendStream {
         })
     }
 
-    /// Returns immediately, because written data is already in the SCTP engine. If nothing more can be sent, returns
-    /// the reason as an error.
+    /// Returns immediately, because written data is already in the SCTP engine. If the association has ended or is
+    /// closing, returns the reason as an error.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let end = self.handle.with(|state, _| {
             let end = state.removed_reason();

@@ -153,9 +153,10 @@ impl State {
     }
 }
 
-/// The minimum size in bytes of the messages into which written bytes are divided. This size is used while the engine
-/// does not know how much data fits into a packet.
+/// The lower limit, in bytes, for the size of the messages into which written bytes are divided. The messages have
+/// exactly this size while the engine does not know how much data fits into a packet.
 const MIN_PIECE: usize = 512;
 
-/// The maximum size in bytes of the messages into which written bytes are divided, if messages are interleaved.
+/// The upper limit, in bytes, for the size of the messages into which written bytes are divided, if messages are
+/// interleaved.
 const MAX_PIECE: usize = 64 * 1024;

@@ -17,8 +17,8 @@ async fn a_connect_that_is_dropped_leaves_no_association() {
     }
     soon(|| ends.client.associations() == 0).await;
     timeout(LONG, ends.client.wait_idle()).await.expect("in time");
-    // A dropped attempt may have reached the server, and its association has ended since. So accepting that association
-    // may succeed or fail.
+    // Some dropped attempts have possibly reached the server, which still lists their associations for `accept`. These
+    // associations have ended, so `Incoming::accept` may succeed or fail.
     let server = ends.server.clone();
     let accepting = tokio::spawn(async move {
         let mut accepted = Vec::new();
@@ -69,8 +69,8 @@ async fn a_send_that_is_dropped_has_sent_nothing_and_lets_others_pass() {
             taken.push(turn);
             (turn, refused) = (turn + 1, 0);
         } else {
-            // The future of `send` is dropped before it has sent its message. The next call may therefore put the same
-            // number into its message.
+            // The future of `send` is dropped before it has sent its message. The message number `turn` is therefore
+            // unused, and the next call uses it.
             refused += 1;
         }
         refused == 50

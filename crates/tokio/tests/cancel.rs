@@ -107,8 +107,8 @@ async fn received_parts_are_available_to_byte_readers() {
     });
     let (_send, mut recv) = timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
     for seed in 0..10 {
-        // `recv` is dropped while it waits. A part of the message may have arrived, and the byte reader must get that
-        // part.
+        // The future of `recv.recv()` is dropped while it waits. A part of the message may have arrived, and
+        // `read_exact` must get that part.
         assert!(once(recv.recv()).await.is_none(), "message {seed} was there at once");
         let mut got = vec![0; LENGTH];
         timeout(LONG, recv.read_exact(&mut got)).await.expect("in time").expect("all of it");

@@ -20,12 +20,12 @@ pub enum Feature {
     No,
     /// The transport always has the feature.
     Yes,
-    /// The feature is provided by an extension, which one of the transport's knobs turns on.
+    /// The feature is provided by an extension. One of the transport's knobs turns the extension on.
     Extension {
         /// The knob whose value `yes` turns the extension on.
         knob: &'static str,
-        /// A clause that names the RFC of the extension and what it adds, for error messages. For example, "RFC 6525
-        /// adds the streams" says that streams can be added during an association.
+        /// A clause for error messages that names the RFC and the benefit of the extension. For example, "RFC 6525 adds
+        /// the streams" means that a session needs RFC 6525 to add streams.
         rule: &'static str,
     },
 }
@@ -61,7 +61,7 @@ pub enum LowerProtocol {
 
 impl LowerProtocols {
     /// Returns the lower protocol of one endpoint. This is UDP if `in_udp` is set or if the transport can run only in
-    /// UDP. A server in UDP uses the well-known port.
+    /// UDP. In UDP, a server uses the transport's well-known UDP port, and a client uses any free port.
     #[must_use]
     pub const fn choose(self, in_udp: bool, server: bool) -> LowerProtocol {
         match (self.ip, self.udp) {
@@ -109,8 +109,8 @@ pub struct Capabilities {
     pub streams: Streams,
     /// Whether a side can end its direction of a stream while the session continues.
     pub half_close: bool,
-    /// Whether a write may become a separate message. If so, the messages depend on how a program divides its data into
-    /// writes.
+    /// Whether the transport carries data in messages. If so, the message boundaries depend on how a program divides
+    /// its data into writes.
     pub messages: bool,
     /// Whether messages may be delivered out of order.
     pub unordered: bool,
@@ -122,7 +122,7 @@ pub struct Capabilities {
     pub paths: bool,
     /// Whether the transport notifies the peer when the host's addresses change, so that a session survives the change.
     pub survives_address_change: Feature,
-    /// Whether data written before the handshake is done is sent with the handshake.
+    /// Whether data that the application writes during the handshake is sent together with the handshake's packets.
     pub early_data: bool,
     /// Whether the transport itself encrypts and authenticates the data that it sends.
     pub secure: bool,

@@ -100,9 +100,9 @@ pub struct Driver<W: World, S> {
     /// Whether the timer, with its current setting, will wake this task.
     is_timer_registered: bool,
     input: RecvBatch,
-    /// The packets that the engine has produced and the socket has not accepted yet; empty if there are none.
+    /// Packets of the engine that the socket has not accepted yet.
     output: SendBatch,
-    /// Packets that the socket had queued and then could not send.
+    /// Packets that the socket accepted into its queue and later could not send.
     unsent: SendBatch,
 }
 
@@ -160,8 +160,8 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
             while let Some(event) = owner.engine().poll_event() {
                 owner.handle_event(now, event);
             }
-            // If `more` is false, the socket will wake this task when a packet arrives. The engine's deadline is in the
-            // future: this is the second guarantee of [`Engine`].
+            // If `more` is false, no work is left. The socket wakes this task when a packet arrives. The engine's
+            // deadline is in the future, by the second guarantee of [`Engine`].
             if !more {
                 self.rearm(cx, now, owner.engine().poll_timeout());
                 return Ok(());
@@ -171,7 +171,7 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
                 break;
             }
         }
-        // More packets may be waiting. This task is woken again, so that other tasks run before it receives them.
+        // More packets may be waiting. This task asks to be polled again later, so that other tasks run first.
         cx.waker().wake_by_ref();
         Ok(())
     }
@@ -268,7 +268,7 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
 
     #[inline(always)]
     fn rearm(&mut self, cx: &mut Context<'_>, now: Instant, deadline: Option<Instant>) {
-        // A timer setting in the past no longer counts as set, whether or not the timer has fired.
+        // A timer whose time has passed no longer counts as set, whether or not the timer has fired.
         if self.armed.is_some_and(|at| at <= now) {
             self.armed = None;
         }

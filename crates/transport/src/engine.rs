@@ -30,8 +30,8 @@ use anabranch_base::time::Instant;
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 
-/// The engine of a transport that has sessions. The commands have the same names in all engines. The trait also defines
-/// how an [`EngineHost`] handles the engine's events.
+/// The engine of a transport that has sessions. The methods with which an application controls sessions have the same
+/// names in all engines. The trait also defines how an [`EngineHost`] handles the engine's events.
 pub trait SessionEngine: Engine + Sized + 'static {
     /// The type of the engine's identifiers of sessions.
     type Id: Copy + Ord + Debug + 'static;
@@ -46,8 +46,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// Whether a side can end its direction of a stream while the session continues.
     const HALF_CLOSE: bool;
 
-    /// Whether each exchange has a fresh stream. Numbers of fresh streams are never used again, and such a stream ends
-    /// when its last handle is dropped ([`release_stream`](Self::release_stream)).
+    /// Whether each exchange has a fresh stream, whose number is never used again. A fresh stream ends when its last
+    /// handle is dropped ([`release_stream`](Self::release_stream)).
     const FRESH_STREAMS: bool = false;
 
     /// The number of received bytes after which the drive loop sends packets before it receives more packets.
@@ -92,8 +92,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
     fn peer(&self, id: Self::Id) -> Option<SocketAddr>;
 
     /// Returns the number of bytes that were written and not acknowledged. A peer acknowledges probes of its closed
-    /// window even if it reads nothing. Bytes sent in these probes therefore count as unacknowledged until the window
-    /// opens.
+    /// window even if it reads nothing, which would look like progress. Bytes sent in these probes therefore count as
+    /// unacknowledged until the window opens.
     fn unacknowledged(&self, id: Self::Id) -> u64;
 
     /// Returns the number of streams that a new session requests.
@@ -101,7 +101,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
         1
     }
 
-    /// Returns whether data that is written before the handshake is done is sent with the handshake.
+    /// Returns whether data that the application writes during the handshake is sent together with the handshake's
+    /// packets.
     fn early_data(&self, id: Self::Id) -> bool {
         let _ = id;
         false
@@ -112,7 +113,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
     fn recv(&mut self, now: Instant, id: Self::Id, stream: StreamId, into: &mut [u8]) -> (usize, bool);
 
     /// Reads data of one message only. Returns the number of bytes, whether the message ends with these bytes, and
-    /// whether no more data can be read now. An engine without messages does the same as [`recv`](Self::recv).
+    /// whether no more data can be read now. The default is for protocols without message boundaries,
+    /// and reads as [`recv`](Self::recv) does.
     fn recv_part(
         &mut self,
         now: Instant,
@@ -164,7 +166,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
         let _ = (now, id, stream);
     }
 
-    /// Informs the engine that the application has dropped its last handle of a fresh stream.
+    /// Informs the engine that the application has dropped its last handle of a stream. Called only if streams are used
+    /// for a single exchange ([`FRESH_STREAMS`](Self::FRESH_STREAMS)).
     fn release_stream(&mut self, now: Instant, id: Self::Id, stream: StreamId) {
         let _ = (now, id, stream);
     }
@@ -197,7 +200,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
         let _ = (now, id);
     }
 
-    /// Requests more streams in both directions. Returns false if the engine cannot add streams.
+    /// Requests `more` additional streams in each direction. Returns false if the engine cannot add streams.
     fn add_streams(&mut self, now: Instant, id: Self::Id, more: u64) -> bool {
         let _ = (now, id, more);
         false
@@ -221,9 +224,9 @@ pub trait SessionEngine: Engine + Sized + 'static {
         let _ = (now, id, stream);
     }
 
-    /// Starts an unused stream, in both directions or only to the peer. Only engines with fresh streams implement this
-    /// method. Returns `None` if the peer's limit permits no further stream now. [`EngineHost::streams_available`] is
-    /// called when a new attempt may succeed.
+    /// Starts a stream, in both directions or only to the peer. Only engines whose streams are used for a single
+    /// exchange ([`FRESH_STREAMS`](Self::FRESH_STREAMS)) implement this method. Returns `None` if the peer's limit
+    /// permits no further stream now. [`EngineHost::streams_available`] is called when a new attempt may succeed.
     ///
     /// # Errors
     /// The session has no further stream.
@@ -247,8 +250,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
         let _ = (now, id, stream, reading, code);
     }
 
-    /// Returns the code with which the peer has cancelled one direction of a stream; `None` if the peer has not
-    /// cancelled it.
+    /// Returns the code with which the peer has cancelled one direction of a stream: the direction that this side reads
+    /// if `reading`, otherwise the direction that this side writes. `None` if the peer has not cancelled it.
     fn cancel_code(&self, id: Self::Id, stream: StreamId, reading: bool) -> Option<u64> {
         let _ = (id, stream, reading);
         None

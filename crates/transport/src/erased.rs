@@ -63,8 +63,9 @@ forwarded! {
     }
 }
 
-/// Declares the methods of a session three times: in the object-safe trait, for a session of any type, and for the
-/// erased session. The methods that return streams return erased streams.
+/// Writes out the methods of a session three times: as declarations in the object-safe trait, as its implementation for
+/// every session type, and as the implementation of [`Session`] for the erased session. The methods that return streams
+/// return erased streams.
 macro_rules! erased {
     (
         plain { $( fn $name:ident($($arg:ident: $kind:ty),*) $(-> $out:ty)?; )* }

@@ -253,7 +253,8 @@ impl<W: KernelTcp> ConnectionHandle<W> {
     /// Reads and discards data that arrives after this side has sent its last byte, if no handle of the stream exists.
     fn discard(&self, state: &mut ConnectionState<W>, cx: &mut Context<'_>) {
         let mut scratch = [0; 4096];
-        // The amount per call is limited, so that a peer that sends endlessly does not keep other tasks waiting.
+        // The number of reads per call is limited, so that a peer that sends endlessly does not keep other tasks
+        // waiting.
         for _ in 0..16 {
             if !state.finished || state.open || state.peer_finished || state.closed.is_some() {
                 return;

@@ -7,19 +7,21 @@
 //! - [`engine`]: the code that sessions on all engines share
 //! - [`tcp`], [`sctp`]: the bindings of the two engines; a host has at most one engine of each kind
 //! - [`network`]: what a transport offers to programs on real networks
-//! - [`kernel`]: the protocols of the host's kernel, on hosts that have one
+//! - [`kernel`]: the transport protocols of the operating system's kernel; simulated hosts have none
 //! - [`record_map`]: maps byte positions of a layer above an engine to the positions that the engine counts
 //!
 //! # A transport is a plug-in
 //!
 //! `Protocol` describes a transport independently of a `World`: name, address schemes, profiles, knobs, and its
 //! capabilities as data. `RunnableProtocol<W>` starts the transport in a `World` of type `W` and returns a `Host`. The
-//! `Host` has a connector, listeners, the trace, the totals and the settings in use. The laboratory gets its list of
+//! `Host` gives access to a connector, listeners, the engine's trace, counters (`Totals`), and the knob values in use.
+//! The laboratory gets its list of
 //! transports as an argument and never from a global variable.
 //!
-//! An engine becomes a transport by implementing `SessionEngine`: its commands under common names, and the meaning of
-//! its events. `EngineHost<E>` implements sessions, streams, backlogs, waits, idleness and failure once for all
-//! engines. Constants of the engine say whether a session has one stream or many, and whether it supports half-close.
+//! An engine becomes a transport by implementing `SessionEngine`. This trait gives the engine's commands common names,
+//! and defines the meaning of the engine's events. `EngineHost<E>` implements sessions, streams, backlogs, waiting
+//! tasks, idleness and failure for every engine `E`. Constants of the engine say whether a session has one stream or
+//! many, and whether it supports half-close.
 //!
 //! `drive` accepts any `DatagramSocket`, so a layer may stand between the engine and the network. `AnySession`,
 //! `AnyConnector` and `AnyListener` hide concrete types, so code that uses them is compiled only once.

@@ -1,5 +1,5 @@
-//! Types for transports on real networks: the needs of a program, the sharing of a port between threads, and the
-//! destination of connection logs.
+//! Types for transports on real networks: what a program requires of a transport, how threads share a port, and where
+//! connection logs are written.
 
 use anabranch_base::time::Duration;
 use anabranch_world::steering::Steering;
@@ -17,7 +17,7 @@ pub struct Needs {
     pub streams: Option<StreamNeed>,
     /// Whether the program cancels single exchanges while their session continues.
     pub cancels: bool,
-    /// Whether the program must notice the death of its peer even while it only receives data.
+    /// Whether the program must notice the death of its peer even while the program only receives data.
     pub detects_dead_peers: bool,
     /// Whether the data of several users of one session must be sent in turns.
     pub fair: bool,

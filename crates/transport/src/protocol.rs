@@ -70,8 +70,9 @@ pub trait Protocol: Debug + Send + Sync {
         false
     }
 
-    /// Returns the options to set on kernel sockets, if this is a kernel transport. `settings` may be settings of our
-    /// engine for the same protocol, which the kernel transport replaces.
+    /// Returns the options to set on kernel sockets, if this is a kernel transport. `congestion` names the congestion
+    /// control. If it is `None`, the congestion control that `settings` name is used. `settings` can also be the
+    /// settings of our engine for the same protocol.
     fn kernel(&self, settings: &dyn Settings, congestion: Option<&str>) -> Option<KernelOptions> {
         let _ = (settings, congestion);
         None
@@ -122,7 +123,8 @@ pub enum Http {
 /// The parameters with which a transport is started on a host.
 #[derive(Clone, Debug)]
 pub struct StartOptions {
-    /// The settings, which come from a profile of the same protocol.
+    /// The settings, which come from a profile of the protocol that is started. A kernel transport also accepts the
+    /// settings of our engine for the same protocol ([`Protocol::kernel`]).
     pub settings: Box<dyn Settings>,
     /// The carrier of the transport's packets: IP or UDP.
     pub carrier: LowerProtocol,
@@ -131,8 +133,8 @@ pub struct StartOptions {
     /// For a protocol with built-in encryption: its certificates and trust anchors, in the type that it expects. `None`
     /// for other protocols.
     pub credentials: Option<Rc<dyn Any>>,
-    /// The kernel's name of the congestion control, for kernel transports only. It replaces the congestion control in
-    /// the settings.
+    /// For kernel transports only: the congestion control, under the kernel's name for it. It replaces the congestion
+    /// control in the settings.
     pub congestion: Option<String>,
     /// The layer between the engine and the network, if there is one. [`Capabilities::layered`] says whether a protocol
     /// accepts a layer.
@@ -143,7 +145,7 @@ pub struct StartOptions {
 pub struct Opening<W: World> {
     /// The parameters of [`RunnableProtocol::start`].
     pub start: StartOptions,
-    /// The address at which a kernel transport listens; `None` for every address.
+    /// The local address at which a kernel transport listens. `None` stands for all IPv4 addresses of the host.
     pub local: Option<IpAddr>,
     /// The socket of this thread, if several threads share a port.
     pub socket: Option<W::Socket>,
@@ -216,7 +218,8 @@ impl Server {
     }
 }
 
-/// A transport that runs on a host. It stops when all its handles and all handles of its sessions are dropped.
+/// A running transport on one host. The transport stops when all its handles and all handles of its sessions are
+/// dropped.
 pub trait Host {
     /// Returns a connector to `servers`. A server's number is its index in `servers`.
     fn connector(&self, servers: Vec<Server>) -> AnyConnector;
@@ -237,9 +240,9 @@ pub trait Host {
     /// Returns the part of the trace that was recorded since the last call.
     fn take_trace(&self) -> Vec<TraceRecord>;
 
-    /// Returns the record map of the data that the applications have written since the last call. The map gives, for
-    /// positions in the applications' streams, the positions that the trace counts. The map is empty without a layer
-    /// between the applications and the engine, and while no trace is recorded.
+    /// Returns the record map of the data that the applications have written since the last call. The map converts
+    /// positions in the applications' streams to positions in the engine's streams, which the trace uses. The map is
+    /// empty if there is no layer between the applications and the engine, or if no trace is recorded.
     fn take_record_map(&self) -> RecordMap {
         RecordMap::default()
     }
@@ -256,8 +259,9 @@ pub trait Host {
     /// Returns the transport's counters.
     fn totals(&self) -> Totals;
 
-    /// Returns the local addresses that the transport uses, with the UDP port, or with port 0 on IP. An unspecified
-    /// address stands for every address of the host. Empty if the host does not know them.
+    /// Returns the local addresses that the transport uses, each with the UDP port, or with port 0 if the transport
+    /// runs directly on IP. An unspecified address stands for every address of the host. Returns an empty list if the
+    /// transport does not know its addresses.
     fn addresses(&self) -> Vec<SocketAddr> {
         Vec::new()
     }
@@ -318,7 +322,7 @@ pub struct Totals {
 pub enum PathEvent {
     /// The path failed, became potentially failed, or is active again.
     Changed(PathChange),
-    /// User data makes progress again after an interruption.
+    /// An interruption of the user data has ended: data makes progress again.
     Interrupted(Interruption),
     /// This side has ended the session, because its peer answered heartbeats but acknowledged no data.
     BlackHole {
@@ -331,17 +335,18 @@ pub enum PathEvent {
     },
 }
 
-/// A time without progress of user data. The data continued on another path, or on the same path after it had failed.
+/// A time without progress of user data. An interruption is one of three cases: the data moved to another path, the
+/// path failed and recovered, or the wait exceeded a retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interruption {
     /// The session, identified by the port of the side that started it.
     pub connection: u64,
-    /// The peer's address on the path of the last data before the interruption.
+    /// The peer's address on the path that carried the last data before the interruption.
     pub from: IpAddr,
-    /// The peer's address on the path of the first data after the interruption.
+    /// The peer's address on the path that carried the first data after the interruption.
     pub to: IpAddr,
-    /// True if this side received the data: no data arrived from the peer. False if this side sent the data: the peer
-    /// acknowledged none of it.
+    /// True if the peer was sending, and its data did not arrive. False if this side was sending, and its data was not
+    /// acknowledged.
     pub received: bool,
     /// The time of the last progress before the interruption. If no data was outstanding at that time, this is the time
     /// at which data was next sent.

@@ -1,4 +1,4 @@
-//! Maps byte positions in the streams that a layer offers to byte positions in the streams of the layer below it.
+//! Maps byte positions from the streams above a layer (such as TLS) to the streams below the layer.
 //!
 //! An engine's trace counts the bytes that the engine got. A layer between the application and the engine (TLS records,
 //! HTTP/2 frames) adds bytes, so the application's byte count differs. To relate the two counts, the layer describes
@@ -11,10 +11,11 @@ use std::ops::Range;
 /// the whole piece has arrived.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordPosition {
-    /// The range of the piece in the stream that the layer offers to its user, in bytes from the start of the stream.
+    /// The range of the piece's bytes in the upper stream, counted from the start of this stream. The layer offers the
+    /// upper stream to its user.
     pub upper: Range<u64>,
-    /// The range of the piece in the stream of the transport below the layer. The range includes the bytes that the
-    /// layer adds.
+    /// The range of bytes that the piece occupies in the lower stream, counted from the start of this stream. The range
+    /// includes the bytes that the layer adds, such as headers. The layer writes its output to the lower stream.
     pub lower: Range<u64>,
 }
 
@@ -30,12 +31,12 @@ impl RecordMap {
         self.pieces.entry((session, stream)).or_default().push(piece);
     }
 
-    /// Adds the pieces that the layer on another host has written. The two hosts have no session in common.
+    /// Adds the pieces that the layer has written on another host. No session may occur on both hosts.
     pub fn merge(&mut self, other: Self) {
         self.pieces.extend(other.pieces);
     }
 
-    /// Returns whether a layer has written anything in the session.
+    /// Returns whether the layer has written anything in this session.
     #[must_use]
     pub fn has(&self, session: u64) -> bool {
         self.pieces.range((session, 0)..=(session, u64::MAX)).next().is_some()

@@ -167,8 +167,8 @@ impl<W: World> RunnableProtocol<W> for Sctp {
     }
 }
 
-/// SCTP that runs on a host. A clone is another handle of the same instance. The instance runs until the last handle of
-/// it and of its sessions is dropped.
+/// A running instance of SCTP on one host. A clone is another handle of the same instance. The instance runs until all
+/// its handles and all handles of its sessions are dropped.
 pub type SctpHost<W> = BoundHost<W, SctpEngine>;
 /// A listener that accepts associations to one port.
 pub type SctpListener<W> = EngineListener<W, SctpEngine>;
@@ -187,9 +187,10 @@ fn local(carrier: LowerProtocol) -> Local {
     }
 }
 
-/// Creates an SCTP endpoint for `socket`, which is a socket of `world` or a layer around one. The endpoint uses all
-/// addresses of the socket, or the first `paths` of them. With `member`, several endpoints share one port, and `member`
-/// identifies this one. Also returns the SCTP ports that the endpoint has claimed.
+/// Creates an SCTP endpoint for `socket`, which is a socket of `world` or a layer around such a socket. The endpoint
+/// uses the first `paths` addresses of the socket, or all of them if `paths` is `None`. With `member`, several
+/// endpoints share one UDP port or IP protocol, and `member` identifies this endpoint. Also returns the SCTP ports that
+/// the endpoint has claimed.
 #[must_use]
 pub fn endpoint_over(
     world: &impl World,
@@ -218,7 +219,8 @@ pub fn endpoint_over(
 }
 
 impl<W: World> BoundHost<W, SctpEngine> {
-    /// Starts SCTP on this host, with all of the host's addresses or the first `paths` of them.
+    /// Starts SCTP on this host with the first `paths` of the host's addresses, or with all of them if `paths` is
+    /// `None`.
     ///
     /// # Errors
     /// The socket cannot be opened; see [`World::bind`].
@@ -262,8 +264,8 @@ impl<W: World> BoundHost<W, SctpEngine> {
         Self::on(world, config, socket, None, None)
     }
 
-    /// Starts one of several SCTP hosts behind one port. `socket` is one of the sockets that share the port, and only
-    /// this host uses it.
+    /// Starts one of several SCTP hosts behind one port. `socket` is one of the sockets that share the port. No other
+    /// host uses this socket.
     #[must_use]
     pub fn new_shard(world: W, config: Config, socket: W::Socket, member: Member) -> Self {
         Self::on(world, config, socket, None, Some(member))
@@ -331,8 +333,8 @@ impl<W: World> EngineSession<W, SctpEngine> {
 
 impl<W: World> EngineStream<W, SctpEngine> {
     /// Sets the payload protocol identifier of all messages written from now on. By default, messages have the
-    /// configured identifier. If no identifier is configured, the messages of a byte stream have the identifier that
-    /// answers the peer's messages: [`PPID_HTTP`] or an identifier of WebRTC (RFC 8831 §8).
+    /// configured identifier. If no identifier is configured, the identifier of a byte stream depends on the peer's
+    /// messages: it is [`PPID_HTTP`] or an identifier of WebRTC (RFC 8831 §8).
     pub fn set_ppid(&mut self, ppid: u32) {
         self.marks.set = Some(ppid);
     }

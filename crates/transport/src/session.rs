@@ -141,9 +141,10 @@ pub trait Session: Clone + 'static {
         false
     }
 
-    /// Returns the number of usable stream pairs. Before the session is established, this is the number requested in
-    /// both directions. Afterwards it is the number that the peer grants in both directions, which may be less. In that
-    /// case, data written before the handshake on streams with higher numbers is lost. The default is one stream.
+    /// Returns the number of stream pairs: streams that exist in both directions. Before the session is established,
+    /// this is the number that this side requests. Afterwards it is the number to which both sides have agreed, which
+    /// may be less. In that case, data written during the handshake on streams with higher numbers is lost. The default
+    /// is one stream pair.
     fn streams(&self) -> u64 {
         1
     }
@@ -213,9 +214,9 @@ pub trait Session: Clone + 'static {
         self.abort();
     }
 
-    /// Limits the send buffer: streams accept at most `bytes` bytes of unsent data beyond what the congestion window
-    /// permits to be sent. Data written later then waits behind at most `bytes` bytes. Does nothing if the transport
-    /// has no limit of this kind.
+    /// Limits the session's send buffer. Beyond the data that the congestion window permits to be sent, the buffer
+    /// accepts at most `bytes` bytes from all streams together. Data written later then waits behind at most `bytes`
+    /// bytes. Does nothing if the transport has no limit of this kind.
     fn limit_unsent(&self, bytes: u64) {
         let _ = bytes;
     }
@@ -316,8 +317,8 @@ pub trait Stream: 'static {
         self.poll_read(cx, into).map_ok(|read| (read, false))
     }
 
-    /// Writes at least one byte, and as many as there is room for. A transport with messages splits the data into
-    /// messages of at most one packet each. No write then keeps other streams from sending.
+    /// Writes at least one byte, and as many as there is room for. A transport with messages splits the data so that no
+    /// message blocks other streams. Without interleaving (RFC 8260), each message therefore fits into one packet.
     ///
     /// # Errors
     /// The session has ended or is ending.
@@ -379,20 +380,22 @@ pub trait Stream: 'static {
         self.poll_write_message(cx, &from[..size.min(from.len())])
     }
 
-    /// Sets the delivery of messages that are written from now on with
-    /// [`poll_write_message`](Self::poll_write_message). Does nothing if the transport offers no choice: in TCP, all
-    /// bytes arrive in order. If messages may be abandoned, each message should mark its own end, because the reader is
-    /// not notified of missing messages.
+    /// Sets the order, the reliability and the priority of messages that are written from now on with
+    /// [`poll_write_message`](Self::poll_write_message). Does nothing if the transport offers no choice, as in TCP,
+    /// where all bytes arrive in order. For all transports, a reader that uses [`poll_read`](Self::poll_read) cannot
+    /// tell whether a message was abandoned, even in its middle. A message that may be abandoned should therefore
+    /// contain its length or an end mark.
     fn set_delivery(&mut self, delivery: Delivery) {
         let _ = delivery;
     }
 
     /// Resets the stream in both directions. This cancels the exchange on the stream. Another exchange can use the
     /// stream afterwards. Unsent data is dropped, and the peer is requested to drop its unsent data. At the peer, reads
-    /// and writes on the stream fail with [`CloseReason::Cancelled`].
+    /// and writes on the stream fail with [`CloseReason::Cancelled`]. Returns false, without any effect, if the
+    /// transport cannot reset streams (TCP; SCTP without re-configuration, RFC 6525).
     ///
-    /// Bytes read until [`poll_reset`](Self::poll_reset) is ready were sent before the reset and may have gaps. Returns
-    /// false, without any effect, if the transport cannot reset streams (TCP; SCTP without re-configuration, RFC 6525).
+    /// Until [`poll_reset`](Self::poll_reset) is ready, reads return bytes that the peer sent before the peer reset its
+    /// direction. Some of these bytes may be missing.
     fn reset(&mut self) -> bool {
         false
     }
@@ -417,8 +420,8 @@ pub trait Stream: 'static {
         let _ = code;
     }
 
-    /// Cancels the direction in which this side reads: requests that the peer stop sending, if the transport can cancel
-    /// a single direction (RFC 9000 §19.5).
+    /// Cancels the direction in which this side reads: the peer is asked to stop sending (RFC 9000 §19.5). Does nothing
+    /// if the transport cannot cancel a single direction.
     fn cancel_reading(&mut self, code: u64) {
         let _ = code;
     }

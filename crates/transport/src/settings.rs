@@ -50,10 +50,11 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
         let _ = (needs, is_set);
     }
 
-    /// Adapts the settings to a layer below that detects every damaged packet.
+    /// Adapts the settings to a lower layer, such as DTLS, that detects every damaged packet.
     fn rely_on_layer(&mut self) {}
 
-    /// Makes all sessions take the memory for their buffers from `memory`, so that the budget limits the sum.
+    /// Makes all sessions take the memory for their buffers from the budget `memory`, which limits the sum. The default
+    /// implementation does nothing.
     fn share_memory(&mut self, memory: Budget) {
         drop(memory);
     }
@@ -65,15 +66,15 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
         false
     }
 
-    /// Returns whether the settings use keys that both ends share.
+    /// Checks that sessions with these settings are authenticated with secret keys that both ends share.
     ///
     /// # Errors
-    /// An error means that the settings use no shared keys. Its text says why not, or what to set.
+    /// The settings use no shared keys. The error text gives the reason, or the setting that enables shared keys.
     fn uses_shared_keys(&self) -> Result<(), String> {
         Err("the transport has no keys".to_owned())
     }
 
-    /// Sets the keys that both ends share. Each line of `text` has an identifier and a key.
+    /// Sets the secret keys that both ends share. Each line of `text` has an identifier and a key.
     ///
     /// # Errors
     /// A one-line text about the first line that is wrong.

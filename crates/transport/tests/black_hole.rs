@@ -45,7 +45,8 @@ impl<S: DatagramSocket> DatagramSocket for Narrow<S> {
     }
 }
 
-/// Both sides of a session learn why it ended, and the sender's host reports it.
+/// When a session ends in a black hole, both sides learn the reason. The sender's host also reports the reason in a
+/// path event.
 #[test]
 fn the_reason_for_an_end_in_a_black_hole_has_the_size_of_packets() {
     let network = Network::new(1);

@@ -1,6 +1,6 @@
-//! Tests two guarantees of `Engine` on which the drive loop relies, for both engines. The order of the polls between
-//! two calls that change the engine affects neither packets nor events. Once no poll returns anything more, no deadline
-//! lies in the past.
+//! Tests, for the TCP engine and the SCTP engine, the two guarantees of `Engine` on which the drive loop relies. First,
+//! the order of the polls between two calls that change the engine affects neither packets nor events. Second, once no
+//! poll returns anything more, the engine's deadline is in the future.
 
 use anabranch_base::time::Duration;
 use anabranch_base::units::Ratio;

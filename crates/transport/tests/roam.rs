@@ -86,8 +86,8 @@ fn download_with(
             let host = SctpHost::new(here.clone(), ours, carrier, None).await.expect("a socket");
             let port = if let LowerProtocol::Udp { port } = carrier { port } else { 0 };
             let peer = ["10.0.0.2", "10.1.0.2"].map(|address| SocketAddr::new(ip(address), port));
-            // A client whose first address is removed during the handshake may not have learned the server's second
-            // address from the INIT ACK. This client gets both server addresses at the start.
+            // Only the INIT ACK lists the server's second address. A client whose first address is removed during the
+            // handshake can miss the INIT ACK. Such a client gets both server addresses at the start.
             let known = if comes < 100 { 2 } else { 1 };
             let session = host.connect(&peer[..known], 80).expect("begun");
             let mut stream = session.open(0).expect("a stream");

@@ -325,7 +325,7 @@ fn readers_and_writers_that_wait_learn_that_the_session_has_ended() {
             });
             rig.pause(2_000).await;
             server.abort();
-            // With TCP, the writer is at the server, which aborted the session itself. Its reason is therefore
+            // With TCP, the writer is at the server. The server aborted the session, so the writer's reason is
             // `Aborted`.
             assert!(matches!(writer.await, CloseReason::Reset(_) | CloseReason::Aborted));
             // The read must not report the end of the stream. It may return data that had arrived.
@@ -416,8 +416,8 @@ fn timeouts_of_handshake_and_data_are_counted() {
     }
 }
 
-/// RFC 6525 §5.1: the client resets a stream. The server's reads and writes on the stream fail. The byte counters of
-/// the client's direction continue at the next multiple of 2^32. TCP cannot reset a stream.
+/// RFC 6525 §5.1: the client resets a stream. The server's reads and writes on the stream fail. On both sides, the byte
+/// counters of the direction from client to server continue at the next multiple of 2^32. TCP cannot reset a stream.
 #[test]
 fn a_stream_that_is_reset_is_cancelled_for_its_other_holder_and_can_be_used_again() {
     run(&Sctp, &[("reconfig", "yes")], |rig, _| async move {

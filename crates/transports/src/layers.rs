@@ -8,7 +8,7 @@ use anabranch_transport::protocol::StartOptions;
 use anabranch_world::World;
 use std::rc::Rc;
 
-/// The security of a transport on one host, by its position relative to the transport.
+/// How one host secures a transport: above the transport, below it, or within it.
 pub enum Security {
     /// TLS on the only stream of each session, with the settings of clients and of servers. The text is the name in the
     /// certificates of all servers.
@@ -30,8 +30,8 @@ impl std::fmt::Debug for Security {
 }
 
 impl Security {
-    /// Adds security below or within the transport to the start parameters. Returns the parameters. If the security
-    /// belongs above the transport, also returns the security, because [`over`](Self::over) adds it later.
+    /// Returns the start parameters. If the security belongs below or within the transport, the parameters contain it.
+    /// Security above the transport is returned separately, because [`over`](Self::over) adds it later.
     pub fn begin<W: World>(self, world: &W, start: StartOptions) -> (StartOptions, Option<Self>) {
         match self {
             Self::Within(ends) => (StartOptions { credentials: Some(Rc::new(ends)), ..start }, None),

@@ -38,8 +38,8 @@ pub fn host_warning(scheme: &UrlScheme) -> Option<&'static str> {
     )
 }
 
-/// The IP protocol number of SCTP. Of the protocols that this project sends through raw sockets, only SCTP may also run
-/// in the kernel.
+/// The IP protocol number of SCTP. SCTP is the only protocol that this project sends through raw sockets and that the
+/// kernel can also run.
 const SCTP: u8 = anabranch_transport::sctp::IP_PROTOCOL;
 
 /// Checks that this host can run `scheme` with `settings`, for at least one of the addresses. Only transports of the

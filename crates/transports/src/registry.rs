@@ -14,15 +14,15 @@ use anabranch_world::kernel::KernelProtocol;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The type of a protocol that can run over the sockets of the operating system, as in the emulated network.
+/// A protocol that can run over the operating system's sockets, in an emulated or a real network.
 #[cfg(target_os = "linux")]
 pub type Emulated = dyn RunnableProtocol<anabranch_world::os::OsWorld>;
 /// A placeholder for the interface [`Emulated`] on systems without an emulated world.
 #[cfg(not(target_os = "linux"))]
 pub type Emulated = dyn Protocol;
 
-/// A transport, with its protocols for the simulated and the emulated world, as far as it runs there. It dereferences
-/// to the protocol of this project's engine or, if there is none, to the kernel's protocol.
+/// A transport: an implementation of [`Protocol`] for simulations, one for the operating system's sockets, or both. A
+/// `Transport` dereferences to the implementation for simulations or, if there is none, to the other one.
 #[derive(Clone, Debug)]
 pub struct Transport {
     simulated: Option<Arc<dyn RunnableProtocol<SimWorld>>>,
@@ -42,13 +42,13 @@ impl Transport {
         Self { protocol: simulated.clone(), simulated: Some(simulated), emulated: None, visit: None }
     }
 
-    /// Returns a transport that runs only in the emulated world.
+    /// Returns a transport that runs only over the operating system's sockets: in emulated and real networks.
     #[must_use]
     pub fn emulated(protocol: Arc<Emulated>) -> Self {
         Self { simulated: None, protocol: protocol.clone(), emulated: Some(protocol), visit: None }
     }
 
-    /// Adds the protocol that this transport uses in the emulated world.
+    /// Adds the protocol that this transport uses in emulated and real networks.
     #[must_use]
     pub fn and_emulated(self, protocol: Arc<Emulated>) -> Self {
         Self { emulated: Some(protocol), ..self }
@@ -72,13 +72,14 @@ impl Transport {
         self.simulated.as_ref()
     }
 
-    /// Returns the protocol that runs in the emulated world, if any.
+    /// Returns the protocol that runs in emulated and real networks, if any.
     #[must_use]
     pub fn in_emulation(&self) -> Option<&Arc<Emulated>> {
         self.emulated.as_ref()
     }
 
-    /// Returns whether only the kernel implements the transport. Such a transport runs only in the emulated world.
+    /// Returns whether only the kernel implements the transport. Such a transport runs over the operating system's
+    /// sockets, but not in simulations.
     #[must_use]
     pub fn is_kernel_only(&self) -> bool {
         self.simulated.is_none()
@@ -123,7 +124,7 @@ impl Transports {
             .with(Transport::emulated(Arc::new(Kernel(KernelProtocol::Sctp))))
     }
 
-    /// Adds a transport, or replaces the transport with the same name.
+    /// Adds a transport. If the list has a transport with the same name, the new one takes its position in the list.
     #[must_use]
     pub fn with(mut self, transport: Transport) -> Self {
         let new = Arc::new(transport);

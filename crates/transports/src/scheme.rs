@@ -1,7 +1,8 @@
 //! The schemes of URLs and addresses, each with its transport and its encryption.
 //!
 //! Most schemes are declared by a transport. Two schemes are derived. `https` adds TLS above the byte stream of `http`.
-//! The other derived scheme adds DTLS (RFC 8261) below the first transport in UDP that supports a lower layer.
+//! `https+sctp` adds DTLS (RFC 8261) below the first transport in the list that runs in UDP and supports a layer below
+//! it. This transport is SCTP in UDP.
 
 use crate::registry::{Transport, Transports};
 use anabranch_transport::{Capabilities, Http, LowerProtocol, Protocol, Scheme};
@@ -52,7 +53,7 @@ impl Ord for UrlScheme {
 }
 
 impl UrlScheme {
-    /// Returns the name of the scheme in results and in the addresses on which a server listens.
+    /// Returns the scheme's name, as results show it and as users write it in a server's listening addresses.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.scheme.name
@@ -88,7 +89,8 @@ impl UrlScheme {
         self.encryption != Encryption::None
     }
 
-    /// Returns whether URLs have the registered scheme `http` or `https` (RFC 9110 §4.2), which all HTTP clients use.
+    /// Returns whether URLs of this scheme begin with `http:` or `https:`. These two are registered (RFC 9110 §4.2),
+    /// and all HTTP clients use them.
     #[must_use]
     pub fn is_registered(&self) -> bool {
         matches!(self.scheme.url, Some("http" | "https"))
@@ -137,8 +139,8 @@ impl UrlScheme {
         !can.kernel && can.carriers.ip.is_some()
     }
 
-    /// Returns the transport's port for a URL or an address with the port `port`. For a transport with ports of its own
-    /// that runs in UDP, `port` is the UDP port and `inner` is the transport's port.
+    /// Returns the transport's port for a URL or an address with the port `port`. If the transport runs in UDP and has
+    /// ports of its own, `port` is the UDP port, and the transport's port is `inner`.
     #[must_use]
     pub fn transport_port(&self, port: u16, inner: u16) -> u16 {
         if self.has_own_ports() && self.scheme.in_udp { inner } else { port }
@@ -152,8 +154,8 @@ impl UrlScheme {
 }
 
 impl Transports {
-    /// Returns the schemes of all transports that run on real networks, in the order of the list. The derived schemes
-    /// over TLS and DTLS follow.
+    /// Returns the URL schemes of all transports that run on real networks, in the order of [`iter`](Self::iter). The
+    /// derived schemes over TLS and DTLS come after all of these.
     #[must_use]
     pub fn schemes(&self) -> Vec<UrlScheme> {
         let mut all: Vec<UrlScheme> = Vec::new();
@@ -195,8 +197,8 @@ impl Transports {
         self.schemes().into_iter().find(|one| one.scheme.url == Some(url))
     }
 
-    /// Returns the first transport that has a scheme and runs an engine of this project on real networks. Knobs apply
-    /// to this transport if no scheme in use has an engine.
+    /// Returns the first transport that has a scheme and runs an engine of this project on real networks. If a program
+    /// uses only transports of the kernel, the program's knobs apply to this transport.
     #[must_use]
     pub fn first_engine(&self) -> Option<&Arc<Transport>> {
         let is_one = |transport: &&Arc<Transport>| {
@@ -270,8 +272,8 @@ mod tests {
         assert_eq!(all, expected.collect::<Vec<_>>());
     }
 
-    /// The scheme alone determines how HTTP is carried. A transport that never uses a stream number twice may carry
-    /// HTTP/1.1 instead of HTTP/3.
+    /// A transport that never uses a stream number twice can carry HTTP/3 or HTTP/1.1. The scheme alone decides which
+    /// of them is used.
     #[test]
     fn fresh_streams_are_not_http3() {
         let fresh = Transport::simulated(Fresh).and_emulated(Arc::new(Fresh));

@@ -1,4 +1,5 @@
-//! The security of clients and servers on real networks: TLS above a transport, DTLS below it, or within the transport.
+//! The security of clients and servers on real networks: TLS above a transport, DTLS below it, or encryption by the
+//! transport itself.
 //!
 //! A program loads certificates and trust anchors. From these, this module creates the TLS, DTLS or QUIC configuration
 //! that a scheme needs.
@@ -16,11 +17,11 @@ pub use anabranch_tls::{Fingerprint, Identity, KeyLog, SendableServer, Trust, re
 /// The application protocols that may be negotiated (ALPN, RFC 7301), the preferred protocol first.
 #[derive(Clone, Debug, Default)]
 pub struct Protocols {
-    /// The protocols over TLS on one stream.
+    /// The protocols to negotiate if TLS runs above the transport, on the only stream of a session.
     pub above: Vec<Vec<u8>>,
-    /// The protocols over a transport that itself encrypts.
+    /// The protocols to negotiate if the transport has built-in encryption, such as QUIC.
     pub within: Vec<Vec<u8>>,
-    /// Whether the application accepts or sends requests as early data over a transport that itself encrypts.
+    /// Whether the application accepts or sends requests as early data over a transport with built-in encryption.
     pub early_data: bool,
 }
 

@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// even length, and the payload is the last piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Checksum {
-    /// The sum of native-endian words modulo 2^32 - 1, below 2^33.
+    /// A number below 2^33 that is congruent modulo 2^32 - 1 to the sum of all native-endian words.
     sum: u64,
 }
 
@@ -154,7 +154,7 @@ const fn add_with_carry(a: u64, b: u64, carry: bool) -> (u64, bool) {
     (sum, first | second)
 }
 
-/// Reduces `sum` modulo 2^32 - 1 to a value below 2^33.
+/// Returns a number below 2^33 that is congruent to `sum` modulo 2^32 - 1.
 #[inline]
 const fn fold_once(sum: u64) -> u64 {
     (sum & 0xffff_ffff) + (sum >> 32)

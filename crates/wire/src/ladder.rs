@@ -318,7 +318,8 @@ impl Ladder {
     }
 
     /// Returns the line that shows a packet, but does not add the line to the diagram. Still remembers the packet's
-    /// verification tags and the first number of each side, because the lines of later packets depend on them.
+    /// verification tags and each side's first TSN or sequence number, because the lines of later packets depend on
+    /// them.
     #[must_use]
     pub fn line(&mut self, at: Instant, source: IpAddr, target: IpAddr, bytes: &[u8]) -> String {
         let find = |address: IpAddr| self.hosts.iter().find(|(known, _, _)| *known == address);
@@ -346,7 +347,8 @@ impl Ladder {
         self.text.push('\n');
     }
 
-    /// Returns the tags and the first numbers that have been seen in the conversation so far.
+    /// Returns the verification tags and the first TSNs or sequence numbers that have been seen in the conversation so
+    /// far.
     #[must_use]
     pub fn numbers(&self) -> &Numbers {
         &self.numbers

@@ -404,7 +404,8 @@ impl Blocks {
         self.record(self.u16(body, 0)?.into(), body)
     }
 
-    /// Reads the time, the lengths and the packet, which enhanced and obsolete packet blocks have at the same offsets.
+    /// Reads the time, the lengths and the packet. An Enhanced Packet Block and an obsolete Packet Block have them at
+    /// the same offsets.
     fn record<'b>(&self, interface: usize, body: &'b [u8]) -> Option<Record<'b>> {
         let interface = self.section.checked_add(interface)?;
         let described = self.interfaces.get(interface)?;

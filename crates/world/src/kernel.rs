@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 pub trait KernelTcp: World {
     /// A listening socket.
     type Listening: ListeningSocket<Connection = Self::Connection>;
-    /// A connection, which may not be established yet.
+    /// A connection that is established or being opened.
     type Connection: Connection;
 
     /// Listens at the local address `at`. Up to `backlog` connections may wait to be accepted.

@@ -183,7 +183,7 @@ pub trait DatagramSocket: 'static {
     ///
     /// # Errors
     /// The errors of [`poll_send`](Self::poll_send). The packets that could not be sent are moved to `unsent`, which
-    /// must be empty before the call. Packets behind them may still be queued.
+    /// must be empty before the call. Packets that were queued after the moved packets can still be in the queue.
     #[inline]
     fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut SendBatch) -> Poll<io::Result<()>> {
         let _ = (cx, unsent);

@@ -271,7 +271,7 @@ fn first_like(addresses: &[SocketAddr], like: SocketAddr) -> SocketAddr {
     *same.expect("an address of the same family")
 }
 
-/// Datagrams that arrive before they are read wait in order.
+/// Datagrams that nobody reads yet are queued, and are later read in the order of their arrival.
 pub async fn datagrams_wait_in_order<W: World>(pair: HostPair<W>) {
     let (here, there) = bind_pair(&pair).await;
     let mut out = SendBatch::new(1);
@@ -315,7 +315,7 @@ pub async fn closed_port_leaves_socket_usable<W: World>(pair: HostPair<W>) {
     }
 }
 
-/// Sending from an address that the host does not have fails.
+/// A packet with a source address that the host does not have cannot be sent.
 pub async fn foreign_source_is_refused<W: World>(pair: HostPair<W>) {
     let (here, there) = bind_pair(&pair).await;
     let mut batch = SendBatch::new(1);

@@ -69,8 +69,8 @@ impl<W: World> Tasks<W> {
             for done in finished.tasks.take() {
                 running.remove(&done);
             }
-            // An empty map keeps its root node. The node is freed, because otherwise each of thousands of sessions
-            // would keep a node.
+            // A `BTreeMap` keeps its root node when it becomes empty. Replacing the map frees this node. Otherwise each
+            // of thousands of sessions would keep a node.
             if running.is_empty() {
                 *running = BTreeMap::new();
             }
@@ -78,12 +78,12 @@ impl<W: World> Tasks<W> {
         running.len()
     }
 
-    /// Waits until no task of the set runs.
+    /// Waits until all tasks of the set have finished.
     pub async fn wait_idle(&self) {
         poll_fn(|cx| self.poll_idle(cx)).await;
     }
 
-    /// Ready when no task of the set runs. Otherwise the caller is woken when the next task finishes.
+    /// Ready when all tasks of the set have finished. Otherwise the caller is woken when the next task finishes.
     pub fn poll_idle(&self, cx: &Context<'_>) -> Poll<()> {
         if self.count() == 0 {
             return Poll::Ready(());

@@ -67,7 +67,7 @@ fn a_train_of_packets_arrives_whole_on_the_address_it_was_sent_to() {
         assert_eq!((from.ip(), to.ip()), (V4, other));
         let mut out = SendBatch::new(64);
         (out.source, out.target, out.ecn) = (from, to, Ecn::Ect0);
-        // 63 packets of 1,400 bytes and a shorter last packet are more than one system call can send.
+        // One system call cannot send 63 packets of 1,400 bytes and a shorter last packet.
         for number in 0..63_u8 {
             out.push(&[number; 1400]);
         }

@@ -1,5 +1,5 @@
-//! Several worlds behind one UDP port or one IP protocol. The kernel delivers each packet to one world, which passes on
-//! the packets that belong to another world.
+//! Several worlds behind one UDP port or one IP protocol. A filter in the kernel selects the one world that receives a
+//! packet. If the packet belongs to another world, the first world passes the packet on.
 //!
 //! Raw sockets need root. Each test has its own protocol number, because otherwise all tests would receive all
 //! packets.
@@ -24,7 +24,7 @@ const HERE6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 const COUNT: u32 = 3;
 
 /// Steers packets and ICMP reports by their verification tag. If `pinned_source` is an address, all packets from this
-/// address belong to world 2.
+/// address belong to the world with index 2.
 #[derive(Debug)]
 struct ByTag {
     pinned_source: Option<IpAddr>,

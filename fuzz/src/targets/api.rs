@@ -1,8 +1,8 @@
 //! Calls any operation of the SCTP endpoint's API at any time, on a pair of endpoints.
 //!
-//! Every message carries its number. For all operations, arriving data must be intact, ordered messages of a stream
-//! must arrive in order, and no message may arrive twice. After the operations, the network becomes reliable, and every
-//! association must end.
+//! Every message carries its number. During the operations, the data that arrives must be intact, and no message may
+//! arrive twice. Messages of a stream must arrive in order, unless they are sent as unordered. After the operations,
+//! the network becomes reliable, and every association must end.
 
 use crate::source::Source;
 use anabranch_base::time::Duration;
@@ -191,7 +191,7 @@ fn operate(
             let percent = |n: u8| Ratio::new(u64::from(n % 40), 100).expect("below one");
             pair.network.loss = percent(source.byte());
             pair.network.duplicate = percent(source.byte());
-            // Without checksums, damage is not detected, so no packet is damaged.
+            // Without checksums, damage is not detected, so the network damages no packets.
             pair.network.corrupt = if unprotected { Ratio::ZERO } else { percent(source.byte() / 4) };
             pair.network.jitter = Duration::from_millis(u64::from(source.byte()));
             pair.network.cut = (0..paths).filter(|_| source.one_in(4)).collect();

@@ -1,10 +1,10 @@
 //! Runs DTLS below SCTP with irregular datagrams: changed, late, repeated or made up. They come from unknown hosts, and
 //! from a peer before, during and after its handshake.
 //!
-//! A client and a server of the DTLS layer run in virtual time. The input decides what happens to each datagram.
-//! Besides the absence of panics, two conditions must hold. A peer's packet is delivered unchanged and once, or not at
-//! all. A client that has sent no cookie receives at most three times the bytes that it has sent (RFC 9147 §5.1, as in
-//! RFC 9000 §8). Keys are updated every few records.
+//! A client and a server of the DTLS layer run in virtual time, and update their keys every few records. The input
+//! decides what happens to each datagram. Besides the absence of panics, two conditions must hold. A peer's packet is
+//! delivered unchanged and once, or not at all. A client that has sent no cookie receives at most three times the bytes
+//! that it has sent (RFC 9147 §5.1, as in RFC 9000 §8).
 
 use crate::source::Source;
 use anabranch_base::time::Duration;
@@ -202,7 +202,8 @@ async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
     }
 }
 
-/// Keeps the datagrams that each end has sent, and counts the bytes that were sent to unknown hosts.
+/// Stores the datagrams that each end has sent. For each host in `strangers`, adds the bytes that the ends have sent to
+/// this host to the host's count of received bytes.
 fn note(ends: &mut [DtlsEndpoint; 2], strangers: &mut BTreeMap<SocketAddr, (usize, usize)>) {
     let known = [ends[0].at, ends[1].at];
     for end in ends {

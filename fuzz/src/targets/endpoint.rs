@@ -210,7 +210,7 @@ fn hand(now: Instant, hosts: &mut [Host; 2], to: usize, payload: &[u8]) {
     hosts[to].engine.handle_packet(now, packet);
 }
 
-/// Delivers a packet in flight: unchanged, a second time, or changed.
+/// Delivers one of the packets in flight. The packet may be changed, and a copy of it may stay in flight.
 fn deliver(
     source: &mut Source<'_>,
     now: Instant,

@@ -69,7 +69,7 @@ pub fn http2(input: &[u8]) {
     while !source.is_over() {
         let stream = if source.one_in(4) { source.number() } else { source.below(next + 4) };
         match source.below(8) {
-            // Adds a request, which is mostly complete.
+            // Adds a request. In most cases, the request is complete.
             0..=2 => {
                 let mut head = vec![0x82, 0x87, 0x84, 0x01, 1, b'a'];
                 if source.one_in(2) {

@@ -1,4 +1,4 @@
-//! Reads files that users write or download. A file must be read, or be refused with one line.
+//! Reads files that users write or download. A file must be accepted, or be refused with an error message of one line.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_transports::Transports;

@@ -165,7 +165,7 @@ fn sctp(source: &mut Source<'_>) -> Vec<u8> {
     }
     packet::finish(&mut bytes, start);
     if source.one_in(4) {
-        // Writes any checksum, as if the checksum were left to the network card.
+        // Writes an arbitrary checksum, as in a packet whose checksum is left to the network card.
         let sum = source.number();
         bytes[8..12].copy_from_slice(&sum.to_le_bytes());
     }

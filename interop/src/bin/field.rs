@@ -3,7 +3,7 @@
 //! `field matrix PEER[,PEER..] [CASE]` prints the SCTP results, with a row for each test case and a column for each
 //! peer. For each column it starts `field column PEER/CARRIER [CASE [TRY]]` in new network namespaces. TRY is the
 //! number of the attempt, from 1. `field tcp [CASE]`, also in new namespaces, prints the results of TCP. CASE selects
-//! rows: it is a part of a row's name, or `#` and the numbers of rows.
+//! rows by a part of their names, or by their numbers, written as `#0,3,7`.
 
 use anabranch_interop::field::{Column, PeerStack};
 use anabranch_interop::field::{matrix, tcp};

@@ -1,7 +1,7 @@
 //! Runs our HTTP/3 against other implementations. `quic.sh` builds those implementations and starts this program.
 //!
-//! `quic STACK[,STACK..] [CASE]` runs the cases between these stacks and ours, and prints a table of the results. CASE
-//! is a part of the name of a row.
+//! `quic STACK[,STACK..] [CASE]` runs the cases between these stacks and ours, and prints a table of the results. If
+//! CASE is given, only the cases whose names contain CASE are run.
 
 use anabranch_interop::quic::{Stack, matrix};
 use std::process::ExitCode;

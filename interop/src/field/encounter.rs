@@ -47,7 +47,7 @@ pub struct Setup {
 #[derive(Debug)]
 pub struct Theirs {
     program: Option<Rc<RefCell<Program>>>,
-    /// Whether the program is listening or connecting.
+    /// Whether the program has reported that it is about to accept a connection or to connect.
     pub ready: bool,
     /// Whether the association is established.
     pub up: bool,
@@ -160,7 +160,7 @@ impl<'a> Encounter<'a> {
         theirs(self.setup.v6, self.setup.there).into_iter().map(|ip| SocketAddr::new(ip, port)).collect()
     }
 
-    /// Starts our end, which replaces the existing end.
+    /// Starts our end. If our end is already running, it is stopped first.
     ///
     /// # Errors
     /// The socket cannot be bound, or the association cannot be started.

@@ -1,4 +1,5 @@
-//! HTTP between our commands, `get` and `serve`, and the peer's program, which implements just enough of HTTP.
+//! HTTP between our commands (`get` and `serve`) and the peer's program. That program implements only the parts of HTTP
+//! that the tests need.
 
 use super::encounter::{Encounter, PATIENCE, PORT, Setup};
 use super::path_emulator::EmulatedWorld;
@@ -114,8 +115,9 @@ pub async fn get(world: EmulatedWorld, network: &mut PeerNetwork, load: Load) ->
         e.until("the server", PATIENCE, |e| e.theirs.ready).await?;
         let losses = load.begin_losses()?;
         let started = world.now();
-        // Without losses, `get` soon gives up a peer that does not answer. aiortc sends one object after the other, so
-        // the last object waits for all other objects.
+        // `silence` is the timeout of `get`. Without losses, a short timeout suffices to notice a peer that does not
+        // answer. aiortc needs a long timeout: it sends one object after the other, so the last object waits for all
+        // other objects.
         let silence = match (column.kind, load.loss) {
             (PeerStack::Aiortc, _) => "400s",
             (_, 0) => "10s",

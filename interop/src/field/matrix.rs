@@ -139,8 +139,9 @@ fn collect(
     child.wait().map(|_| ())
 }
 
-/// Runs the whole matrix, and passes each line to `row`. Returns whether all cells are good. Failed cases are repeated
-/// without other load, and passed to `failed` if they fail again.
+/// Runs the cases that `chosen` selects with all peers of `kinds`. Passes each line of the result table to `row`, and
+/// each failed attempt to `failed`. A failed case is repeated alone, up to [`TRIES`] attempts in all. Returns whether
+/// every cell of the table is good in the end.
 ///
 /// # Errors
 /// A peer's process cannot be started.

@@ -4,11 +4,11 @@
 //! | module | owns |
 //! |---|---|
 //! | [`peer_network`] | namespaces, virtual cables, the guest |
-//! | [`program`] | a foreign end, controlled line by line |
-//! | [`path_emulator`] | real sockets behind an emulator that loses packets |
-//! | [`encounter`] | one association with a foreign end |
-//! | [`cases`] | the cases and their conditions |
-//! | [`http`] | our commands and their HTTP |
+//! | [`program`] | another implementation's program, controlled line by line |
+//! | [`path_emulator`] | an emulator between our engine and the socket, which can lose packets |
+//! | [`encounter`] | one association between our engine and another implementation |
+//! | [`cases`] | the test cases and the conditions that they must meet |
+//! | [`http`] | HTTP between our commands and the peer's program |
 //! | [`tun`], [`tcp`] | our TCP against the kernel's |
 //! | [`matrix`] | every case with every peer |
 
@@ -119,8 +119,8 @@ pub fn is_chosen(number: usize, name: &str, chosen: &str) -> bool {
     }
 }
 
-/// The number of attempts of each test case, because a busy machine can miss any deadline. From the second attempt on,
-/// the case runs alone. It counts as failed only if every attempt fails.
+/// The maximum number of attempts of each test case. A case is repeated if it fails, because a busy machine can miss
+/// any deadline. From the second attempt on, the case runs alone. It counts as failed only if every attempt fails.
 pub const TRIES: usize = 3;
 
 /// Returns the note of a cell, with the number of the attempt if it is not the first.

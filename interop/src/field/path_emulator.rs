@@ -1,8 +1,9 @@
-//! The operating system's world behind a path emulator. The emulator is a layer that can lose, delay, reorder and
-//! capture packets, and can cut off addresses.
+//! A [`World`] of the operating system whose packets pass through a path emulator. The emulator can lose, delay,
+//! reorder and capture packets, and can cut off addresses.
 //!
-//! The emulator is between our engine and the socket. It therefore acts on both directions like a network, for every
-//! layer below SCTP, and needs no privilege to change the host's filters. Packets pass it one by one.
+//! The emulator is between our engine and the socket. It therefore affects both directions, as a network does, and
+//! works with every layer below SCTP. It does not change the host's packet filters, so it needs no privilege. Packets
+//! pass the emulator one by one.
 
 use super::tun::TunSocket;
 use crate::peer::Seen;
@@ -26,9 +27,9 @@ use std::task::{Context, Poll};
 #[derive(Debug)]
 pub struct PathEmulator {
     rng: RefCell<Rng>,
-    /// The rate of lost packets, per million.
+    /// The share of lost packets, per million.
     pub loss_ppm: Cell<u64>,
-    /// The rate of packets that later packets overtake, per million.
+    /// The share of packets that are overtaken by later packets, per million.
     pub reorder_ppm: Cell<u64>,
     /// The additional delay of overtaken packets.
     pub reorder_delay: Cell<Duration>,
@@ -36,9 +37,9 @@ pub struct PathEmulator {
     pub delay: Cell<Duration>,
     /// Addresses that are cut off: packets from and to them are lost.
     pub cut: RefCell<BTreeSet<IpAddr>>,
-    /// Packets that we have sent, before losses.
+    /// Packets that our end has sent, including those that the emulator drops.
     pub from_us: RefCell<Seen>,
-    /// Packets that have arrived, before losses.
+    /// Packets that the foreign end has sent, including those that the emulator drops.
     pub from_them: RefCell<Seen>,
     capture: RefCell<Option<pcap::Writer<BufWriter<File>>>>,
     dropped: Cell<u64>,
@@ -142,7 +143,7 @@ impl PathEmulator {
     }
 }
 
-/// A world whose sockets are behind a path emulator.
+/// A world of the operating system whose packets pass through a path emulator.
 #[derive(Clone, Debug)]
 pub struct EmulatedWorld {
     os: OsWorld,
@@ -155,7 +156,7 @@ pub struct EmulatedWorld {
 }
 
 impl EmulatedWorld {
-    /// Creates the operating system's world behind `path`.
+    /// Creates a world of the operating system whose packets pass through `path`.
     #[must_use]
     pub fn new(os: OsWorld, path: Rc<PathEmulator>) -> Self {
         Self { os, path, tun: Rc::default(), secure: false }
@@ -299,8 +300,8 @@ impl EmulatedSocket {
         delayed.remove(&key)
     }
 
-    /// Returns whether the emulated delay of the next packet is over. If it is not, the timer wakes this task at its
-    /// end.
+    /// Returns whether the emulated delay of the next packet is over. If not, the timer wakes this task when the delay
+    /// is over.
     fn is_time(&self, cx: &mut Context<'_>) -> bool {
         // A packet that waits for the socket needs no timer.
         let stuck = !self.output.borrow().is_empty();

@@ -279,8 +279,8 @@ fn watch(world: &EmulatedWorld, ours: &TcpSession<EmulatedWorld>, widest: Rc<Ref
     world.spawn("window", task).detach();
 }
 
-/// Sends all bytes from `from` to `to`. Then `to` closes its own direction, and `from` must see its end. Returns the
-/// duration in seconds as a text.
+/// Sends all bytes of a message from `from` to `to`. Then `to` closes its direction of the connection, and `from` must
+/// see the end of that direction. Returns the duration in seconds as a text.
 async fn transfer<A: Stream, B: Stream>(
     world: &EmulatedWorld,
     mut from: A,
@@ -367,7 +367,7 @@ async fn close<A: Session, B: Session>(
         }
         Close::Reset(By::Them) => {
             theirs.abort();
-            // The kernel's connection is closed with its last handle.
+            // The kernel closes its connection only when the last handle is dropped.
             drop((theirs, b));
             return match a.read(&mut buffer).await {
                 Err(CloseReason::Reset(_)) => Ok(String::new()),

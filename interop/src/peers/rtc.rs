@@ -22,8 +22,7 @@ pub(super) struct RtcSctp {
     /// The associations by key. Each INIT starts an association, even a duplicate INIT. At most one association is
     /// established.
     associations: BTreeMap<usize, Association>,
-    /// The key in `associations` of the established association. If none is established, the key of the association
-    /// that was started last.
+    /// The key of the established association or, if none is established, of the association that was started last.
     current: usize,
     packets: VecDeque<Bytes>,
     events: VecDeque<PeerEvent>,

@@ -2,8 +2,8 @@
 //! module `meeting` checks in every case that all files have arrived.
 //!
 //! The cases differ from those of the runner in three respects. Files are smaller and the network is faster (a transfer
-//! has 5 MB at 20 Mbit/s, not 10 MB at 10 Mbit/s). All cases use HTTP/3. In the cases with many handshakes, a dozen
-//! connections are made in parallel instead of fifty, at 25 % loss in each direction.
+//! has 5 MB at 20 Mbit/s, not 10 MB at 10 Mbit/s). All cases use HTTP/3. The case with many handshakes makes twelve
+//! parallel connections instead of fifty. In this case, 25 % of the packets are lost in each direction.
 
 use super::headers::PacketType;
 use super::meeting::Meeting;
@@ -134,9 +134,9 @@ impl Case {
         }
     }
 
-    /// For a case in which our client runs `load`, returns the number and the size of the objects in each of two
-    /// sessions. `get` does not keep its session for a second run. `load` does, and discards the content of the
-    /// objects.
+    /// If our client runs `load` in this case, returns the number of objects in each of two sessions and their size in
+    /// bytes. The client is not `get`, because `get` does not keep its session for a second run. `load` discards the
+    /// content of the objects.
     #[must_use]
     pub fn load(self, client: Stack) -> Option<(usize, usize)> {
         match (self, client) {
@@ -197,8 +197,8 @@ impl Case {
     }
 }
 
-/// Checks the number of handshakes by the server's connection IDs. A server chooses a connection ID for each connection
-/// that it answers.
+/// Counts the server's connection IDs, to check the number of handshakes. A server chooses a connection ID for each
+/// connection that it answers.
 fn expect_handshakes(meeting: &Meeting, expected: usize) -> Result<(), String> {
     let mut ids = BTreeSet::new();
     for header in &meeting.seen.from_server {
@@ -247,8 +247,8 @@ fn check_resumption(meeting: &Meeting, early: bool) -> Result<String, String> {
     }
 }
 
-/// Checks that requests are sent as 0-RTT data. The 0-RTT packets must have at least half the size of the requested
-/// names.
+/// Checks that requests are sent as 0-RTT data. The 0-RTT packets together must be at least half as long as the names
+/// of all requested files together.
 fn check_early(meeting: &Meeting) -> Result<String, String> {
     let early: usize = meeting
         .seen
@@ -266,7 +266,8 @@ fn check_early(meeting: &Meeting) -> Result<String, String> {
     Ok(format!("{:.1} kB early", early as f64 / 1e3))
 }
 
-/// Checks that the client sends all requests before the server has sent more than 30 pieces of answers.
+/// Checks that the client sends all requests before the server has sent more than 30 STREAM frames of
+/// responses.
 fn check_streams(meeting: &Meeting) -> Result<String, String> {
     let mut requested = BTreeSet::new();
     let mut answers = 0;
@@ -316,8 +317,8 @@ fn check_key_phases(meeting: &Meeting) -> Result<String, String> {
     ))
 }
 
-// RFC 9000 §9.3: an endpoint MUST perform path validation when it detects a change of the peer's address, unless it
-// has validated that address before. Each challenge on a current path is answered.
+// RFC 9000 §9.3: an endpoint MUST perform path validation when it detects a change of the peer's address, unless it has
+// validated that address before. This function also checks that the client answers a challenge to each new address.
 fn check_paths(meeting: &Meeting, addresses: bool) -> Result<String, String> {
     if meeting.seen.rebound == 0 {
         return Err("the client was never given another port".into());

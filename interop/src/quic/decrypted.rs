@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The fields of a datagram that the cases need. Types are numbers in text form, as tshark writes them.
+/// The fields of a datagram that the cases need. The types of messages, extensions and frames are numbers as text, as
+/// tshark writes them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Datagram {
     /// The sender.
@@ -14,13 +15,13 @@ pub struct Datagram {
     pub target: SocketAddr,
     /// Source Connection IDs of long headers.
     pub source_ids: Vec<String>,
-    /// Types of TLS messages: 1 is ClientHello, 11 is Certificate.
+    /// Types of TLS messages, for example 1 (ClientHello) and 11 (Certificate).
     pub messages: Vec<String>,
-    /// Types of TLS extensions: 42 is early data.
+    /// Types of TLS extensions, for example 42 (early data).
     pub extensions: Vec<String>,
     /// Types of the frames.
     pub frames: Vec<String>,
-    /// Streams of STREAM frames.
+    /// The stream ID of each STREAM frame.
     pub streams: Vec<String>,
     /// Key phase bits of short headers.
     pub key_phases: Vec<bool>,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The result of a case with a pair.
+/// The result of one case with one pair of client and server.
 #[derive(Clone, Debug, Default)]
 struct Cell {
     good: bool,

@@ -1,11 +1,11 @@
-//! Runs our HTTP/3 over QUIC against other implementations, as separate programs over loopback, with the cases and
-//! names of the QUIC interop runner.
+//! Runs our HTTP/3 over QUIC against other implementations, over loopback. Client and server are separate programs. The
+//! test cases are those of the QUIC interop runner, under the same names.
 //!
 //! | module | owns |
 //! |---|---|
 //! | [`cases`] | the test cases and their requirements |
-//! | [`program`] | the command lines of each end |
-//! | [`relay`] | the network between them: delay, rate, losses, rebinding |
+//! | [`program`] | the command lines of client and server |
+//! | [`relay`] | the network between client and server: delay, rate, losses, rebinding |
 //! | [`headers`] | the headers that are readable on the path |
 //! | [`decrypted`] | what tshark reads with the secrets |
 //! | [`meeting`] | one test case between a client and a server |
@@ -58,7 +58,8 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// All pairs, in the order of the matrix. A case that a pair without our stack passes is known to be passable.
+    /// All pairs, in the order of the matrix. The pairs without our stack show which cases the other stacks pass
+    /// without us.
     pub const ALL: [Self; 6] = [
         Self { client: Stack::Ours, server: Stack::Aioquic },
         Self { client: Stack::Aioquic, server: Stack::Ours },

@@ -1,7 +1,7 @@
 //! Starts the programs of a test: a server, which prints its address, and a client, which exits after its transfers.
 //!
-//! Foreign ends are the programs that `peers/NAME.sh` has built. Our end is the `anabranch` command. Their output is
-//! written to files beside the captures.
+//! Our program is the `anabranch` command. `peers/NAME.sh` has built the programs of the other stacks. The output of
+//! all programs is written to files beside the captures.
 
 use super::Stack;
 use super::cases::Case;

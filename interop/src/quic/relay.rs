@@ -1,10 +1,10 @@
 //! The network between two programs: a UDP relay on loopback with delay and a limited rate. The relay loses and changes
 //! datagrams. During a transfer it can give a client another port or address, as a NAT does.
 //!
-//! The seed, the client and the number of a datagram decide whether the datagram is lost or changed. Its time of
-//! arrival does not matter. Each client address has its own socket towards the server. One pcapng file has the
-//! datagrams as the clients see them, and another has the datagrams as the server sees them. Their long headers are
-//! recorded.
+//! Three values decide whether a datagram is lost or changed: the seed, the client, and the datagram's number among the
+//! client's datagrams. The datagram's time of arrival does not matter. The relay has a socket towards the server for
+//! each client address. One pcapng file has the datagrams as the clients see them, and another has the datagrams as the
+//! server sees them. The relay also records the datagrams' long headers.
 
 use super::headers::{self, Header};
 use anabranch_base::Rng;
@@ -44,7 +44,7 @@ pub struct Impairments {
 }
 
 /// The maximum number of times that a client gets another address. A quiche server follows a client to two further
-/// addresses, and may not answer at later addresses.
+/// addresses. It does not always answer a client that changes its address again.
 pub const MOST_MOVES: u64 = 2;
 
 impl Impairments {
@@ -233,7 +233,9 @@ impl Shared {
         }
     }
 
-    /// Reads datagrams from the server at the socket `back`, as long as the client uses that socket.
+    /// Reads the server's datagrams from the relay's socket `back`, and forwards them to `client`. When another socket
+    /// has replaced `back` for this client, datagrams are dropped, unless the impairments keep the old address
+    /// reachable.
     fn read_server(self: Arc<Self>, client: SocketAddr, back: Arc<UdpSocket>) {
         let mut room = vec![0; 65536];
         loop {
@@ -242,7 +244,7 @@ impl Shared {
             if state.stopped {
                 return;
             }
-            // Datagrams to a former port of the client are dropped.
+            // Datagrams to a socket that was replaced are dropped, unless the old address stays reachable.
             let is_open = self.impairments.old_address_stays
                 || state.flows.get(&client).is_some_and(|flow| Arc::ptr_eq(&flow.back, &back));
             drop(state);
@@ -257,8 +259,8 @@ impl Shared {
         }
     }
 
-    /// Handles a datagram from a client, or from the server at the socket `socket`. Decides whether the datagram is
-    /// lost or changed, and when it leaves.
+    /// Handles a datagram from a client, or a datagram from the server that arrived at the relay's socket `socket`.
+    /// Decides whether the datagram is lost or changed, and when it leaves.
     fn take(
         self: &Arc<Self>,
         direction: DirectionIndex,
@@ -423,7 +425,8 @@ fn capture(file: &Path) -> io::Result<Capture> {
     Ok(Some(writer))
 }
 
-/// Whether the relay can ignore an error of its socket: no datagram has arrived, or the destination port is closed.
+/// Whether the relay can ignore this error of its socket. It can if no datagram has arrived yet, a signal interrupted
+/// the call, or the destination port is closed.
 fn is_quiet(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -14,11 +14,12 @@ use syn::{BinOp, Expr, ReturnType, Stmt, Type, UnOp};
 pub enum Piece {
     /// New text that replaces source text.
     Text(String),
-    /// These bytes of the source file. Mutants that lie within this range are written into the text.
+    /// Source text, given by its range of bytes in the file. Other mutants of this text are included.
     Source(Range<usize>),
 }
 
-/// The way in which the source contains a mutant. At run time, an environment variable switches the mutant on.
+/// How a mutant is written into the source, next to the original code. At run time, an environment variable switches
+/// the mutant on.
 #[derive(Clone, Debug)]
 pub enum Form {
     /// An expression that replaces the original.
@@ -40,7 +41,7 @@ pub struct Mutant {
     pub line: usize,
     /// A description of the change.
     pub description: String,
-    /// The way in which the source contains the mutant.
+    /// How the mutant is written into the source.
     pub form: Form,
 }
 

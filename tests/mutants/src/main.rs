@@ -1,4 +1,5 @@
-//! Draws mutants of a crate by a seed, compiles all of them at once, and runs the tests of the crate on each.
+//! Chooses mutants of a crate at random, compiles all of them at once, and runs the crate's tests on each. The seed
+//! determines which mutants are chosen.
 //!
 //! `cargo run -- --crate sctp --paths send,recv --count 100 --seed 1 --tests lib,scenarios`. All mutants are compiled
 //! at once, and an environment variable switches one of them on. A mutant is killed by a test that fails or takes too

@@ -111,7 +111,7 @@ impl Tests {
     }
 }
 
-/// Whether a program succeeds within this time. Kills the program if it takes longer.
+/// Returns whether the program succeeds within `limit`. Kills the program if it takes longer.
 fn passes(mut child: Child, limit: Duration) -> bool {
     let begin = Instant::now();
     loop {

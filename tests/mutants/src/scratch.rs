@@ -64,8 +64,8 @@ impl Scratch {
     }
 
     /// Writes the mutants into the copy of the tree, and compiles the tests of `package`. Repeats this without the
-    /// mutants that did not compile, until the tests compile. Returns the indices of the remaining mutants in `drawn`,
-    /// and the paths of the test programs.
+    /// mutants that did not compile, until the tests compile. Returns the mutants in the compiled tests, as indices
+    /// into `drawn`, and the paths of the test programs.
     pub fn build(
         &self,
         package: &str,

@@ -1,4 +1,5 @@
-//! Tests that mutants are found, and that each mutant is written with the call that switches it on.
+//! Tests that mutants of a source text are found. The text written from them must contain, for each mutant, the call
+//! that switches the mutant on.
 
 use crate::find;
 use crate::write::write;

@@ -179,7 +179,8 @@ pub struct Endpoint {
     connections: BTreeMap<Id, Connection>,
     /// The UDP ports of peers; 0 on IP.
     carried: BTreeMap<SocketAddr, u16>,
-    /// Peers to which a reset must be sent: their packet belongs to no connection, or this side has aborted theirs.
+    /// The connections for which a reset must be sent: a packet has arrived for an unknown connection, or this side has
+    /// aborted the connection.
     strays: VecDeque<Id>,
     events: VecDeque<Event>,
     packets: u64,
@@ -197,7 +198,7 @@ struct Connection {
     due: Option<u8>,
     out: VecDeque<u8>,
     /// Three stream offsets. `base` is the offset of the first byte in `out`, `next` is the offset to send next, and
-    /// `highest` is the highest offset sent so far.
+    /// `highest` is the largest value that `next` has had.
     base: u64,
     next: u64,
     highest: u64,

@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// A sleep of the thread or task that runs the test.
+/// The label of a source line that puts the current thread or task to sleep.
 const SLEEP: &str = "sleep";
-/// A read of the machine's clock.
+/// The label of a source line that reads the machine's clock.
 const CLOCK: &str = "clock";
-/// A sleep in a world of the operating system.
+/// The label of a source line that sleeps in a `World` of the operating system, and thus in real time.
 const REAL_WORLD: &str = "sleep in the real world";
-/// The pace of a peer that is deliberately slow.
+/// The label of a source line that sets the pace of a peer that is deliberately slow.
 const PACE: &str = "pace";
 
 /// The permitted exceptions: file, kind, count and reason.
@@ -165,7 +165,7 @@ fn is_test(file: &Path) -> bool {
     inside || matches!(file.file_name().and_then(|name| name.to_str()), Some("tests.rs" | "testing.rs"))
 }
 
-/// Returns the ways in which a line of a test waits or reads real time.
+/// Returns the labels that apply to a line of a test. Without a label, the line neither waits nor reads the real clock.
 fn waits(line: &str, is_real: bool) -> Vec<&'static str> {
     let code = line.split("//").next().unwrap_or_default();
     let calls = |name: &str, by_a_value: bool| {

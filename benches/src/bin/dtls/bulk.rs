@@ -25,7 +25,7 @@ impl Bulk {
     pub fn new(world: &SimWorld, version: Version) -> Self {
         let ends = ends(world, version);
         let mut config = Config::default();
-        // Over DTLS, SCTP packets have no checksum (RFC 9653). The buffers of 1 MiB are those of the other benchmarks.
+        // Over DTLS, SCTP packets have no checksum (RFC 9653). The buffers have 1 MiB, as in `quinn.rs`.
         for (key, value) in
             [("sndbuf", "1048576B"), ("rcvbuf", "1048576B"), ("max_burst", "0"), ("zero_checksum", "yes")]
         {
@@ -84,16 +84,16 @@ impl Bulk {
         [0, 1].map(|from| self.carry(from)).iter().sum()
     }
 
-    /// Carries the packets of end `from` through DTLS to the other end, batch by batch. Returns the bytes of messages
-    /// that the other end read.
+    /// Carries the packets of end `from` through DTLS to the other end, batch by batch. Returns the number of message
+    /// bytes that were read.
     fn carry(&mut self, from: usize) -> usize {
         let (mut cx, mut got) = (Context::from_waker(Waker::noop()), 0);
         loop {
             self.send.clear();
             let more = self.engines[from].poll_transmit(self.now, &mut self.send);
             if more && let Poll::Ready(Err(_)) = self.ends[from].socket.poll_send(&mut cx, &mut self.send) {
-                // The socket accepts no packets before its DTLS handshake is complete. The call of `handle_peer` below
-                // then informs the engine.
+                // The socket accepts no packets until its DTLS handshake is complete. The call of `handle_peer` below
+                // tells the engine when it is complete.
                 for packet in self.send.packets() {
                     self.engines[from].handle_unsent(self.now, packet);
                 }

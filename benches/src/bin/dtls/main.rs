@@ -1,6 +1,6 @@
-//! Measures DTLS below SCTP in memory, with both ends in one thread. The time to encrypt and decrypt packets is
-//! compared with the time of the cipher alone. The time of a bulk transfer is compared with that of quinn. The program
-//! also measures handshakes, and the memory of ten thousand connections.
+//! Measures DTLS as the layer below SCTP. Both ends run in one thread and exchange packets in memory. The time to
+//! encrypt and decrypt packets is compared with the time of the cipher alone. The time of a bulk transfer is compared
+//! with that of quinn. The program also measures handshakes, and the memory of ten thousand connections.
 //!
 //! The DTLS layer wraps an in-memory socket just as it wraps a socket of the operating system. The measured cost is
 //! therefore everything that the layer adds to a packet, at both ends.

@@ -133,8 +133,8 @@ impl Bulk {
         got
     }
 
-    /// Carries the datagrams of end `from` to the other end, batch by batch. Returns the bytes of the stream that the
-    /// other end read.
+    /// Carries the datagrams of end `from` to the other end, batch by batch. Returns the number of stream bytes that
+    /// were read.
     fn carry(&mut self, from: usize) -> usize {
         let mut got = self.read();
         while self.carry_one(from) {

@@ -1,4 +1,4 @@
-//! Golden texts in the tests of two trees. A golden text is the content of an `expect![..]`.
+//! Compares the golden texts in the tests of two source trees. A golden text is the content of an `expect![..]`.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -9,7 +9,7 @@
 //! The word is replaced in the earlier commit's text output (never in JSON or captures), and the widths of columns and
 //! lines may then differ. `--keep` keeps the files of both trees for inspection.
 //!
-//! Prints a line for each command. The exit code is 1 if the output of a command differs.
+//! Prints a line for each command. The exit code is 1 if the outputs of the two trees differ.
 
 #[path = "../regression/build.rs"]
 #[expect(dead_code, reason = "`regression` runs the benchmarks")]
@@ -142,8 +142,8 @@ fn without(text: &str, (begin, end): (&str, &str)) -> String {
     format!("{before}{begin}{end}{after}")
 }
 
-/// Returns a text with single spaces between words. A renamed word can have another length, which changes the padding
-/// of columns and the line breaks.
+/// Returns the text with single spaces between words. The outputs of the two trees then compare as equal even if a
+/// renamed word (`--rename`) has changed the padding of columns or the line breaks.
 fn squeezed(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).split_whitespace().collect::<Vec<_>>().join(" ")
 }

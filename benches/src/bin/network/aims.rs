@@ -35,8 +35,8 @@ impl Aims {
         });
     }
 
-    /// Adds a row with our result and a peer's result. `theirs` is `None` if the peer is missing; `peer` then says how
-    /// to get it.
+    /// Adds a row with our result and that of another program, the peer. `theirs` is `None` if the peer is not
+    /// installed; `peer` then says how to install it.
     pub fn compare_with_peer(&self, name: &str, ours: f64, peer: &str, theirs: Option<f64>, aim: Aim) {
         self.rows.borrow_mut().push(Row {
             name: name.to_owned(),

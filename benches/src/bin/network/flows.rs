@@ -139,7 +139,7 @@ impl Bench {
         self.aims.compare_with_peer(what, ours, &name, median(1), AtMost(0.7));
     }
 
-    /// Measures transfers without GSO and GRO, compared with UDP with one call per datagram.
+    /// Measures transfers without GSO and GRO. The baseline is UDP with one system call per datagram.
     pub fn single(&self) {
         let server = self.server(&["bulk", "--no-offload", "--listen", &self.at("sctp")]);
         let url = &server.urls[0];
@@ -218,8 +218,9 @@ pub struct Ping {
 }
 
 impl Ping {
-    /// Reads the client's output: median, 99th percentile and the client's processor time. The other end (`echo`) is
-    /// still running.
+    /// Reads the client's output: the median and the 99th percentile of the round-trip times, and the client's
+    /// processor time per round trip. All are in microseconds. The other end (`echo`) must still be running, because
+    /// its processor time is read, too.
     pub fn of(output: &[f64], echo: &Running) -> Option<Self> {
         let &[median, p99, cpu] = output else { return None };
         let rounds = PINGS.parse::<f64>().ok()? * 1.1;

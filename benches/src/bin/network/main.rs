@@ -1,15 +1,15 @@
-//! Measures the speed between real processes. `bulk`, `load` and `serve` are compared with usrsctp, the kernel's TCP,
-//! nginx, and UDP alone.
+//! Measures the speed of data transfer between real processes. The commands `bulk`, `load` and `serve` of `anabranch`
+//! are compared with usrsctp, the kernel's TCP, nginx, and UDP alone.
 //!
 //! The processes run in two network namespaces, which are joined by a veth pair with an MTU of 1500. If the host does
 //! not allow namespaces, they use the loopback interface. The runs of the compared programs alternate, and medians are
 //! printed. Trust the ratios and the CPU seconds, not the Gbit/s of a busy machine. The last table compares each
 //! performance target with the result.
 //!
-//! - `flows`: bulk transfers, small messages and ping-pong; `floor`, `ping`, `usrsctp`: the programs that `flows`
-//!   compares with or runs
+//! - `flows`: bulk transfers, small messages and ping-pong
+//! - `floor`, `ping`, `usrsctp`: programs that `flows` runs to measure the UDP baseline, round-trip times and usrsctp
 //! - `web`: HTTP; `sessions`: thousands of associations
-//! - `net`: the namespaces; `aims`: the table at the end
+//! - `net`: the namespaces; `aims`: the table of performance targets at the end of the output
 
 mod aims;
 mod floor;

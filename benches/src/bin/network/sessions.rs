@@ -14,7 +14,8 @@ impl Bench {
         self.server(&["serve", "/", "-q", "--connections", "20000", "--listen", &self.at("sctp")])
     }
 
-    /// Opens and closes associations, 64 at a time. `bound` limits their duration or their number.
+    /// Opens and closes associations, 64 at a time. `bound` is the flag that limits the time of the run or the number
+    /// of associations.
     fn churned(&self, url: &str, bound: [&str; 2]) -> Value {
         let words = ["load", url, "-c", "64", "--objects-per-session", "0", "-q", "--json", "-"];
         self.client(&[&words[..], &bound].concat())
@@ -90,8 +91,8 @@ impl Bench {
             sizes.push(server.memory());
             println!("{opened:>24}{:>20}", sizes[sizes.len() - 1]);
         }
-        // The state that closed associations leave is bounded: their tags are kept for two minutes, and at most 65,536
-        // tags.
+        // The state that closed associations leave is bounded: at most 65,536 of their tags are kept, each for two
+        // minutes.
         let growth = sizes[10].saturating_sub(sizes[5]) as f64 / 1e5 * 1e3;
         self.aims.add("bytes left by each after 100,000", growth, AtMost(5.0));
         self.aims.add("failures of 200,000 opened and closed", failed, AtMost(0.0));

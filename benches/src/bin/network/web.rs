@@ -106,7 +106,7 @@ impl Nginx {
         let child = net.server(Path::new("nginx")).arg("-c").arg(&path).stderr(Stdio::null()).spawn().ok()?;
         let mut child = Running(child);
         wait(Duration::from_millis(500));
-        // If nginx is missing, only the wrapper `ip` starts, and it ends at once.
+        // If nginx is missing, only `ip netns exec` starts, and it ends at once.
         if !matches!(child.0.try_wait(), Ok(None)) {
             return None;
         }

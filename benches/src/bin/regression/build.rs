@@ -33,7 +33,7 @@ impl Tree {
         Self::build(&checkout, "release", programs)
     }
 
-    /// Builds `anabranch` and these benchmark programs of the tree that contains this program.
+    /// Builds `anabranch` and the benchmark programs that `programs` names, from the source tree of this program.
     pub fn of_this_checkout(programs: &[&str]) -> Result<Self, String> {
         Self::build(&root(), "dist", programs)
     }

@@ -3,12 +3,12 @@
 //!
 //!     cargo run --release --bin regression [-- --base REV] [--pairs 15] [--only speed|memory|network]
 //!
-//! Checks out the earlier commit below `target/regression` and builds both trees. The earlier tree uses the profile
-//! `release`, which was its fastest, and this tree uses `dist`. The benchmark programs have the same profile in both
-//! trees. Each round runs a workload three times: with the base, with the base again, and with this tree. The order
-//! rotates from round to round. The measure is the user time of all processes of a run, for a fixed amount of work.
-//! There are at least 15 and at most 60 rounds. A workload ends when the 95 % t-interval of tree/base extends at most 2 %
-//! to either side, and its line is printed then.
+//! Checks out the earlier commit (the *base*) below `target/regression` and builds both trees. The base uses the
+//! profile `release`, which was its fastest, and this tree uses `dist`. The benchmark programs have the same profile in
+//! both trees. Each round runs a workload three times: with the base, with the base again, and with this tree. The order
+//! rotates from round to round. The measure is the user time of all processes of a run, for a fixed amount of work. Each
+//! workload has at least 15 and at most 60 rounds. It ends when the 95 % t-interval of tree/base extends at most 2 % to
+//! either side. Its line is printed then.
 //!
 //! Prints two geometric means for each workload. The first, base/base, compares equal programs and shows the noise of
 //! the machine. The second is tree/base. A workload has become slower if the lower bound of tree/base exceeds 1.02; the
@@ -29,9 +29,11 @@ use workload::Workload;
 
 /// The default commit for the comparison.
 const BASE: &str = "d4256a92";
-/// A workload counts as slower if the lower end of the interval of its time ratio exceeds this value.
+/// A workload counts as slower than in the base revision if its ratio (user time of this tree to user time of the base
+/// revision) exceeds this value. The lower end of the ratio's 95 % confidence interval is compared.
 const SLOWER: f64 = 1.02;
-/// Rounds continue while the 95 % interval of a ratio is wider than this on either side, as a share of the ratio.
+/// Rounds continue while half the width of a ratio's 95 % confidence interval, divided by the ratio, exceeds this
+/// value.
 const PRECISION: f64 = 0.02;
 /// The maximum number of rounds, as a multiple of the requested number.
 const EXTENSION: usize = 4;

@@ -6,7 +6,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// A program run of a fixed size whose user time is compared.
+/// A run of a program with a fixed amount of work. The user CPU time of the run is compared.
 pub struct Workload {
     /// The benchmark to which the workload belongs: `speed`, `memory` or `network`.
     pub part: &'static str,
@@ -19,7 +19,8 @@ enum WorkloadKind {
     Bench(&'static str, &'static [&'static str]),
     /// `bulk` between two processes over SCTP in UDP, with the client's arguments.
     Bulk(&'static [&'static str]),
-    /// `serve` and a client: the listener's scheme, the client's verb, the object that it fetches, and its arguments.
+    /// `serve` and a client. The fields are the listener's scheme, the client's verb, the requested object, and the
+    /// client's other arguments.
     Serve(&'static str, &'static str, &'static str, &'static [&'static str]),
 }
 

@@ -46,8 +46,8 @@ pub(super) const BYTES: &[(&str, u64, &str)] = &[
 pub(super) const RATIO: &[(&str, u64, &str)] =
     &[("", 1, "%"), ("pct", 1, "%"), ("perc", 1, "%"), ("percent", 1, "%"), ("p", 1, "%")];
 
-/// Units of rates. Names for bits are recognized in lower and upper case. Names for bytes need a capital `B` and "per
-/// second".
+/// Units of rates. Names for bits are recognized in lower and upper case. Names for bytes need a capital `B` (or the
+/// word `bytes`), and `/s` or `ps`.
 pub(super) const RATE: &[(&str, u64, &str)] = &[
     ("B/s", 8, "bit"),
     ("Bps", 8, "bit"),
@@ -87,8 +87,8 @@ pub(super) const RATE: &[(&str, u64, &str)] = &[
     ("gbits/s", 1, "gbit"),
 ];
 
-/// Spellings of the time in a rate such as `25/s`, each with the accepted unit. A spelling is the text after the slash,
-/// or the text directly after the number.
+/// Foreign spellings of the time unit in a rate such as `25/s`, each with the unit that this program accepts. A
+/// spelling is the text after the slash (`25/sec`) or, without a slash, after the number (`25hz`, or `25` alone).
 pub(super) const INTERVAL: &[(&str, &str)] = &[
     ("", "s"),
     ("sec", "s"),

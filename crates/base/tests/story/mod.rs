@@ -1,9 +1,9 @@
 //! Runs two engines through a random sequence of events, once with the fast path and once without it. The two logs must
 //! be equal.
 //!
-//! Owns the clock, the comparison, and the network between the engines. The network loses, delays, duplicates, marks
-//! and damages packets. The tests of an engine include this file, and add the actions of the applications and the
-//! values to log.
+//! This module has the clock, the network between the engines, and the comparison of the two logs. The network loses,
+//! delays, duplicates, marks and damages packets. The tests of an engine include this file, and add the actions of the
+//! applications and the values to log.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Packet, RecvBatch, Rng, SendBatch};

@@ -115,13 +115,15 @@ fn data_with_a_bad_checksum_is_damaged_unless_acknowledged() {
     // because earlier data of the same side had right checksums.
     segment(&mut tape, 440_000, A, (header(401, 901, Flags::ACK), &[7; 100]), TestChecksum::Wrong);
     assert_eq!((up(&tape).damaged, up(&tape).bytes), (2, 300));
-    // This packet repeats data that was acknowledged long ago. Its wrong checksum therefore does not show that A leaves
-    // checksums to its network card.
+    // The data of this packet was acknowledged earlier, so the acknowledgement that follows does not show that B
+    // accepted the packet. The packet therefore counts as damaged, and not as a packet whose checksum A leaves to its
+    // network card.
     segment(&mut tape, 450_000, A, (header(101, 901, Flags::ACK), &[7; 100]), TestChecksum::Wrong);
     segment(&mut tape, 460_000, A, (header(401, 901, Flags::ACK), &[8; 100]), TestChecksum::Right);
     segment(&mut tape, 490_000, B, (header(901, 501, Flags::ACK), b""), TestChecksum::Right);
-    // The sequence number of this packet is before all data. Its wrong checksum therefore does not show that A leaves
-    // checksums to its network card.
+    // The sequence number of this packet is below that of A's first byte, so the acknowledgement that follows does not
+    // show that B accepted the packet. The packet therefore counts as damaged, and not as a packet whose checksum A
+    // leaves to its network card.
     segment(
         &mut tape,
         500_000,
@@ -203,7 +205,7 @@ fn the_queue_of_waiting_packets_is_bounded() {
     assert_eq!(found.directions[1].bytes, 40_000);
 }
 
-/// Sets the checksum of an SCTP packet to the kind `sum`, and appends the packet to the capture.
+/// Appends an SCTP packet to the capture, with a right, wrong or zero checksum as `sum` requires.
 fn packet_of(
     tape: &mut CaptureBuilder,
     micros: u32,
@@ -233,8 +235,8 @@ fn crc32c_that_is_left_to_the_card_is_no_damage() {
         assert_eq!((found.data, found.damaged, found.checksums_left), (3, 0, 3));
         assert_eq!(found.rtt.min_ns, 48_000_000);
     }
-    // RFC 9653: B accepts packets without a checksum. A zero checksum from A must therefore not count as a checksum
-    // that the network card would have computed.
+    // RFC 9653: B accepts packets without a checksum. A zero checksum from A is therefore intended, and must not count
+    // as one that the network card computes later.
     let mut tape = CaptureBuilder::ethernet();
     tape.sctp(0, A, B, 0, |b| {
         Init { tag: TAG_A, outbound_streams: 1, inbound_streams: 1, tsn: Tsn(100), ..Init::default() }.emit(b)
@@ -282,7 +284,7 @@ fn directions_over_different_addresses_are_one_association() {
         ("acknowledgements", vec![(B, A, from_b), (A2, B2, from_a), (B, A, ack_a), (A2, B2, ack_b)], 2),
         ("an acknowledgement before its data", vec![(B, A, ack_a), (A2, B2, from_a)], 2),
         ("one address", vec![(A, B2, from_a), (B, A, from_b)], 2),
-        // Without evidence, each direction remains an association of its own.
+        // Without evidence that they belong together, the two directions remain two associations.
         ("nothing", vec![(A2, B2, from_a), (B, A, from_b)], 0),
         ("data of others", vec![(A, B2, from_a), (B, A, |b| sack(900_000, &[], &[]).emit(b))], 0),
     ];
@@ -463,8 +465,8 @@ fn a_gap_that_is_filled_after_one_report_is_reordering() {
         let found = up(&tape);
         (found.reordered, found.retransmitted.fast, found.retransmitted.timeout)
     };
-    // TSN 101 is first missing at 101 ms, and the round-trip time is 50 ms. A TSN 101 that arrives up to 143 ms is too
-    // early for a retransmission.
+    // TSN 101 is first missing at the time 101 ms, and the round-trip time is 50 ms. Until the time 143 ms, TSN 101
+    // arrives too early to be a retransmission.
     for at in [108, 130, 143] {
         assert_eq!((fill(1, at, 50), fill(2, at, 50)), ((1, 0, 0), (1, 0, 0)), "{at}");
     }

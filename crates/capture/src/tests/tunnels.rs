@@ -82,8 +82,8 @@ fn fragments_inside_and_outside_a_tunnel_are_reassembled() {
 #[test]
 fn ports_that_are_named_for_sctp_are_no_tunnel() {
     let mut tape = CaptureBuilder::ethernet();
-    // The SCTP packet looks like GTP-U with an IPv4 packet: its source port, 0x3000 + 255, is the same as a GTP-U
-    // header with message type 255, and its tag looks like IPv4.
+    // The SCTP packet looks like a GTP-U packet: its source port, 0x30ff, equals the first two bytes of a GTP-U header
+    // with message type 255.
     let mut bytes = Vec::new();
     let start = packet::begin(&mut bytes, 0x30ff, 80, 7);
     data(9, 0).emit(&mut bytes);

@@ -133,7 +133,7 @@ impl Client {
     }
 }
 
-/// One test of the client. Its code is generic over the type of the connector (the transport).
+/// One measurement that the client runs. The code is generic over the type of the connector (the transport).
 struct Performing {
     client: Client,
     world: OsWorld,

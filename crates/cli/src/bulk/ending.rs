@@ -1,4 +1,4 @@
-//! The end of a `bulk` client or server: signals, and the time to close sessions.
+//! The end of a `bulk` client or server: signals, and the maximum time for closing the sessions.
 
 use crate::{Failure, watchdog};
 use anabranch_world::os::Signals;
@@ -11,5 +11,5 @@ pub(super) fn signals() -> Result<Signals, Failure> {
     Ok(signals)
 }
 
-/// The time that the peer has to close the session.
+/// The maximum time to wait until all sessions are closed.
 pub(super) const CLOSING: Duration = Duration::from_secs(2);

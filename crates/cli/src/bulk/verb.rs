@@ -75,8 +75,8 @@ impl<'a> Flags<'a> {
         self.matches.get_one::<u16>("sctp-port").copied().unwrap_or(5201)
     }
 
-    /// Starts an event loop with the network and the clock of this host, calls `body` with them, and runs the future
-    /// that `body` returns to its end.
+    /// Starts an event loop with the network and the clock of this host. Calls `body` with both, and runs the future
+    /// from `body` until it is complete.
     fn within<F: Future<Output = Result<Completion, Failure>>>(
         &self,
         body: impl FnOnce(OsWorld) -> F,
@@ -203,9 +203,9 @@ impl<'a> Flags<'a> {
             paths: serde_json::Map::default(),
         };
         let quiet = matches.get_flag("quiet");
-        // A side without data to send only reports twice a second how much data it has received. The pauses between
-        // these reports are not interruptions. Interruptions are therefore reported only for directions in which data
-        // flows.
+        // A side without data to send still sends reports, twice a second, of the amount of data that it has received.
+        // The pauses between these reports are not interruptions. Interruptions are therefore reported only for
+        // directions in which data flows.
         let paths = PathLog::new(quiet).only_tested_directions(plan.up, plan.down);
         let sctp_port = self.sctp_port();
         let client =

@@ -1,8 +1,8 @@
-//! Creates files below a directory, with names that come from another host.
+//! Creates files below an output directory, with names that come from another host.
 //!
 //! Each directory of the path is opened relative to its parent directory. The file is created and renamed relative to
-//! the innermost directory. A symbolic link that somebody creates in the meantime therefore cannot lead out of the
-//! directory.
+//! the innermost directory. A symbolic link that somebody creates between these steps therefore cannot lead out of the
+//! output directory.
 
 use super::{PendingFile, failure, pending_paths};
 use crate::Failure;
@@ -36,9 +36,9 @@ impl Parent {
 }
 
 impl PendingFile {
-    /// Prepares to write the file `name` below `directory`. The name comes from another host. Creates the missing
-    /// directories of its path. Symbolic links among the directories of the path may not lead out of `directory` or to
-    /// a hidden directory. A symbolic link or a file that is not regular is never replaced.
+    /// Prepares to write the file `name` below `directory`. `name` is a path that comes from another host. Creates the
+    /// missing directories of `name`. Fails if a symbolic link among the directories of `name` leads out of `directory`
+    /// or to a hidden directory. Also fails if `name` is a symbolic link, or exists and is not a regular file.
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.

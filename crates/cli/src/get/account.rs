@@ -21,7 +21,7 @@ pub struct FetchRecord {
     pub status: Option<u16>,
     /// The number of bytes of the body that arrived.
     pub bytes: u64,
-    /// The numbers of the session and of the stream that carried the exchange.
+    /// The identifiers of the session and of the stream that carried the exchange.
     pub session_and_stream: Option<(u64, u64)>,
     /// When the URL was found in a document, or requested by the user.
     pub issued: Option<Instant>,

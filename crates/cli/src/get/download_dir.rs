@@ -112,8 +112,8 @@ fn without_leading_dot(name: String) -> String {
     name.strip_prefix('.').map(|rest| format!("_{rest}")).unwrap_or(name)
 }
 
-/// Whether a decoded path segment is a valid file name. A segment that would lead to another directory or control a
-/// terminal stays percent-encoded.
+/// Whether a decoded path segment is a valid file name. A segment stays percent-encoded if it would lead to another
+/// directory, or if it contains control characters.
 fn is_name(text: &str) -> bool {
     !matches!(text, "" | "." | "..") && !text.contains(|c: char| c == '/' || c.is_control())
 }

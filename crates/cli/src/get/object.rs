@@ -48,7 +48,7 @@ impl Settings {
         ObjectOutcome::Failed(reason)
     }
 
-    /// Writes the result of a `get` from `start` to `end`.
+    /// Writes the result of a `get` that started at the time `start` and ended at the time `end`.
     pub(super) fn write(
         &self,
         outputs: Outputs,

@@ -269,5 +269,5 @@ async fn over_stream_pairs(
     Ok(ended)
 }
 
-/// The time that the peer has to close a connection.
+/// How long to wait until the peer closes a connection.
 const CLOSING: Duration = Duration::from_secs(2);

@@ -298,16 +298,17 @@ fn alternative_connector(
     world: &OsWorld,
     target: Target,
     connect: Duration,
-    // Stores the task that serves the HTTP/3 connection until the connection is closed. After the page load, the caller
-    // waits for this task.
+    // Receives the task that serves the HTTP/3 connection. The task ends when the connection is closed. After the page
+    // load, the caller waits for the task.
     ending: Rc<RefCell<Option<OsTask<()>>>>,
 ) -> Reach {
     let world = world.clone();
     Box::new(move |alternative| {
         let (world, mut target, ending) = (world.clone(), target.clone(), ending.clone());
         Box::pin(async move {
-            // Alternatives on other hosts are ignored. The certificate of an alternative must be valid for the original
-            // host (RFC 7838 §2.1).
+            // Alternatives on other hosts are ignored. For an alternative on the same host, only the port of `target`
+            // changes. Its certificate is therefore checked against the name of the original host, as RFC 7838 §2.1
+            // requires.
             if alternative.host.is_some_and(|host| !host.eq_ignore_ascii_case(&target.name)) {
                 return None;
             }
@@ -381,7 +382,7 @@ const CONNECTIONS: usize = 6;
 /// The maximum number of concurrent requests over HTTP/2 and HTTP/3 until the server announces its limit. Browsers
 /// start with the same number.
 const REQUESTS: usize = 100;
-/// The time that the peer has to close a connection.
+/// How long to wait until the peer closes a connection.
 const CLOSING: Duration = Duration::from_secs(2);
 /// The maximum number of URLs that a warning lists.
 const NAMED: usize = 3;

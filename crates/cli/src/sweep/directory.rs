@@ -1,12 +1,12 @@
-//! The directory of a sweep. The file `sweep.json` describes the sweep. The folder `points/` holds a file for each
-//! completed point, and the page loads and captures of the point.
+//! The directory of a sweep. The file `sweep.json` describes the sweep. The folder `points/` holds the result file
+//! (JSON) of each completed point, and that point's HAR files (page loads) and packet captures.
 //!
-//! The first points also have `course.json` files. They hold events that the report draws and that packet captures do
-//! not show.
+//! The first points (at most [`out::DRAWN_POINTS`]) also have `course.json` files. These files hold events that the
+//! report draws and that packet captures do not show.
 //!
-//! The file of a point is renamed to its final name after all other files of the point. The existence of this file
-//! therefore means that the point is complete. A command that writes to the directory holds a lock on `sweep.json`, so
-//! that there is only one writer. If a writer is killed, another command can resume the sweep.
+//! All files of a point are written under temporary names. The result file gets its final name last, so a result file
+//! under its final name means that the point is complete. A command that writes to the directory holds a lock on
+//! `sweep.json`, so that there is only one writer. If a writer is killed, another command can resume the sweep.
 
 use crate::Failure;
 use crate::files::{self, EntryKind, PendingFile};
@@ -152,7 +152,7 @@ impl Directory {
         self.of_median(number, point, contestant, "server.pcapng")
     }
 
-    /// The path of the `course.json` file, which holds events of the median run that packets do not show.
+    /// The path of the `course.json` file. It holds those events of the median run that cannot be seen in its packets.
     pub fn course(&self, number: usize, point: &Point, contestant: usize) -> PathBuf {
         self.of_median(number, point, contestant, "course.json")
     }

@@ -107,10 +107,11 @@ pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completi
     Ok(tally.done())
 }
 
-/// The maximum total size of the point files, in bytes, for which the report draws everything.
+/// The maximum total size of the point files, in bytes, for which the report draws the objects and bytes of all runs.
+/// Above this size, it draws them only for the median run of each contestant.
 const WHOLE_BYTES: u64 = 128 << 20;
-/// The maximum number of points in a sweep for which the report has diagrams of runs. If the point files exceed
-/// `WHOLE_BYTES`, the report has a diagram only of the median run of each contestant.
+/// The maximum number of points in a sweep for which `report.html` is written. Sweeps over a population have a report
+/// of their own, whatever their size.
 const MOST_DRAWN: usize = 400;
 
 /// The maximum size in bytes of a capture that the report draws packet by packet.

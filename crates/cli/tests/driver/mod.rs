@@ -15,9 +15,9 @@ use tokio::runtime::{Builder, Runtime};
 /// How a page is displayed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Look {
-    /// On a screen of this width, with light or dark colours.
+    /// On a screen of this width in pixels. `dark`: whether the user prefers dark colours.
     Screen { width: u32, dark: bool },
-    /// On paper, on a machine that prefers light or dark colours.
+    /// Printed on a page of this width in pixels. `dark`: whether the user prefers dark colours on the screen.
     Paper { width: u32, dark: bool },
 }
 
@@ -61,7 +61,7 @@ impl WebDriverCompatibleCommand for Own {
     }
 }
 
-/// Whether missing programs fail the test, as they do in CI.
+/// Whether the test must fail if a program that it needs is missing, as in CI.
 pub fn is_required() -> bool {
     std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_some_and(|value| value == "1")
 }

@@ -206,7 +206,8 @@ const FIELDS: &[(&str, u16, &str)] = &[
     ("If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT", 412, "9110 13.1.4"),
 ];
 
-/// Fields of a POST of `/`, after `Host: a`, and the bytes that follow the head.
+/// The fields that follow `Host: a` in a POST of `/`, the bytes after the head, the expected status, and the RFC
+/// section.
 const BODIES: &[(&str, &str, u16, &str)] = &[
     ("Content-Length: 0", "", 405, "9112 6.3"),
     ("Content-Length: 5", "abcde", 405, "9112 6.3"),
@@ -237,7 +238,7 @@ const BODIES: &[(&str, &str, u16, &str)] = &[
     ("Transfer-Encoding: \u{b}chunked", "0\r\n\r\n", 400, "9110 5.5"),
 ];
 
-/// A request, the status of its response without and with TLS, and the number and section of the RFC that requires it.
+/// A request, the status of its response without and with TLS, and the RFC and section that require this status.
 pub struct Row {
     pub bytes: Vec<u8>,
     pub clear: u16,

@@ -15,7 +15,8 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::time::Duration;
 
-/// The number of peers in a test. With a single peer, a wrong choice of thread could be right by chance.
+/// The number of peers in a test. With a single peer, a server that chooses threads wrongly could hit the right thread
+/// by chance.
 pub const PEERS: u64 = 10;
 const REQUEST: &[u8] = b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n";
 
@@ -206,8 +207,8 @@ impl Peer {
         self.is_served_as(id, 63, 63);
     }
 
-    /// Checks that the server answers a request. The request has the payload protocol identifier `query`, and the
-    /// response must have `answered`.
+    /// Checks that the server answers a request. `query` is the payload protocol identifier of the request. `answered`
+    /// is the identifier that the response must have.
     pub fn is_served_as(&mut self, id: AssociationId, query: u32, answered: u32) {
         self.send(id, query, REQUEST);
         let (mut answer, mut buffer) = (Vec::new(), vec![0; 65_536]);
@@ -221,11 +222,12 @@ impl Peer {
         assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.ends_with(&noise(1000)));
     }
 
-    /// Sends a request on the current path. Then makes the path from the peer's second address to the server's
-    /// `address` primary, and sends another request. The server must answer both.
+    /// Sends a request on the current path. Then makes the path to the server's `address` the primary path, and sends
+    /// another request. Packets of the second request must leave from the peer's second address. The server must answer
+    /// both requests.
     pub fn assert_moves_to(&mut self, id: AssociationId, address: IpAddr) {
-        // The peer sends a request on its current path. Only after the path to `address` is confirmed (RFC 9260 §5.4)
-        // may data use it.
+        // The first request uses the current path, because the path to `address` may carry data only after it is
+        // confirmed (RFC 9260 §5.4).
         self.is_served(id);
         let path = self.engine.info(id).expect("there").paths.iter().position(|path| path.address == address);
         self.engine.set_primary(self.now(), id, path.expect("a path")).expect("there");
@@ -240,8 +242,8 @@ fn engine(sockets: &[(SocketAddr, Link, usize)], seed: u64) -> Endpoint {
     Endpoint::new(config, sockets.iter().map(|(address, ..)| *address).collect(), Rng::new(seed))
 }
 
-/// Each peer restarts twice, each time in the middle of a response. The server must serve the restarted peer at its
-/// first attempt.
+/// Each peer restarts twice, each time in the middle of a response. The first attempt to associate after a restart must
+/// succeed.
 pub fn restart(server: &[SocketAddr], new: impl Fn(u64) -> Peer) {
     for seed in 0..PEERS {
         let mut peer = new(seed);

@@ -90,7 +90,7 @@ enum AckPhase {
 const PACING_MARGIN: u64 = 1;
 /// BBR.MinPipeCwnd: the smallest congestion window outside of timeouts, in packets.
 const LEAST_PACKETS: u64 = 4;
-/// Two packets: the minimum of C.send_quantum, and the value of BBR.offload_budget.
+/// BBR.offload_budget in packets. It equals the lower limit of C.send_quantum.
 const QUANTUM_PACKETS: u64 = 2;
 /// BBRStartupFullLossCnt: Startup may end after a round trip with this many losses.
 const STARTUP_LOSSES: u64 = 6;
@@ -248,7 +248,8 @@ impl Bbr {
         inflight.max(QUANTUM_PACKETS * self.mss).max(self.min_window()).saturating_add(more)
     }
 
-    /// Inflight: returns how many bytes in flight fill a path with the rate `bandwidth`, times `gain` in percent.
+    /// Inflight: returns the bandwidth-delay product in bytes at the rate `bandwidth`, times `gain` in percent, as
+    /// adjusted by `quantized`.
     fn inflight(&self, bandwidth: u64, gain: u64) -> u64 {
         self.quantized(self.bdp_multiple(bandwidth, gain))
     }

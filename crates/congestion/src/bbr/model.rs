@@ -12,7 +12,7 @@ use anabranch_base::time::Duration;
 
 /// BBR.MinRTTFilterLen: the time for which a minimum round-trip time stays valid.
 const MIN_RTT_SPAN: Duration = Duration::from_secs(10);
-/// BBR.ProbeRTTInterval: the time without a new minimum round-trip time after which ProbeRTT begins.
+/// BBR.ProbeRTTInterval: ProbeRTT begins if no new minimum round-trip time was measured for this long.
 const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
 /// BBR.ExtraAckedFilterLen: the number of round trips over which the maximum of aggregated acknowledgements is taken.
 const AGGREGATION_ROUNDS: u64 = 10;
@@ -46,8 +46,8 @@ pub(super) struct Model {
     aggregation_start: Instant,
     aggregation_delivered: u64,
     /// BBR.extra_acked_filter: the maximum number of bytes acknowledged beyond the expected amount, in the previous and
-    /// in the current period. A period is half of the filter length, which is [`AGGREGATION_ROUNDS`] once the path is
-    /// full.
+    /// in the current period. A period is half of the filter length, rounded up. While the path is not yet full, the
+    /// filter length is one round trip. Afterwards it is [`AGGREGATION_ROUNDS`].
     extra_acked: [u64; 2],
     extra_acked_since: u64,
 }

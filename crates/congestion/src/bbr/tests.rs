@@ -117,7 +117,8 @@ fn bbr() -> Bbr {
     Bbr::new(InitialParams::new(MSS, InitialWindow::Packets(10)).seeded(7))
 }
 
-/// A path for 1,000 packets per second with a delay of 50 ms: 1 MB/s and a bandwidth-delay product of 51 packets.
+/// A path with 1 MB/s (1,000 packets per second) and a round-trip delay of 50 ms. The bandwidth-delay product is 51
+/// packets, because each packet also takes 1 ms to transmit.
 fn path(queue: usize) -> Path {
     Path::new(1_000_000, 50_000_000, queue)
 }
@@ -133,8 +134,8 @@ fn startup_ends_on_the_plateau_with_the_bandwidth_known_within_2_percent() {
     assert!(bbr.model.full_bw_reached && bbr.model.full_bw_now);
     assert!(bbr.bandwidth().abs_diff(RATE) * 100 <= 2 * RATE, "{}", bbr.bandwidth());
     assert_eq!(bbr.min_rtt(), Some(Duration::from_millis(51)));
-    // Drain ends when no more data is in flight than the path holds. At that time, the Down phase of ProbeBW may have
-    // ended as well.
+    // Drain ends when the data in flight is at most the bandwidth-delay product. ProbeBW begins with the phase Down.
+    // Down may end immediately, so the test accepts every phase of ProbeBW.
     assert!(path.run(&mut bbr, 1, FULL, |bbr| bbr.state().is_probe_bw()));
     assert!(path.in_flight <= 52 * MSS, "{}", path.in_flight);
 }
@@ -185,7 +186,7 @@ fn a_probe_that_loses_too_much_bounds_what_is_in_flight() {
     assert!(path.run(&mut bbr, 60, FULL, |bbr| bbr.inflight_longterm().is_some()));
     let bound = bbr.inflight_longterm().expect("a bound");
     assert!((30 * MSS..=110 * MSS).contains(&bound), "{bound}");
-    // The next Cruise phase leaves 15 % of the long-term bound to other flows.
+    // In the next Cruise phase, 15 % of the long-term bound is left for other flows.
     assert!(path.run(&mut bbr, 10, FULL, |bbr| bbr.state() == State::Cruise));
     path.run(&mut bbr, 1, FULL, |_| false);
     assert!(bbr.window() <= bbr.inflight_longterm().expect("a bound").max(4 * MSS));
@@ -193,8 +194,8 @@ fn a_probe_that_loses_too_much_bounds_what_is_in_flight() {
 
 #[test]
 fn a_loss_of_one_percent_slows_it_down_by_little() {
-    // The path holds 51 packets. With this loss Reno's window would be about 12 packets (RFC 5348 §3.1), so Reno would
-    // use a quarter of the bandwidth.
+    // The path holds 51 packets. With a loss of 1 %, Reno's window would be about 12 packets (RFC 5348 §3.1), so Reno
+    // would use a quarter of the bandwidth.
     let (mut bbr, mut path) = (bbr(), path(1_000));
     path.every = 100;
     path.run(&mut bbr, 20, FULL, |_| false);

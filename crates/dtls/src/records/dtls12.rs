@@ -1,9 +1,9 @@
-//! The record state of a DTLS 1.2 connection (RFC 6347): its only encrypted epoch, alerts, and the server's last
-//! flight.
+//! The record state of a DTLS 1.2 connection (RFC 6347). This module seals and opens records of the encrypted epoch,
+//! handles alerts, and repeats the server's last flight.
 //!
-//! There is no renegotiation, so the epoch is always 1. Whenever the client's Finished arrives again, the server sends
-//! its last flight again (RFC 6347 §4.2.4). The server stops when a packet shows that the client has received the
-//! flight.
+//! There is no renegotiation, so the only encrypted epoch is 1. Whenever the client's Finished arrives again, the
+//! server sends its last flight again (RFC 6347 §4.2.4). The server stops when a packet shows that the client has
+//! received the flight.
 
 use super::keys::{
     ALERT, CHANGE_CIPHER_SPEC, Content, DATA, EPOCH_12, HANDSHAKE, HEADER_12, Header12, Keys12, TAG,
@@ -23,8 +23,8 @@ pub(crate) struct Records {
     receiving: Keys12,
     next: u64,
     window: Window,
-    /// The first two bytes of this side's explicit nonces. They are the epoch. If the handshake library dimpl has used
-    /// a nonce that begins with the epoch, they are another value.
+    /// The first two bytes of this side's explicit nonces: the epoch, or a higher number if the handshake library dimpl
+    /// has used a nonce that begins with the epoch.
     prefix: u16,
     dimpl: Option<Box<DimplState>>,
     /// The number of records that failed authentication.

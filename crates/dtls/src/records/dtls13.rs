@@ -480,8 +480,8 @@ const _: () = assert!(UPDATE_AFTER < MAX_SEALED && MAX_SEALED < MAX_NUMBER);
 /// The number of times that Finished is sent. All attempts and the waiting times between them together take as long as
 /// a handshake may take.
 const TRIES: u32 = 5;
-/// The time for which repeated handshake messages are answered: twice the maximum segment lifetime of RFC 793 (two
-/// minutes).
+/// The time for which repeated handshake messages are answered: twice the maximum segment lifetime. RFC 793 sets that
+/// lifetime to two minutes.
 const KEPT: Duration = Duration::from_secs(240);
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ impl UnackedMessage {
         Self { content, numbers: Vec::new(), sent: None, timeout: FIRST_WAIT, transmissions_left: tries }
     }
 
-    /// Records a transmission of the message in a record with this number.
+    /// Notes that the message was sent at `now`, in the record with the sequence number `number`.
     pub fn note(&mut self, number: u64, now: Instant) {
         if self.sent.is_some() {
             self.timeout = (self.timeout * 2).min(LAST_WAIT);
@@ -42,7 +42,7 @@ impl UnackedMessage {
     }
 
     /// Returns the time at which the message is retransmitted. If no transmissions remain, the sender gives up at that
-    /// time.
+    /// time. Returns `None` if the message has not been sent.
     pub fn due(&self) -> Option<Instant> {
         self.sent.map(|sent| sent + self.timeout)
     }
@@ -53,7 +53,7 @@ impl UnackedMessage {
     }
 
     /// Returns whether the message may be retransmitted before its timeout, because the peer has shown that it waits
-    /// for the message. This is allowed from a quarter of the timeout after the last transmission.
+    /// for the message. This is allowed when a quarter of the timeout has passed since the last transmission.
     pub fn can_send_early(&self, now: Instant) -> bool {
         !self.is_spent() && self.sent.is_some_and(|sent| now >= sent + self.timeout / 4)
     }

@@ -191,7 +191,8 @@ pub(super) fn contains_field_value(fields: &[Field], name: &str, value: &str) ->
         && named.next().is_none()
 }
 
-/// The field by which two gateways agree on the framing of a tunnel's bytes, on a stream that cannot be half-closed.
+/// The field by which two gateways agree to send a tunnel's bytes in chunks. They need chunks if the tunnel's stream
+/// cannot be half-closed.
 pub(crate) const TUNNEL_FRAMING: &str = "tunnel-framing";
 
 /// The maximum number of fields in a head.

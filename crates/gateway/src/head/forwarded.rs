@@ -73,8 +73,9 @@ impl Forwarded {
     }
 }
 
-/// Returns whether proxies describe the client or its request to an origin in a field with this name. Punctuation in
-/// the name is compared as `-`, because CGI programs (RFC 3875 §4.1.18) do not distinguish `-` from other punctuation.
+/// Returns whether `name` is a field in which a proxy tells the origin about the client or the client's request.
+/// Punctuation in the name is compared as `-`, because CGI programs (RFC 3875 §4.1.18) do not distinguish `-` from
+/// other punctuation.
 fn is_forwarding(name: &str) -> bool {
     let plain: Vec<u8> = name
         .bytes()

@@ -54,8 +54,9 @@ impl Request {
         Ok(Self { method, target, written, minor, fields, host, framing, close })
     }
 
-    /// Returns the head to forward, with `host` in Host, with `target`, and with `via` added to Via. `forwarded` adds
-    /// the fields that describe the client. The caller adds the empty line at the end of the head.
+    /// Returns the head to forward. `target` is its request target, `host` is the value of Host, and `via` is added to
+    /// Via. `forwarded` adds the fields that describe the client. The caller adds the empty line at the end of the
+    /// head.
     pub(crate) fn write_forwarded_head(
         &self,
         host: &str,
@@ -134,7 +135,8 @@ impl Request {
         matches!(self.target, Target::Tunnel(_))
     }
 
-    /// Returns whether the request may be sent again, because it is idempotent (RFC 9110 §9.2.2) and has no body.
+    /// Returns whether the request may be sent again. The request must have no body, and its method must be CONNECT or
+    /// one of the idempotent methods listed here (RFC 9110 §9.2.2).
     pub(crate) fn is_retryable(&self) -> bool {
         self.framing == Framing::Empty
             && matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE" | "CONNECT")

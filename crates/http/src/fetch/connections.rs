@@ -147,7 +147,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
-    /// Records that `requests` sends requests on the connection `connection_index`.
+    /// Stores `requests`, the handle that sends requests on the connection `connection_index`.
     pub(super) fn set_requests(&mut self, connection_index: usize, requests: Requests) {
         let connection = &mut self.connections[connection_index];
         if connection.is_ended {

@@ -365,8 +365,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
-    /// Requests the objects that are known from the start; further calls do nothing. With `preconnect`, also does
-    /// nothing as long as a handshake is in progress.
+    /// Requests, once, the objects that are known before any response. With `preconnect`, a call during a handshake
+    /// does nothing, and a later call requests the objects.
     fn begin(&mut self) {
         let waits =
             self.policy.preconnect && self.connections.iter().any(|it| !it.established && !it.is_ended);
@@ -435,7 +435,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
-    /// Queues `object` for its request. Does nothing if this was done before.
+    /// Queues `object`, so that it will be requested. Does nothing if `object` was queued before.
     fn issue(&mut self, object: usize) {
         if self.objects[object].state != ObjectState::Unknown {
             return;

@@ -141,8 +141,8 @@ impl<W: World, C: Connector> Response<W, C> {
         }
     }
 
-    /// Records that data was read. Calls `of` with the exchange to which the data belongs, unless its object was given
-    /// up. Returns the current time.
+    /// Records that data was read. Calls `of` with the exchange to which the data belongs, unless the client gave up
+    /// the object of that exchange. Returns the current time.
     fn record_read(&self, of: impl FnOnce(&mut Fetch<W, C>, &Exchange)) -> Instant {
         let Some(fetch) = self.fetch.upgrade() else { return Instant::ZERO };
         let now = fetch.borrow_mut().record_read();
@@ -178,7 +178,7 @@ impl<W: World, C: Connector> Response<W, C> {
         Ok(())
     }
 
-    /// Processes the end of the response, which occupies the range `response` of its stream.
+    /// Processes the end of the response. `response` is the byte range that the response occupies on its stream.
     fn complete(&self, response: Range<u64>) -> Result<Delivered, FetchError> {
         let at = self.record_read(|_, _| ());
         let pipeline = self.pipeline.borrow();
@@ -188,8 +188,8 @@ impl<W: World, C: Connector> Response<W, C> {
     }
 }
 
-/// Runs `exchange`, the only exchange in `pipeline`, until it ends. It occupies slot `slot` of the connection
-/// `connection_index`. Reports to `fetch` how the exchange ended.
+/// Runs `exchange`, the only exchange in `pipeline`, until it ends, and reports to `fetch` how it ended. The exchange
+/// occupies slot `slot` of the connection `connection_index`.
 pub(super) async fn run<W: World, C: Connector>(
     fetch: Weak<RefCell<Fetch<W, C>>>,
     (connection_index, slot): (usize, u64),

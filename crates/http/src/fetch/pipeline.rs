@@ -32,7 +32,7 @@ pub(super) struct Pipeline {
     pub(super) last_read: Instant,
     /// When the exchanges in flight were cancelled; `None` if no cancellation is pending.
     pub(super) cancelled: Option<Instant>,
-    /// True if the server has not granted this stream, so that requests on it are never answered.
+    /// True if the server did not allow this stream in the handshake. Requests on this stream are never answered.
     void: bool,
     waker: Option<Waker>,
 }
@@ -98,7 +98,7 @@ impl Pipeline {
         self.waker = Some(cx.waker().clone());
     }
 
-    /// Marks the stream as one that the server has not granted, and wakes the task.
+    /// Marks the stream as one that the server did not allow in the handshake, and wakes the task.
     pub(super) fn annul(&mut self) {
         self.void = true;
         if let Some(waker) = self.waker.take() {
@@ -127,8 +127,8 @@ impl Pipeline {
 
 /// How a pipeline's stream ended.
 pub(super) enum PipelineEnd {
-    /// The caller has nothing to do. Either the session has ended, and the session's own task reports the end. Or the
-    /// server has not granted the stream, or the stream's only exchange is complete.
+    /// The caller has nothing to do, for one of three reasons. The session has ended, which the session's own task
+    /// reports. The server did not allow the stream in the handshake. The stream's only exchange is complete.
     Closed,
     /// The server has finished its direction of the stream.
     Finished,
@@ -142,7 +142,7 @@ pub(super) async fn run<W: World, C: Connector>(
     connection: usize,
     pipeline: Rc<RefCell<Pipeline>>,
     stream: <C::Session as Session>::Stream,
-    // Whether the stream carries only a single exchange.
+    // Whether each exchange has a fresh stream, so that this stream carries a single exchange.
     fresh: bool,
 ) {
     let number = stream.number();
@@ -179,7 +179,8 @@ struct Reader<W: World, C: Connector> {
     connection: usize,
     pipeline: Rc<RefCell<Pipeline>>,
     stream: <C::Session as Session>::Stream,
-    /// Whether the stream carries only a single exchange. If so, the sending direction is finished after the request.
+    /// Whether each exchange has a fresh stream, so that this stream carries a single exchange. If so, the sending
+    /// direction is finished after the request.
     fresh: bool,
     /// Whether the sending direction is still open.
     send_open: bool,
@@ -196,8 +197,9 @@ struct Reader<W: World, C: Connector> {
 struct PendingReset {
     /// Exchanges that were completed although the reset was requested.
     completed: Vec<Exchange>,
-    /// The error in the data received since the request, if any. The cause may be that the reset has skipped some data.
-    /// All later data is discarded.
+    /// The first error found in data that arrived after this client had requested the stream reset; `None` if there is
+    /// none. The data may have gaps, because the reset makes the server drop unsent data. All data after the error is
+    /// discarded.
     garbled: Option<String>,
 }
 
@@ -373,7 +375,8 @@ fn after_reset(written: u64) -> (u64, u32) {
     (resets << 32, first_after(resets))
 }
 
-/// Returns the number that the next exchange on a stream gets after the stream was reset for the `resets`th time.
+/// Returns the number of the first exchange on a stream after the `resets`th reset of the stream. The upper 16 bits
+/// count the resets, so no number from before a reset is used again.
 pub(crate) fn first_after(resets: u64) -> u32 {
     (resets as u32) << 16
 }

@@ -9,8 +9,9 @@ use std::fmt::Write;
 /// Appends a GET request for `target` to `out` and returns its length. The length is `size` bytes (see
 /// [`bounded_head`]), unless the necessary fields alone are longer.
 ///
-/// One padding field stands for the fields that a browser would send. If too few bytes are left for a field, spaces
-/// before the value of Host fill them. The receiver strips these spaces (RFC 9112 §5.1).
+/// One padding field brings the head to the wanted size, in place of the fields that a browser would send. If the
+/// missing bytes are too few for a field, they are written as spaces before the value of Host. The receiver strips
+/// these spaces (RFC 9112 §5.1).
 pub fn write_head(
     out: &mut Vec<u8>,
     target: &str,

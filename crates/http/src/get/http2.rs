@@ -59,8 +59,8 @@ pub(super) fn send(requests: &mut Requests, request: Request<()>) -> Result<Repl
 }
 
 fn request_error(error: &h2::Error) -> RequestError {
-    // RFC 9113 §6.8: GOAWAY with NO_ERROR means a graceful shutdown. The server has not processed a request that fails
-    // with this error.
+    // RFC 9113 §6.8: GOAWAY with NO_ERROR means a graceful shutdown. If a request fails because of this GOAWAY, the
+    // server has not processed that request.
     let is_graceful = error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR);
     let refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
     let over = error.reason().is_none() || error.is_go_away() || error.is_io();

@@ -10,10 +10,10 @@ use std::task::{Context, Poll};
 pub struct RequestError {
     /// The error that ended the request.
     pub reason: CloseReason,
-    /// Whether the server has not processed the request, so that the request can be sent again on another connection
-    /// (RFC 9113 §8.7, RFC 9114 §4.1.1).
+    /// True if the server has certainly not processed the request. The request can then be sent again on another
+    /// connection (RFC 9113 §8.7, RFC 9114 §4.1.1).
     pub unprocessed: bool,
-    /// Whether the connection has ended, so that its outstanding requests get no response.
+    /// True if the connection has ended. Its outstanding requests then get no response.
     pub over: bool,
 }
 
@@ -21,7 +21,7 @@ pub struct RequestError {
 /// request.
 pub struct Reply(pub(super) Box<dyn ResponseReader>);
 
-/// The interface of a response that is being received, which each HTTP version implements. The trait hides the type of
+/// The interface to a response that is being received. Each HTTP version implements this trait, which hides the type of
 /// the session.
 pub(super) trait ResponseReader {
     /// Completes when the whole request has been passed to the transport. Returns the number of its stream.

@@ -82,7 +82,7 @@ impl Address {
 /// The reason why the URL of an entry is not requested.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Unusable {
-    /// The URL is not requested over a network by HTTP.
+    /// No HTTP request is sent for the URL. The text says why.
     LeftOut(&'static str),
     /// The URL is not valid in an HTTP request. The text says why, and what to write instead.
     Unsendable(String),

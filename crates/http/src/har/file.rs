@@ -107,8 +107,8 @@ const ARCHIVES: [(&[u8], &str, &str); 6] = [
     (&GZIP, "packed by gzip twice", "unpack it once with gunzip"),
 ];
 
-/// Refuses a file that is probably packed by brotli, because its name ends in `.br` and its content `bytes` is binary.
-/// Brotli has no magic number.
+/// Refuses a file whose name ends in `.br` and whose content `bytes` is binary. Such a file is probably packed by
+/// brotli, whose format has no magic number.
 ///
 /// # Errors
 /// One line that says how to unpack the file.
@@ -120,8 +120,8 @@ pub fn refuse_brotli(name: &str, bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Decodes decompressed `bytes` to text without a byte-order mark. Invalid UTF-8 is replaced by U+FFFD or question
-/// marks.
+/// Decodes decompressed `bytes` to text, and drops a byte-order mark. An unpaired surrogate is replaced by U+FFFD, and
+/// each other invalid byte of UTF-8 by a question mark.
 ///
 /// # Errors
 /// One line that says that the bytes are an archive or have an unsupported encoding.
@@ -151,7 +151,8 @@ pub enum Blank {
     Zeros,
 }
 
-/// Returns whether `text` is empty, white space, or NUL bytes. Returns `None` if `text` has any other content.
+/// Returns which kind of blank text `text` is: nothing or white space, or NUL bytes. Returns `None` if `text` has any
+/// other content.
 #[must_use]
 pub fn blank(text: &str) -> Option<Blank> {
     let mut found = Blank::Space;
@@ -225,8 +226,8 @@ fn replace_invalid(bytes: &mut [u8]) {
 pub fn json(mut text: String) -> String {
     let end =
         text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, ';' | ')' | '\0' | '\u{1a}')).len();
-    // Text that does not end with a bracket is incomplete. Its end is kept, so that the parser reports the right
-    // position of the error.
+    // If the text before `end` does not end with a bracket, the JSON is incomplete. Then nothing is cut off, so that
+    // the parser reports the right position of the error.
     if text[..end].ends_with(['}', ']']) {
         text.truncate(end);
     }

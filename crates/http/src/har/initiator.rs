@@ -1,13 +1,14 @@
 //! Determines for each entry of a HAR which other entry caused it.
 //!
-//! The first of these rules that yields an earlier entry determines the cause:
+//! The rules below are tried in order. The first rule that yields an earlier entry of the HAR determines the entry's
+//! cause:
 //!
 //! 1. the last redirect whose `redirectURL` is the URL of the entry, or the CORS preflight of its URL;
 //! 2. `_initiator`, which is a URL (sitespeed.io, WebPagetest) or an object (Chrome). An object stands for the
 //!    innermost known script of its call stack, or else for its `url`;
 //! 3. the `Referer` header of the request;
-//! 4. the document, which is the first entry with an HTML response, or else the first entry. For an entry before the
-//!    document, the last redirect.
+//! 4. the document, which is the first entry with an HTML response, or else the first entry;
+//! 5. the last redirect. This rule applies only to entries before the document.
 //!
 //! The first entry of a page has no cause. If a rule yields a URL that several earlier entries fetched, the last of
 //! these entries is the cause.

@@ -14,7 +14,7 @@ pub(super) struct Pages<'a> {
     pub logs: Vec<&'a Value>,
     /// The pages that have entries.
     pub listed: Vec<Listed<'a>>,
-    /// The entries of all logs, in the order of the file.
+    /// The entries of all logs, in the order in which they stand in the file.
     pub entries: Vec<HarEntry<'a>>,
     /// For each log, the location of its list of entries in the file, for example `log.entries`. Error messages show
     /// it.
@@ -70,7 +70,7 @@ impl<'a> Pages<'a> {
     }
 
     /// Adds the pages of `har`, which contains a log or is itself a log. `place` is the path of `har` in the file, for
-    /// messages.
+    /// error messages.
     fn add_har(&mut self, har: &'a Value, place: &str) -> Result<(), String> {
         let (log, place) = match har.get("log") {
             Some(log) => (log, format!("{place}log.")),
@@ -104,7 +104,8 @@ impl<'a> Pages<'a> {
             *counts.entry(page.clone()).or_default() += 1;
             self.entries.push(HarEntry { value, log: number, page, index });
         }
-        // First add the pages in the order of the log's list of pages, and then the pages that only entries name.
+        // First add the pages in the order of the log's list of pages. Then add the pages that this list lacks but
+        // entries name.
         let named = log.get("pages").and_then(Value::as_array).into_iter().flatten().filter_map(|page| {
             page.get("id")?;
             let on_load = page.pointer("/pageTimings/onLoad").and_then(size::number).filter(|at| *at > 0.0);
@@ -120,7 +121,7 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// Returns the name of `entry` in messages, for example `log.entries[3]`.
+    /// Returns the name of `entry` in warnings and error messages, for example `log.entries[3]`.
     pub(super) fn label(&self, entry: &HarEntry<'_>) -> String {
         format!("{}[{}]", self.lists.get(entry.log).map_or("", String::as_str), entry.index)
     }
@@ -169,5 +170,5 @@ fn describe(value: &Value) -> &'static str {
 const EXPECTED: &str = "a HAR is {\"log\": {\"entries\": [..]}}, which a browser saves in the network tab of its developer \
     tools";
 
-/// The maximum number of pages that a message lists. The remaining pages are only counted.
+/// The maximum number of pages that a warning or an error message lists. The remaining pages are only counted.
 const MAX_LISTED: usize = 20;

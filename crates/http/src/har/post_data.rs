@@ -6,8 +6,8 @@
 
 use serde_json::Value;
 
-/// The size of a body that is a multipart form or contains a file, because its parameters do not show how many bytes
-/// were sent.
+/// The value that stands for an unknown size in HAR. Multipart forms and bodies with files get this value, because
+/// their parameters do not show how many bytes were sent.
 const UNKNOWN: i64 = -1;
 
 /// Returns the size of the body that `post` records, as HAR writes sizes: a number, which is -1 if the size is unknown.

@@ -1,9 +1,10 @@
 //! Parses the text of a HAR to JSON values, and drops the values that this crate does not use.
 //!
-//! A recording consists mostly of headers, cookies, timings and bodies. Once parsed, they would take a dozen times the
-//! size of the file in memory. Only the values that [`read`](super::read) and its submodules use are kept. All other
-//! values are parsed, so that errors are still reported, and then dropped. Only the size of a request body is kept. The
-//! memory for kept values is bounded, because one character in the file may become a value of a hundred bytes.
+//! A recording consists mostly of headers, cookies, timings and bodies. Once parsed, they would need a dozen times as
+//! many bytes of memory as the file has. The parser keeps only the values that [`read`](super::read) and its submodules
+//! use. It parses all other values, so that errors are still reported, and then drops them. Of a request body, it keeps
+//! only the size. The memory for kept values is bounded, because one character in the file may become a value of a
+//! hundred bytes.
 
 use super::post_data;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -14,7 +15,7 @@ use std::fmt;
 /// The reason why parsing failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ParseError {
-    /// The text is not JSON. Values that would be dropped are checked as well.
+    /// The text is not JSON. A syntax error inside a value that would be dropped is also reported.
     #[error("not a HAR, not even JSON: {0}")]
     Json(serde_json::Error),
     /// The file has more than this number of entries.
@@ -105,9 +106,11 @@ fn starts_with(text: &str, start: &str) -> bool {
 const MAX_TEXTS: u64 = 64 << 20;
 /// The memory in bytes for an element of a list, including the unused capacity of a list that has just doubled.
 const ELEMENT: u64 = 2 * size_of::<Value>() as u64;
-/// The memory in bytes for an object without its members. A map is created with room for four members.
+/// The memory in bytes for an object without its members. It includes the room for four members with which a map is
+/// created.
 const OBJECT: u64 = 300;
-/// The memory in bytes for a member of an object in addition to its text: key, value, hash, slot and unused capacity.
+/// The memory in bytes for a member of an object, without the bytes of its text. It covers the structures of key and
+/// value, the hash, the slot and unused capacity.
 const MEMBER: u64 = 200;
 /// The overhead of a memory allocation in bytes.
 const ALLOCATION: u64 = 24;

@@ -9,19 +9,20 @@
 //! Browsers fill in the size fields differently. The first of these rules that applies determines the size of the
 //! response body:
 //!
-//! 1. `response.bodySize` above 0: bytes on the wire, as HAR 1.2 defines it.
-//! 2. `response._transferSize` (Chrome) above 0, minus the head: with HTTP/2 Chrome knows only the sum of head and
-//!    body. A head of unknown size is assumed to have [`RESPONSE_HEAD`] bytes, and the body has the rest.
-//! 3. WebPagetest: `_objectSize` above 0, or else `_bytesIn` minus the head, if `_bytesIn` is above 0.
-//! 4. `response.content.size` above 0, minus `content.compression`: the only size available for a cached entry. Without
-//!    `compression` it is the size after decompression, and a note says so.
-//! 5. 0, if `bodySize` is 0 or a response with this status has no body (204, 205, redirects).
+//! 1. `response.bodySize`, if it is above 0: bytes on the wire, as HAR 1.2 defines it.
+//! 2. `response._transferSize` (Chrome) minus the head, if `_transferSize` is above 0: with HTTP/2 Chrome knows only
+//!    the sum of head and body. A head of unknown size is assumed to have [`RESPONSE_HEAD`] bytes, and the body has the
+//!    rest.
+//! 3. `_objectSize` (WebPagetest), if it is above 0. Otherwise `_bytesIn` minus the head, if `_bytesIn` is above 0.
+//! 4. `response.content.size` minus `content.compression`, if `content.size` is above 0: the only size available for a
+//!    cached entry. Without `compression` it is the size after decompression, and a note says so.
+//! 5. Zero bytes, if `bodySize` is 0 or if the status (204, 205 or a redirect) implies that there is no body.
 //!
 //! If no rule applies, the entry has no usable size. In HAR, -1 means unknown. Exporters also write other negative
 //! sizes, some by subtracting the head although nothing was transferred. All negative sizes count as unknown.
 //!
-//! A page that has only requests, for example one for k6, has no sizes. Every response body is then assumed to be 1 kB,
-//! and a note says so.
+//! If no entry of a page has a response, as in files for k6, the file states no response sizes. Every response body is
+//! then assumed to be 1 kB, and a note says so.
 //!
 //! An entry came from a cache if its status is 304, or if it is marked (`_fromCache`, `fromDiskCache`, …). It also came
 //! from a cache if `bodySize` and `_transferSize` are 0 although it has content. For such entries, rule 4 applies. An
@@ -46,7 +47,7 @@ pub(super) struct Size {
     pub body: u64,
     /// Whether the browser took the response from a cache.
     pub from_cache: bool,
-    /// A note about the assumption that replaces a size missing in the file, if any.
+    /// A note for a warning, if there is one: for example, that a size was assumed.
     pub note: Option<&'static str>,
 }
 
@@ -62,8 +63,8 @@ pub(super) fn has_response(entry: &Value) -> bool {
     }
 }
 
-/// Returns the sizes of one entry. `answered` says that at least one entry of the page has a response. An entry without
-/// a response has then failed.
+/// Returns the sizes of one entry. `answered` says that at least one entry of the page has a response. If so, an entry
+/// without a response has failed.
 ///
 /// An `Err` of the outer result means that a size or the status is invalid. It holds the name of the field and the
 /// reason.
@@ -181,8 +182,8 @@ pub const UNKNOWN_BODY: &str = "the size of the request body is not recorded (bo
 /// example with k6.
 pub const NO_RESPONSE: &str = "no response is recorded: fetched with a body of 1 kB";
 
-/// The assumed size in bytes of each response body of a page that has only requests. It is about the size of an API
-/// response.
+/// The size in bytes that is assumed for each response body if no entry of the page has a response. It is about the
+/// size of an API response.
 const ASSUMED_BODY: u64 = 1000;
 
 const FROM_CACHE: &str = "came from the browser's cache; fetched here, as on a first visit";

@@ -95,7 +95,8 @@ fn the_body_is_taken_from_the_first_field_that_knows() {
     assert_eq!(bytes(h2.clone()), (300, 2200));
     assert_eq!(bytes(with(h2, "/response/_transferSize", json!(120))), (120, 0));
     assert_eq!(bytes(with(unknown(), "/response/_transferSize", json!(2500))), (310, 2190));
-    // WebPagetest writes its own fields, sometimes as strings, and zeros in the standard fields of HAR.
+    // WebPagetest writes zeros in the standard fields of HAR. It writes the sizes in fields of its own, sometimes as
+    // strings.
     let zeros = with(with(plain(), "/response/bodySize", json!(0)), "/response/content", json!({"size": 0}));
     assert_eq!(bytes(with(zeros.clone(), "/_objectSize", json!("2048"))), (310, 2048));
     assert_eq!(bytes(with(zeros.clone(), "/_bytesIn", json!(2310))), (310, 2000));
@@ -177,8 +178,8 @@ fn unfetchable_entries_are_left_out_with_a_warning() {
         (with(plain(), "/response/status", json!(101)), "WebSocket"),
     ];
     for (odd, why) in cases {
-        // Status 0 with a body counts as a response, because old Firefox omitted the status. The entry must have no
-        // response, so its body is removed.
+        // Status 0 with a body counts as a response, because old Firefox omitted the status. The case `answer` needs an
+        // entry without a response, so its body size is set to 0.
         let odd = if why == "answer" { with(odd, "/response/bodySize", json!(0)) } else { odd };
         let url = odd.pointer("/request/url").and_then(Value::as_str).expect("a url").to_owned();
         let page = page(vec![document(), odd, entry(3, "http://h/last")]);
@@ -553,8 +554,8 @@ fn a_url_is_requested_in_full_up_to_31_kib_and_a_longer_one_is_counted() {
     };
     let page = page(vec![document(), of(MAX_TARGET), of(MAX_TARGET + 1), of(70_000)]);
     let lengths: Vec<usize> = page.objects[1..].iter().map(|object| object.name.len()).collect();
-    // The last two targets are shortened to `MAX_TARGET` and then equal the first target, so a number is appended to
-    // each.
+    // The last two targets are shortened to `MAX_TARGET`. They would then equal the first target, so a number is
+    // appended to each of the two.
     assert_eq!(lengths, [MAX_TARGET, MAX_TARGET + 2, MAX_TARGET + 2]);
     let heads: Vec<u64> = page.objects[1..].iter().map(|object| object.request_head).collect();
     assert_eq!(heads, [MAX_TARGET as u64 + 26, MAX_TARGET as u64 + 28, MAX_HEAD]);

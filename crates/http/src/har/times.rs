@@ -66,5 +66,5 @@ pub(super) fn warning(unknown: usize, all: usize) -> Option<String> {
     (unknown > 0).then(|| format!("{unknown} of {all} entries: {FILE_ORDER}"))
 }
 
-/// The end of the warning about entries without a start.
+/// The last words of the warning about entries that have no start time.
 pub const FILE_ORDER: &str = "no startedDateTime: raced in the order of the file";

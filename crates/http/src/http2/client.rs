@@ -1,4 +1,5 @@
-//! Shared by all HTTP/2 clients: the settings of a connection, and the reason why a connection ended.
+//! Code that all HTTP/2 client modules use: the settings with which a connection is opened, and how to find the reason
+//! why a connection ended.
 
 use super::io::Frame;
 use super::{FOR_EVER, MAX_HEAD, RESETS, Windows};
@@ -22,8 +23,9 @@ pub(crate) fn builder(windows: &Windows) -> Builder {
     builder
 }
 
-/// Returns a frame handler that calls `note` for each frame: with the stream, the position of the frame in the stream,
-/// and whether it is the first frame of that stream.
+/// Returns a frame handler that calls `note` for each frame. The first argument is the ID of the frame's HTTP/2 stream.
+/// The second is the frame's byte range in the concatenated frames of that stream. The third says whether the frame is
+/// the stream's first.
 pub(crate) fn noting(
     mut note: impl FnMut(u64, RecordPosition, bool) + 'static,
 ) -> impl FnMut(&Frame) + 'static {
@@ -37,8 +39,8 @@ pub(crate) fn noting(
         if frame.last {
             ends.remove(&frame.stream);
         }
-        // The entry of a stream that was reset is never removed by a last frame. If there are too many entries, remove
-        // the one with the lowest stream number.
+        // An entry is removed at the last frame of its stream. A stream that was reset has no last frame, so its entry
+        // stays. If there are too many entries, remove the entry with the lowest stream number.
         if ends.len() > MOST_STREAMS {
             ends.pop_first();
         }

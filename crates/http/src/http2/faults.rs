@@ -179,7 +179,7 @@ mod tests {
             (vec![head.clone(), frame(DATA, 0, 1, b"y")], closed),
             (vec![head.clone(), head.clone()], closed),
             (vec![frame(HEADERS, 0, 1, b"x"), frame(RST_STREAM, 0, 1, &[0; 4]), head.clone()], closed),
-            // h2 reports the right error code for a frame on a stream that does not allow its type, so the inspector
+            // If a frame type is not allowed on a stream, h2 itself reports the right error code. The inspector then
             // reports nothing.
             (vec![frame(PRIORITY, 0, 0, &[0; 4]), frame(PING, 0, 1, &[0; 7])], None),
         ] {

@@ -1,7 +1,7 @@
-//! Pads heads with fields to the size that a page specifies. That size is the size over HTTP/1.1, and usually exceeds
-//! the size of the necessary fields. The difference is filled with fields of one line each, which are the same in every
-//! head. Therefore header compression treats these fields like the fields of a browser: they are sent once and then
-//! referenced.
+//! Pads heads with fields to the size that a page specifies. The page specifies the size of the head in HTTP/1.1, which
+//! usually exceeds the size of the necessary fields. Padding fields of one line each make up the difference. They are
+//! the same in every head, like the recurring fields of a browser. Therefore header compression sends each padding
+//! field once, and then only refers to it.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 

@@ -291,13 +291,13 @@ const MAX_BUFFERED: usize = 16 * 1024;
 
 /// Finds the frames in a stream of bytes.
 struct FrameScanner {
-    /// The current position on the stream.
+    /// The current offset on the stream, in bytes.
     at: u64,
     /// The number of bytes until the next frame header. These bytes belong to the preface or to the payload of a frame.
     skip: u64,
     /// The part of a frame header that has been found in the stream so far.
     header: Vec<u8>,
-    /// The position of a GOAWAY frame, once one was found.
+    /// The stream offset in bytes at which a GOAWAY frame begins; `None` until one is found.
     goaway: Option<u64>,
 }
 

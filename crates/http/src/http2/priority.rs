@@ -87,8 +87,9 @@ impl Priority {
         self.rank_within(stream.min(u64::from(STREAMS) - 1) as u32, STREAMS)
     }
 
-    /// Returns a rank of 16 bits, the size of a stream value in SCTP schedulers. SCTP reuses stream numbers, so the
-    /// rank is computed from `before`, the number of earlier requests. Request 8,190 starts again at the lowest rank.
+    /// Returns a rank of 16 bits, the size of a stream value in SCTP schedulers. The rank is computed from `before`,
+    /// the number of earlier requests, because SCTP reuses stream numbers. The numbering wraps: `before` = 8,190 gives
+    /// the same rank as `before` = 0.
     #[must_use]
     pub fn short_rank(&self, before: u64) -> u32 {
         const REQUESTS: u32 = 8_190;

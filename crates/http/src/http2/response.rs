@@ -1,8 +1,8 @@
 //! Reads the response on an HTTP/2 stream, and refuses it if it is malformed.
 //!
-//! Implements RFC 9113 §8.1.1 as far as a client obeys it. h2 checks the order of frames. [`message`](crate::message)
-//! checks the rest, as over HTTP/3. h2 drops pseudo-header fields that are not allowed in a response or in trailers, so
-//! this module cannot detect them.
+//! Implements the checks of RFC 9113 §8.1.1 that a client makes on a response. h2 checks the order of frames.
+//! [`message`](crate::message) makes the other checks, which are the same over HTTP/3. h2 drops pseudo-header fields
+//! that are not allowed in a response or in trailers, so this module cannot detect them.
 
 use crate::message::{ContentLength, Malformed, ResponseEvent, ResponseHead, check_fields};
 use bytes::Bytes;

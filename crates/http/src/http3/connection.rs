@@ -248,7 +248,7 @@ impl<S: Session> Driver<S> {
 }
 
 impl<T: Stream> CriticalStream<T> {
-    /// Writes the unsent bytes to the stream. If the session has ended, returns the reason.
+    /// Writes `unsent` to this control or QPACK stream. If the session has ended, returns the reason.
     fn poll(&mut self, cx: &mut Context<'_>) -> Result<Option<CloseReason>, Error> {
         let stopped = || {
             // RFC 9114 §6.2.1: a receiver must not ask the sender to close the control stream.
@@ -383,9 +383,9 @@ impl<S: Session> Incoming<S> {
                 Failure::Stream(StreamError::Closed(reason))
             }
             Error::Stream(code, _) => {
-                // RFC 9114 §4.1.2: a malformed message is a stream error, even if a response was sent before the
-                // message ended. After the whole message has arrived, STOP_SENDING has no effect, so the response is
-                // reset, too.
+                // RFC 9114 §4.1.2: a malformed message is a stream error. This holds for a request even if the server
+                // has already begun to respond. Once the whole request has arrived, STOP_SENDING has no effect, so the
+                // response is reset, too.
                 self.pipe.borrow_mut().abort(*code);
                 Failure::Malformed(error)
             }

@@ -79,7 +79,7 @@ pub(super) fn put_frame(out: &mut Vec<u8>, kind: u64, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// The type and length of a frame, of which only a part may have been received.
+/// The type and length of a frame, as far as these two fields have been received.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct FrameHeader {
     kind: Option<u64>,

@@ -26,7 +26,7 @@ pub(crate) struct MessageReader {
     other_bytes: u64,
 }
 
-/// The part of the message that was received last.
+/// The last received part of the message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     Nothing,

@@ -51,7 +51,8 @@ pub(super) struct Control {
 /// A frame whose header has been received.
 #[derive(Debug)]
 enum Frame {
-    /// A frame that is processed as a whole, with its type, its length and the payload received so far.
+    /// A frame that is processed only when it is complete. The values are its type, its length in bytes, and the
+    /// payload received so far.
     Complete(u64, u64, Payload),
     /// An ignored frame, with the number of bytes that remain.
     Ignored(u64),
@@ -206,8 +207,7 @@ impl Peer {
                 let reason = format!("SETTINGS of {length} bytes");
                 Err(Error::connection(Code::H3_EXCESSIVE_LOAD, reason))
             }
-            // RFC 9114 §7.1: every other frame with a maximum length carries a single integer, which has at most eight
-            // bytes.
+            // RFC 9114 §7.1: CANCEL_PUSH, GOAWAY and MAX_PUSH_ID carry a single integer, which has at most eight bytes.
             true => Err(wrong_length(of)),
         }
     }

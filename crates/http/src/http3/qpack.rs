@@ -47,7 +47,8 @@ pub(super) fn decode(section: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Res
     }
     let negative = rest.first().is_some_and(|byte| byte & 0x80 != 0);
     let _delta_base = integer(&mut rest, 7)?;
-    // RFC 9204 §4.5.1.2: Base is negative if the sign bit is set, because no entry is required.
+    // RFC 9204 §4.5.1.2: the Required Insert Count is 0 here. With the sign bit set, Base would be negative, which is
+    // an error.
     if negative {
         return Err("the Base of a field section is negative");
     }

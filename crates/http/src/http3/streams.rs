@@ -161,7 +161,8 @@ impl<T: Stream> Pipe<T> {
         self.stream.cancel_writing(code.0);
     }
 
-    /// Cancels the stream. The server accepts no more requests and does not process the request on this stream.
+    /// Cancels the stream, because the server has announced (GOAWAY) that it will not process the request on this
+    /// stream.
     pub(super) fn refuse(&mut self) {
         self.refused = true;
         self.cancel(Code::H3_REQUEST_CANCELLED);

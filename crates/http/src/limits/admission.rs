@@ -71,8 +71,8 @@ impl<W: World, N: Session> Admission<W, N> {
         .await
     }
 
-    /// Gives `session` a slot if one is free or another session can be ended to free one. Otherwise `session` waits or
-    /// is refused.
+    /// Returns `session` with a slot, if a slot is free or another session can be ended to free one. Returns `None` if
+    /// `session` has to wait or is refused.
     fn admit(&mut self, session: N) -> Option<(N, Slot<N>)> {
         let now = self.world.now();
         let slot = self.slots.acquire(&session, now);
@@ -127,8 +127,8 @@ impl<W: World, N: Session> Admission<W, N> {
             return;
         }
         if self.last_check + TICK <= now {
-            // Progress is not recorded while slots are free. If the last check was long ago, the existing records are
-            // therefore stale.
+            // While a slot is free, neither this check nor the recording of progress takes place. If the last check was
+            // more than three ticks ago, the recorded progress is therefore stale.
             let stale = self.last_check + TICK + TICK + TICK < now;
             self.last_check = now;
             self.slots.record_progress(now, stale);
@@ -169,7 +169,8 @@ impl<W: World, N: Session> Admission<W, N> {
         }
     }
 
-    /// Cancels the request of a session of `client`. If it was granted, the slot of the grant becomes free.
+    /// Cancels the request for a slot that was registered for a session of `client`. If the request was already
+    /// granted, the granted slot becomes free.
     fn cancel_request(&self, client: Client) {
         let clients = &self.limit.shared.clients;
         if !clients.withdraw(client) && clients.take_grant(client) {
@@ -242,8 +243,8 @@ mod tests {
         let mut one = Admission::new(&world, limit.clone());
         let (_, slot) = one.admit(FakeSession::of(1)).expect("a free slot");
         slot.handle().set_busy();
-        // The server `one` has its limit for itself so far, and its only session is busy and may not be ended. The
-        // server must refuse a new session at once.
+        // So far, `one` is the only server that uses the limit. Its only session is busy, so it must not be ended.
+        // Therefore the server must refuse a new session at once.
         let newcomer = FakeSession::of(2);
         assert!(one.admit(newcomer.clone()).is_none());
         assert_eq!(newcomer.aborted.get(), 1);
@@ -278,8 +279,8 @@ mod tests {
         assert!(Rc::ptr_eq(&admitted.aborted, &newcomer.aborted) && newcomer.aborted.get() == 0);
     }
 
-    /// All slots belong to sessions of one server. For a new session of another server, that server ends one of its
-    /// sessions. The freed slot must go to the new session, and not to the next session of the first server.
+    /// All slots belong to sessions of server `one`. For a new session of server `other`, server `one` ends one of its
+    /// own sessions. The freed slot must go to the session of `other`, and not to the next session of `one`.
     #[test]
     fn a_freed_slot_goes_to_the_session_for_which_it_was_freed() {
         let (_network, world) = world();

@@ -26,8 +26,9 @@ impl Client {
     }
 }
 
-/// The number of slots of each client, over all threads, and the requests and grants of slots for new sessions. It is
-/// accessed when a session begins or ends, not for each request.
+/// For each client, the number of its slots on all threads. Also, the requests of new sessions that wait for a slot,
+/// and the slots that were granted to waiting sessions. The mutex is locked when a session begins or ends, not for each
+/// HTTP request.
 #[derive(Debug, Default)]
 pub(super) struct ClientSlots(Mutex<Counts>);
 
@@ -36,7 +37,7 @@ struct Counts {
     slots: BTreeMap<Client, usize>,
     /// The counts of `slots`, the smallest first.
     ordered: BTreeSet<(usize, Client)>,
-    /// The clients of new sessions that wait for a slot, in the order of their requests.
+    /// For each new session that waits for a slot, the client of the session, in the order of the requests.
     requests: VecDeque<Client>,
     /// The number of slots that threads have granted to waiting sessions of each client. `slots` includes these grants.
     grants: BTreeMap<Client, usize>,
@@ -80,8 +81,8 @@ impl ClientSlots {
     pub(super) fn preemptable(&self, newcomer: Client, max: usize) -> Preemptable {
         let counts = self.counts();
         let needed = counts.slots.get(&newcomer).copied().unwrap_or(0) + 1;
-        // A session of the client with the most slots may be ended. This client has more than its share of the slots,
-        // and at least twice as many slots as `newcomer` would have.
+        // Choose the client with the most slots, if it has more than its share and at least twice as many slots as
+        // `newcomer` would have.
         if let Some(&(slots, client)) = counts.ordered.last()
             && slots.saturating_mul(SHARES) > max
             && slots >= needed.saturating_mul(2)
@@ -135,8 +136,8 @@ impl ClientSlots {
         true
     }
 
-    /// Withdraws the request of a session of `client` that waits no longer. Returns false if the request no longer
-    /// exists, because a slot was granted.
+    /// Withdraws one request of `client` for a slot, when a session of `client` stops waiting. Returns false if there
+    /// is no such request, because a slot has been granted.
     pub(super) fn withdraw(&self, client: Client) -> bool {
         self.counts().remove_request(client)
     }
@@ -152,7 +153,7 @@ impl ClientSlots {
 /// The sessions that may be ended to free a slot for a new session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Preemptable {
-    /// Any session of these clients. Each of them uses far more slots than its share.
+    /// Any session of one of these clients, even a busy session: each of the clients has more slots than its share.
     From(Vec<Client>),
     /// A session of any client, if the session waits for a request or is stalled.
     Anyone,
@@ -190,8 +191,8 @@ mod tests {
         assert_eq!(clients.preemptable(c, 1024), Preemptable::From(vec![a]));
         assert_eq!(clients.preemptable(b, 1024), Preemptable::From(vec![a]));
         assert_eq!(clients.preemptable(a, 1024), Preemptable::Among(vec![a]));
-        // Two clients have half of the slots each. Neither client may take a slot from the other one, or from a client
-        // with one slot.
+        // Now `a` has 511 slots and `b` has 513. With one more slot, `a` would not have more than `b`, so `a` may take
+        // a slot from `b`. `b` may replace only its own sessions.
         for _ in 0..512 {
             clients.leave(a);
             clients.join(b);

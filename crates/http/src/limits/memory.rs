@@ -1,5 +1,5 @@
 //! Accounts for the memory of the exchanges of one session in a budget that all sessions share. This memory consists of
-//! buffers for heads and bodies, in addition to the buffers of the transport.
+//! buffers for heads and bodies. The buffers of the transport do not count.
 //!
 //! A session may begin another exchange while there is memory for it. One exchange without memory is always allowed, so
 //! that the session makes progress. Further requests wait in the transport, where a request takes no more memory than
@@ -42,8 +42,9 @@ impl SessionMemory {
         Poll::Pending
     }
 
-    /// Begins an exchange, even if there is no memory for it. An exchange without memory is counted separately. After
-    /// that, [`poll_begin`](Self::poll_begin) delays further exchanges.
+    /// Begins an exchange, even if there is no memory for it. An exchange without memory is counted separately. While
+    /// there is such an exchange, [`poll_begin`](Self::poll_begin) delays further exchanges until there is memory for
+    /// them.
     pub fn begin(self: &Rc<Self>) -> ExchangePermit {
         let counts = self.fits();
         let count = if counts { &self.counted } else { &self.beyond };
@@ -58,7 +59,8 @@ impl SessionMemory {
         self.beyond.get() > 0 || !self.fits()
     }
 
-    /// Returns how many bytes of a body may be read at once: at most `most`, but at least [`MIN_PIECE`].
+    /// Returns how many bytes of a body may be read at once: what the budget allows, but at most `most`. With a budget,
+    /// the result is at least [`MIN_PIECE`], even if `most` is smaller.
     pub fn piece(&self, most: usize) -> usize {
         let Some(account) = &self.account else { return most };
         let left = usize::try_from(account.borrow().limit()).unwrap_or(usize::MAX);
@@ -76,7 +78,7 @@ impl SessionMemory {
         self.settle();
     }
 
-    /// Counts `bytes` bytes fewer as held.
+    /// Reduces the number of held bytes by `bytes`.
     pub fn release(&self, bytes: usize) {
         self.held.set(self.held.get() - bytes);
         self.settle();
@@ -125,8 +127,8 @@ pub struct HeldBytes {
 }
 
 impl HeldBytes {
-    /// Returns whether there is memory to hold `bytes` bytes instead of the number held now. Always true if `bytes` is
-    /// not the larger number.
+    /// Returns whether there is memory to hold `bytes` bytes instead of the bytes held now. Always true if `bytes` is
+    /// at most the number of bytes held now.
     pub fn fits(&self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let fits =

@@ -1,8 +1,9 @@
 //! Limits how much of a [`ConcurrencyLimit`] one session or one client may hold.
 //!
-//! A share may hold at most a multiple of the number of free slots (the dynamic threshold of Choudhury and Hahne,
-//! 1998). Therefore a client that is alone gets nearly all slots, and a few slots are left for the next client. If
-//! almost no slots are free nevertheless, an exchange without progress is ended to free a slot for a new exchange.
+//! The share of a session or client is the number of slots that it may hold: a fixed multiple of the number of free
+//! slots (the dynamic threshold of Choudhury and Hahne, 1998). Therefore a client that is alone gets nearly all slots,
+//! and a few slots are left for the next client. If almost no slots are free nevertheless, an exchange without progress
+//! is ended to free a slot for a new exchange.
 
 use super::{ConcurrencyLimit, Permit};
 use anabranch_base::time::{Duration, Instant};
@@ -20,17 +21,19 @@ pub struct Share {
     parent: Option<Rc<Share>>,
 }
 
-/// A slot of a [`ConcurrencyLimit`] that one client or session holds. Dropping the permit releases the slot.
+/// A permit for one slot of a [`ConcurrencyLimit`]. The slot belongs to the share of one client or session. Dropping
+/// the permit releases the slot.
 pub struct SharePermit(Rc<Share>, Option<Permit>);
 
 impl Share {
-    /// Returns a share that may hold at most `times` times as many slots as are free in `limit`.
+    /// Returns a share of `limit`. The share may take another slot only while its number of slots is less than `times`
+    /// multiplied by the number of free slots.
     pub fn new(limit: ConcurrencyLimit, times: usize) -> Rc<Self> {
         Rc::new(Self { limit, times, held: Cell::new(0), parent: None })
     }
 
-    /// Returns a new share within the share `parent`, with the limit `times` as in [`new`](Self::new). A slot that the
-    /// new share holds also counts as held by `parent`.
+    /// Returns a new share within the share `parent`. [`new`](Self::new) explains `times`. A slot that the new share
+    /// holds also counts as held by `parent`.
     pub fn within(parent: Rc<Self>, times: usize) -> Rc<Self> {
         Rc::new(Self { limit: parent.limit.clone(), times, held: Cell::new(0), parent: Some(parent) })
     }
@@ -69,8 +72,8 @@ impl Share {
         self.held.get() == 0
     }
 
-    /// Whether the caller must end one exchange of this share, to free a slot for an exchange that was refused. Each
-    /// registered request is granted only once.
+    /// Returns whether the caller must end one exchange of this share, to free a slot for an exchange that was refused.
+    /// For each refused exchange, only one call returns true.
     pub fn preempt(&self) -> bool {
         self.limit.is_scarce() && self.limit.take_request()
     }
@@ -87,15 +90,15 @@ impl Drop for SharePermit {
 /// server does not count.
 #[derive(Debug, Default)]
 pub struct ProgressMonitor {
-    /// The time of the last progress, and the numbers of bytes that the exchange and its session had transferred by
-    /// then.
+    /// The bytes that the exchange had transferred at the last progress, the bytes that its session had transferred,
+    /// and the time. `None` before the first measurement.
     mark: Option<(u64, u64, Instant)>,
 }
 
 impl ProgressMonitor {
     /// Returns whether the exchange has made no progress for [`STALL_TIME`]. So far, the exchange has transferred `own`
-    /// bytes, and all `exchanges` exchanges of its session together `whole` bytes. `server_turn` says that the exchange
-    /// waits for the server. Such a wait is not a stall.
+    /// bytes. The session has `exchanges` exchanges, which together have transferred `whole` bytes. `server_turn` says
+    /// that the exchange waits for the server. Such a wait is not a stall.
     pub fn is_stalled(
         &mut self,
         own: u64,
@@ -197,7 +200,7 @@ mod tests {
         assert_eq!((0..20).find(|&s| pace.is_stalled(0, 26_000 * s, 100, false, at(s))), None);
         let mut pace = ProgressMonitor::default();
         assert_eq!((0..20).find(|&s| pace.is_stalled(260 * s, 0, 100, false, at(s))), None);
-        // For the first 10 seconds, the exchange waits for the server, so the client does not stall it.
+        // For the first 10 seconds, the exchange waits for the server. Only the time after that counts as a stall.
         let mut pace = ProgressMonitor::default();
         assert_eq!((0..20).find(|&s| pace.is_stalled(0, 0, 1, s < 10, at(s))), Some(14));
     }

@@ -1,16 +1,18 @@
 //! The slots of a server's sessions. Decides which session is ended if no slot is free for a new session.
 //!
 //! A session waits while it has no request in progress, or has received only part of a head. The session that has
-//! waited longest is ended at once. If all sessions have requests in progress, the session that its own client has
-//! stalled longest is ended, if it was stalled for at least [`STALL_TIME`]. A stalled client accepts no response data,
-//! or sends no request data. Fewer than [`MIN_PROGRESS`] bytes do not count as progress. Otherwise an occasional byte
-//! would keep a slot forever. While one of its exchanges waits for the server itself, a session is not stalled.
+//! waited longest is ended at once. If all sessions have requests in progress, the session that has been stalled
+//! longest is ended, provided it was stalled for at least [`STALL_TIME`]. A session is stalled while its client neither
+//! accepts response data nor sends request data. Fewer than [`MIN_PROGRESS`] bytes do not count, so that an occasional
+//! byte does not keep a slot forever. A session is not stalled while one of its exchanges waits for the server's own
+//! work.
 //!
-//! These rules apply among clients that have about the same number of slots. A client has too many slots under two
-//! conditions. It has more than an eighth of all slots. It also has at least twice as many slots as the client of the
-//! new session would have with that session. One session of a client with too many slots is ended, whatever the state
-//! of the session. New sessions of such a client take no slot from clients that have fewer slots (`clients`).
-//! Therefore the slow downloads of one client do not end idle sessions of other clients.
+//! These rules apply among clients that have about the same number of slots. A client has too many slots if two
+//! conditions are both met. First, the client has more than an eighth of all slots. Second, it has at least twice as
+//! many slots as the client of the new session will have after the new session gets a slot. To free a slot for a new
+//! session, the server ends one session of a client with too many slots, whatever the state of that session. New
+//! sessions of such a client take no slot from clients that have fewer slots (`clients`). Therefore the slow downloads
+//! of one client do not end idle sessions of other clients.
 //!
 //! [`STALL_TIME`]: super::share::STALL_TIME
 //! [`MIN_PROGRESS`]: super::share::MIN_PROGRESS
@@ -38,7 +40,7 @@ impl<N: Session> SessionSlots<N> {
     }
 
     /// Returns a slot for `session`, which waits for its first request. If no slot is free, ends another session to
-    /// free a slot.
+    /// free a slot. Returns `None` if no session may be ended.
     pub(super) fn acquire(self: &Rc<Self>, session: &N, now: Instant) -> Option<Slot<N>> {
         let client = Client::of(session);
         if !self.limit.take_slot() && !self.preempt(now, client) {
@@ -186,8 +188,8 @@ impl<N: Session> Drop for Slot<N> {
 }
 
 /// A handle through which the streams of a session report about the session: requests in progress, bytes transferred,
-/// and whether an exchange waits for the server itself. Streams of an aborted session may end later than its task,
-/// so reports after the [`Slot`] was released have no effect.
+/// and whether an exchange waits for the server's own work. The streams of an aborted session may outlive the session's
+/// task, which releases the [`Slot`]. Reports after this release have no effect.
 #[derive(Clone, Debug)]
 pub struct SlotHandle {
     order: Rc<WaitOrder>,
@@ -205,18 +207,19 @@ impl SlotHandle {
         self.order.add_bytes(self.key, bytes);
     }
 
-    /// Returns the number of bytes received or written, minus `left`, the number of bytes that the client has not
-    /// acknowledged.
+    /// Returns the session's progress in bytes: all bytes received from the client or written to it, minus `left`.
+    /// `left` is the number of written bytes that the client has not acknowledged.
     pub fn progress(&self, left: u64) -> u64 {
         self.order.progress(self.key, left)
     }
 
-    /// Records that one more exchange of the session waits for the server itself, for example for its service time.
+    /// Records that one more exchange of the session waits for the server's own work, for example for its service time.
     pub fn begin_server_turn(&self) {
         self.order.begin_server_turn(self.key);
     }
 
-    /// Records that one more exchange of the session waits for the server itself, until the returned value is dropped.
+    /// Calls [`begin_server_turn`](Self::begin_server_turn). Dropping the returned value calls
+    /// [`end_server_turn`](Self::end_server_turn).
     pub fn server_turn(&self) -> impl Drop + use<> {
         struct ServerTurn(SlotHandle);
         impl Drop for ServerTurn {
@@ -228,7 +231,7 @@ impl SlotHandle {
         ServerTurn(self.clone())
     }
 
-    /// Records that one exchange of the session no longer waits for the server itself.
+    /// Records that one exchange of the session no longer waits for the server's own work.
     pub fn end_server_turn(&self) {
         self.order.end_server_turn(self.key);
     }

@@ -1,9 +1,10 @@
-//! Keeps records of the sessions that hold a slot, and the order in which they have waited for a request.
+//! Keeps a record of each session that holds a slot, and the order in which the sessions began to wait for their next
+//! request.
 //!
 //! A record is identified by a key that is never reused. A task of a session may outlive the session's record, because
 //! executors may drop cancelled tasks late. What such a task reports has no effect, because its record is gone. The
-//! order is a map by sequence number. Therefore each session is in the order at most once, and an iteration over the
-//! order always ends.
+//! order is a map from sequence numbers to sessions, and a session has at most one sequence number at a time. Therefore
+//! each session is in the order at most once, and an iteration over the order always ends.
 
 use super::Client;
 use super::share::{MIN_PROGRESS, STALL_TIME};
@@ -34,7 +35,8 @@ struct Records {
     /// The sessions without a request in progress. The keys are the sequence numbers in [`State::Waiting`], so the
     /// session that has waited longest is first.
     waiting: BTreeMap<u64, SlotKey>,
-    /// A counter for the generation of a new record and for the number of a session that begins to wait.
+    /// A counter. It numbers each new record (its generation), and each session that begins to wait (its place in the
+    /// order).
     sequence: u64,
 }
 
@@ -48,8 +50,8 @@ struct Record {
     /// The number of exchanges that wait for the server, not for the client. While there are any, the session does not
     /// count as stalled.
     server_turns: u32,
-    /// A time, and the progress in bytes at that time. Since that time, the progress has grown by less than
-    /// [`MIN_PROGRESS`].
+    /// The progress in bytes at some time, and that time. Since then, the progress has grown by less than
+    /// [`MIN_PROGRESS`]. `None` if no progress is recorded.
     mark: Option<(u64, Instant)>,
 }
 
@@ -113,7 +115,7 @@ impl Records {
 }
 
 impl WaitOrder {
-    /// Adds a record for a session of `client` that waits for a request.
+    /// Adds a record for a session of `client`. The session has no request in progress, so it is appended to the order.
     pub(super) fn join(&self, client: Client) -> SlotKey {
         let mut all = self.0.borrow_mut();
         let index = all.free.pop().unwrap_or_else(|| {

@@ -1,9 +1,10 @@
 //! Assigns each exchange to a stream of a connection.
 //!
 //! The client alone assigns streams, because the server responds on the stream of the request. As long as a stream is
-//! free, an exchange takes the lowest free stream of the connection that was opened first. If no stream is free,
-//! another connection is opened, if the policy allows it. After that [`WhenFull`] decides. A TCP connection counts as a
-//! connection with one stream. Pipelining on it corresponds to `when-full=rr`.
+//! free, an exchange takes the lowest free stream of the oldest connection that has a free stream. If no stream is
+//! free, the client opens another connection. When the policy allows no more connections, [`WhenFull`] decides what
+//! happens. A TCP connection counts as a connection with one stream. With [`WhenFull::RoundRobin`], requests are pipelined
+//! on TCP connections.
 //!
 //! If the policy spreads exchanges ([`Policy::spread`]), each exchange takes the lowest free stream of the connection
 //! with the fewest exchanges in flight. A connection gets a second exchange only when no other connection may be opened
@@ -30,8 +31,8 @@ pub enum Choice {
         connection: usize,
         /// The number of the stream.
         stream: u64,
-        /// Whether the policy allows no more exchanges on the connection. The request then asks the server to close the
-        /// connection after this exchange.
+        /// True if this is the last exchange that the policy allows on the connection. The request then asks the server
+        /// to close the connection after this exchange.
         last: bool,
     },
     /// Wait for a free stream or a new connection.
@@ -156,8 +157,9 @@ impl Mapping {
     }
 
     /// Records that the connection `connection_index` is established and has `streams` stream pairs. Exchanges that
-    /// were sent with the handshake on higher streams must be sent again. They count neither as in flight nor towards
-    /// the maximum number of exchanges on the connection.
+    /// were sent during the handshake on streams numbered `streams` or higher must be sent again. Therefore these
+    /// exchanges no longer count as in flight, and no longer count towards the connection's maximum number of
+    /// exchanges.
     pub fn established(&mut self, connection_index: usize, streams: u64) {
         self.probes = None;
         if let Some(connection) = self.find(connection_index) {
@@ -172,7 +174,7 @@ impl Mapping {
         }
     }
 
-    /// Returns a connection that should get more streams, and the number of these streams. `queued` is the number of
+    /// Returns a connection that should get more streams, and how many streams to add. `queued` is the number of
     /// waiting exchanges that [`choose`](Self::choose) could not assign and for which no connection may be opened. Call
     /// this method until it returns `None`. A connection is not returned again before [`grown`](Self::grown) is called
     /// for it.
@@ -183,7 +185,7 @@ impl Mapping {
         let grows = |&i: &usize| self.accepts_more(&self.connections[i]) && !self.connections[i].cannot_grow;
         let i = (0..self.connections.len()).find(grows)?;
         // If the client spreads exchanges over its connections, each connection gets an equal share of the new streams.
-        // `sharing` also counts connections that were already asked for more streams.
+        // `sharing` also counts connections for which the client has already requested more streams.
         let sharing = self.connections.iter().filter(|c| self.accepts_more(c)).count();
         let queued = if self.spread { queued.div_ceil(sharing) } else { queued };
         let left = self.allowance.map_or(usize::MAX, |k| k.saturating_sub(self.connections[i].used) as usize);
@@ -216,8 +218,8 @@ impl Mapping {
     }
 
     /// Records that an exchange on `stream` of the connection `connection_index` is over. Returns true if the
-    /// connection should be closed. Then nothing is in flight on it, and it is retired or has carried its maximum
-    /// number of exchanges.
+    /// connection should be closed: it is retired or has carried its maximum number of exchanges, and no exchange is in
+    /// flight on it.
     pub fn finished(&mut self, connection_index: usize, stream: u64) -> bool {
         let allowance = self.allowance;
         let Some(connection) = self.find(connection_index) else { return false };
@@ -246,7 +248,8 @@ impl Mapping {
                 return self.assign(i, stream);
             }
         }
-        // All streams are busy. Prefer another connection if the policy allows one.
+        // All streams are busy. The exchange waits if the policy says so, if another connection may be opened, or if
+        // one is being opened.
         if matches!(self.when_full, WhenFull::Wait | WhenFull::Grow) || self.awaits_connection() {
             return Choice::Wait;
         }
@@ -286,8 +289,8 @@ impl Mapping {
             && self.allowance.is_none_or(|k| connection.used < k)
     }
 
-    /// Returns how many more exchanges a connection can take. The result is limited by its number of streams and by its
-    /// maximum number of exchanges.
+    /// Returns how many exchanges a connection that is being opened can take at the same time. Its maximum number of
+    /// exchanges in total also limits the result.
     fn room(&self, connection: &Connection) -> usize {
         let streams = if self.spread { 1 } else { self.max_concurrent(connection.streams) };
         self.allowance.map_or(streams, |k| streams.min(k.saturating_sub(connection.used) as usize))
@@ -332,13 +335,14 @@ impl Mapping {
             .enumerate()
             .filter(|(_, c)| self.accepts_more(c))
             .flat_map(|(i, c)| (0..c.streams).map(move |s| (turn(c.connection_index, s), i, s)));
-        // Prefers a stream after the last assigned stream. If there is none, the order starts again at its beginning.
+        // Returns the next stream in this order after the last assigned stream. If no stream follows, returns the first
+        // stream in the order.
         all.min_by_key(|&(at, ..)| (last.is_some_and(|last| at <= last), at)).map(|(_, i, s)| (i, s))
     }
 
     /// Returns the stream with the fewest exchanges in flight. Exchanges count equally, because the client does not
     /// know how long the responses are. If several streams have equally few exchanges, the first of them is returned.
-    /// If exchanges are spread, a stream of the connection with the fewest exchanges is preferred.
+    /// If `spread` is set, the first of those whose connection has the fewest exchanges in flight is returned instead.
     fn smallest_pending(&self) -> Option<(usize, u64)> {
         self.connections
             .iter()
@@ -388,8 +392,8 @@ mod tests {
         Choice::Assign { connection, stream, last: false }
     }
 
-    /// The mapping requests as many additional streams as exchanges wait, and does not repeat the request. A connection
-    /// that did not get more streams is not asked again.
+    /// The mapping requests one additional stream for each waiting exchange, and does not repeat the request. If a
+    /// connection did not get more streams, no further streams are requested for it.
     #[test]
     fn streams_are_added_when_full() {
         let mut mapping = Mapping::new(&policy(1, None, WhenFull::Grow), 1);
@@ -430,8 +434,9 @@ mod tests {
         assert_eq!([mapping.choose(), mapping.choose()], [assigned(0, 0), assigned(0, 1)]);
     }
 
-    /// Exchanges are sent with the handshake, and the server then grants fewer streams. Exchanges on streams that were
-    /// not granted must count neither as in flight nor towards the maximum number of exchanges.
+    /// Exchanges are sent with the handshake, but the server then grants fewer streams than these exchanges use.
+    /// Exchanges on streams that were not granted must count neither as in flight nor towards the maximum number of
+    /// exchanges.
     #[test]
     fn exchanges_on_ungranted_streams_are_reassigned() {
         let mut mapping = Mapping::new(&policy(1, Some(4), WhenFull::Wait), 4);

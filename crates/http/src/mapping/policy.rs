@@ -52,7 +52,7 @@ impl fmt::Display for WhenFull {
     }
 }
 
-/// The delay between the delivery of an object and the requests for the objects that it causes.
+/// The delay between the delivery of an object and the requests for the objects that depend on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Think {
     /// No delay.
@@ -90,7 +90,7 @@ pub struct Policy {
     pub outstanding: Option<u32>,
     /// What happens to an exchange when all streams are busy.
     pub when_full: WhenFull,
-    /// The delay before requests for objects that another object causes.
+    /// The delay between the delivery of an object and the requests for the objects that depend on it.
     pub think: Think,
     /// The times of an open-loop load. Object *i* is requested at time *i* after the start, independently of the other
     /// objects. Objects without an entry are requested after their initiators.
@@ -104,7 +104,7 @@ pub struct Policy {
     /// The fetch ends after this time, whether or not it is complete.
     pub deadline: Option<Duration>,
     /// The maximum number of attempts to request an object, if connections end before the object is complete. Also the
-    /// number of consecutive connections to a server that may fail before the server is given up.
+    /// number of consecutive failed connections to a server after which the client gives up that server.
     pub attempts: u32,
     /// Whether each host of the page has a server of its own. Server *n* of the connector then stands for host *n* of
     /// the page. Otherwise all hosts share server 0.
@@ -174,11 +174,11 @@ pub struct Choices {
 
 impl Choices {
     /// Returns the policy that these choices mean for a transport. `multistream` says that a connection of the
-    /// transport has many streams. `open_loop` says that objects are requested at given times. Connections are then
-    /// opened as needed, unless their number was given.
+    /// transport has many streams. `open_loop` says that objects are requested at given times. If `open_loop` is set,
+    /// connections are opened as needed, unless pipelining is chosen or the number of connections is given.
     ///
     /// # Errors
-    /// [`PolicyError`] if two choices exclude each other, or if the transport does not support one of them.
+    /// [`PolicyError`] if two choices exclude each other, or if the transport does not support a choice.
     pub fn policy(&self, multistream: bool, open_loop: bool) -> Result<Policy, PolicyError> {
         let wrong = |line: &str| Err(PolicyError(line.to_owned()));
         if self.connections == Some(0) {

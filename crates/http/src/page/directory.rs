@@ -179,7 +179,7 @@ struct Embedded {
     references: Vec<Reference>,
     /// The offset of the body, if the file is a document.
     body_start: Option<u64>,
-    /// The addresses, as written in the file, that a browser would not load with the page but later (lazy loading).
+    /// The addresses, as written in the file, that a browser would load only after the page (lazy loading).
     deferred: Vec<String>,
 }
 

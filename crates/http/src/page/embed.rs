@@ -476,7 +476,8 @@ mod tests {
         assert_eq!(picture("<source src=no><source srcset=''><source srcset='no 1y'>"), "img");
         assert_eq!(picture("<source srcset='s 320w, l 1280w' sizes='(min-width: 9px) 300px'>"), "s");
         assert_eq!(picture("<source srcset='a 2x, b 1x'><source srcset=no>"), "b");
-        // The sources of one picture do not apply to the next image. Sources that no image follows have no effect.
+        // The sources of one picture do not apply to the next image. Sources without an image after them have no
+        // effect.
         assert_eq!(html("<picture><source srcset=no></picture><img src=a>").concat(), "a");
         assert_eq!(
             html("<source srcset=no><img src=a><picture><img src=b><source srcset=no></picture>").concat(),

@@ -13,7 +13,7 @@ pub struct Date {
     last: RefCell<Option<Written>>,
 }
 
-/// A formatted date, and the second that it is valid for.
+/// A formatted date, and the Unix time in whole seconds for which it is valid.
 #[derive(Debug)]
 struct Written {
     unix_seconds: u64,

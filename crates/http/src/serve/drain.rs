@@ -16,7 +16,8 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
 /// Reads and discards data until the next request can begin, or until the client or the server ends the stream. Data
-/// without a declared end is read only until `limit`. After `limit` the session is not kept open.
+/// without a declared end is read only until the time `limit`. If more data arrives later, the head timeout closes the
+/// session.
 pub(super) async fn drain<W: World, T: Stream>(
     world: &W,
     stream: &mut T,

@@ -22,9 +22,10 @@ pub(super) struct StreamExchanges {
     pub(super) connection: u64,
     pub(super) stream: u64,
     pub(super) next: Cell<u32>,
-    /// The position at which the next response begins, in bytes from the start of the stream to the client.
+    /// The end of the latest response, in bytes from the start of the stream to the client. The next response begins
+    /// here.
     pub(super) end: Cell<u64>,
-    /// The offset on the stream to the client up to which the transport has accepted the written bytes.
+    /// The number of bytes that the transport has accepted so far, from the start of the stream to the client.
     pub(super) accepted: Cell<u64>,
     /// The responses of which no byte has been passed to the transport yet.
     pub(super) unwritten: RefCell<VecDeque<(ExchangeId, u64)>>,
@@ -34,12 +35,13 @@ pub(super) struct StreamExchanges {
     unfinished_responses: Cell<u32>,
     /// True from the receipt of a request until its response has been written completely.
     is_request_in_progress: Cell<bool>,
-    /// Whether the latest request had no body and was answered. If this is true and no request is in progress, hyper
+    /// Whether the latest request, not its response, had no body. If this is true and no request is in progress, hyper
     /// holds no data.
     pub(super) answered_without_content: Cell<bool>,
     /// The number of response bytes in hyper's buffers that the transport has not accepted yet.
     buffered: Cell<usize>,
-    /// The transport rank of the response that is written next.
+    /// The rank that the stream gets in the transport when the next response is written. The transport sends data of a
+    /// lower rank first.
     pub(super) rank: Cell<Option<u32>>,
     /// The reason why the last head on the stream was refused; `None` once the refusal was sent.
     pub(super) refusal: RefCell<Option<Refusal>>,
@@ -84,8 +86,8 @@ impl StreamExchanges {
         exchanges.clone()
     }
 
-    /// Returns whether no request is in progress, and a request was answered completely since the last call of this
-    /// function.
+    /// Returns true if hyper holds no data: no request is in progress, and the latest request had no body. Returns true
+    /// only once after each request.
     pub(super) fn is_at_rest(&self) -> bool {
         !self.is_request_in_progress.get() && self.answered_without_content.replace(false)
     }
@@ -95,7 +97,7 @@ impl StreamExchanges {
         self.is_request_in_progress.get()
     }
 
-    /// Records that all response bytes that hyper had buffered are written. If no response is unfinished, then no
+    /// Records that hyper has no more buffered response bytes. If hyper has also taken every response completely, no
     /// request is in progress any more.
     pub(super) fn flushed(&self, activity: &Activity) {
         if self.unfinished_responses.get() == 0 && self.is_request_in_progress.replace(false) {
@@ -149,7 +151,8 @@ impl Answering {
         Self { exchanges: exchanges.clone(), activity: activity.clone() }
     }
 
-    /// Completes with the number of bytes of the response that may be read next, at most `most`.
+    /// Waits until more of the response may be buffered. Returns how many bytes may be read next from the response's
+    /// source, at most `most`.
     pub(super) fn poll_room(&self, cx: &Context<'_>, most: usize) -> Poll<usize> {
         let room = MAX_HELD.saturating_sub(self.activity.buffered.get());
         if room < MIN_PIECE && self.exchanges.buffered.get() > 0 {
@@ -171,8 +174,8 @@ impl Drop for Answering {
     }
 }
 
-/// The maximum number of file bytes that a session holds in addition to the transport's buffers, on all streams. The
-/// same limit applies to a single response.
+/// The maximum number of file bytes that a session holds in addition to the transport's buffers, as the sum over its
+/// streams. One response may use the whole limit.
 const MAX_HELD: usize = 128 * 1024;
 /// The number of bytes that a response may hold even if the session has reached [`MAX_HELD`].
 const MIN_PIECE: usize = 4 * 1024;

@@ -12,7 +12,7 @@ use std::task::{Poll, Waker};
 #[derive(Debug, Default)]
 pub(super) struct FifoLock {
     /// The tickets of the tasks that hold the lock or wait for it, in the order in which the tasks drew them. The first
-    /// ticket holds the lock. It is created with the first ticket, because most sessions never draw any.
+    /// ticket holds the lock. The queue is created with the first ticket, because most sessions never draw one.
     queue: OnceCell<Rc<RefCell<Queue>>>,
 }
 

@@ -3,7 +3,8 @@
 //! Names are percent-decoded once and then taken literally. A target is found only if it leads to a regular file inside
 //! the directory. Nobody can swap the file between the check and the opening ([`RootDirectory`]). Links that stay
 //! inside the directory are followed. Names that begin with a dot are found only with [`FileSite::with_dotfiles`]; the
-//! exception is `/.well-known/` (RFC 8615). For a link, only the name of the link counts, not the name of its target.
+//! exception is `/.well-known/` (RFC 8615). The rule about dots applies to the name of a link, not to the name of its
+//! target.
 //!
 //! Files are read while they are sent, so large files need no more memory than small ones. Recently requested files
 //! stay open (`open_file_cache`), so the next request for one of them needs only one lookup of its name.
@@ -266,8 +267,8 @@ fn busy() -> Answer {
     answer
 }
 
-/// Returns the path below the root directory that a request target names, and whether it ends with a slash. With
-/// `dotfiles`, names may begin with a dot.
+/// Converts a request target to a path relative to the root directory. The returned flag says whether the target's path
+/// ends with a slash or `/.`. If `dotfiles` is true, names may begin with a dot.
 fn path_of(target: &str, dotfiles: bool) -> Option<(PathBuf, bool)> {
     let path = path_of_target(target).strip_prefix('/')?;
     let mut relative = PathBuf::new();
@@ -326,8 +327,8 @@ impl Validators {
             Duration::from_secs(seconds) + Duration::from_nanos(nanos.unsigned_abs())
         });
         let tag = format!("\"{:x}-{length:x}\"", since.as_nanos());
-        // RFC 9110 §5.6.7: years of dates have four digits. A later modification time of a file is replaced by the last
-        // valid date.
+        // RFC 9110 §5.6.7: the year of an HTTP date has four digits. A modification time after the year 9999 is
+        // replaced by the last valid date.
         let modified = UNIX_EPOCH + Duration::from_secs(since.as_secs().min(LAST_DATE));
         let mut fields = HeaderMap::new();
         if let Ok(tag) = HeaderValue::from_str(&tag) {
@@ -427,8 +428,8 @@ enum Part {
     Beyond,
 }
 
-/// RFC 9110 §14.1.2: parses a Range field. Any value other than a single byte range gets the whole file, as §14.2
-/// allows.
+/// RFC 9110 §14.1.2: parses a Range field. Only one range of bytes is supported. For any other value, the whole file is
+/// sent, as §14.2 allows.
 fn part(range: &[u8], length: u64) -> Part {
     let parse = || -> Option<(Option<u64>, Option<u64>)> {
         let text = std::str::from_utf8(range).ok()?;

@@ -1,9 +1,10 @@
 //! Serves a session over HTTP/2. Each request has a stream, and responses are written in the order of their priorities.
 //!
 //! h2 writes the data that it gets, one stream after the other. Therefore `Writer` passes little data to h2 at a time.
-//! `Writer` waits until fewer than [`UNSENT`] bytes in h2 have not reached the transport. It then passes the next piece
-//! of the most urgent response (RFC 9218). A more urgent request then waits at most for those bytes and for the bytes
-//! that the transport has accepted. The transport accepts no more than its window allows plus [`UNSENT`] bytes.
+//! `Writer` waits until h2 holds fewer than [`UNSENT`] bytes that the transport has not yet accepted. It then passes
+//! the next piece of the most urgent response (RFC 9218). A more urgent request then waits at most for those bytes and
+//! for the bytes that the transport has accepted. The transport accepts no more than its window allows plus [`UNSENT`]
+//! bytes.
 
 use super::reply::{PreparedResponse, RequestGuard, Sending, Unwritten, reply};
 use super::site::Site;
@@ -76,7 +77,8 @@ pub(super) async fn serve<W, S, N>(
             // Polling removes completed tasks.
             let _ = tasks.poll_idle(cx);
             if patience.ends(polled.response_frames.get()) {
-                // RFC 9113 §10.5: the client has sent too many frames without effect, although each of them is allowed.
+                // RFC 9113 §10.5: the client has sent too many frames since a response last made progress, although
+                // each single frame is allowed.
                 connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
             }
             let accepted = connection.poll_accept(cx);
@@ -166,7 +168,7 @@ fn on_frame<W: World, S: Site>(
 /// Counts the frames of a client that cause no response, and decides when the server ends the connection.
 struct Patience {
     inspector: Rc<RefCell<Inspector>>,
-    /// The numbers of response frames sent and of client frames received, when a response frame was last sent.
+    /// The numbers of response frames sent and client frames received, at the time of the last progress of a response.
     at_last_progress: (u64, u64),
     /// Whether the connection was ended because the client sent too many frames.
     ended: bool,
@@ -185,7 +187,7 @@ impl Patience {
             && !std::mem::replace(&mut self.ended, true)
     }
 
-    /// Returns true in one call only: the first call after the client's first frame was not SETTINGS.
+    /// Returns true once: in the first call after the client has begun with a frame other than SETTINGS.
     fn misses_settings(&mut self) -> bool {
         self.inspector.borrow().lacks_settings() && !std::mem::replace(&mut self.refused, true)
     }

@@ -1,9 +1,9 @@
 //! Serves a session over HTTP/3. Each request has a stream, and responses are written in the order of their priorities.
 //!
-//! A stream accepts all data that it is given, and the transport by itself does not prefer any stream. Therefore
-//! `Writer` writes only small pieces: the next piece of the most urgent response (RFC 9218), in the same order as over
-//! HTTP/2. The transport accepts no more data than the congestion window holds plus [`UNSENT`] bytes. A pacer may hold
-//! some of that data back. The ranks of the streams then decide which data is sent first.
+//! By itself, the transport treats all streams alike. Therefore this module lets the transport accept only a limited
+//! amount of data: the congestion window plus [`UNSENT`] bytes. `Writer` passes small pieces to the transport, each
+//! time the next piece of the most urgent response (RFC 9218), as over HTTP/2. A pacer may hold back some of the
+//! accepted data. The ranks that this module gives to the streams then decide which of this data is sent first.
 //!
 //! Each request is read to its end, even if the response does not need the content. Therefore an error in content or
 //! trailers has the same effect as an error in the head.
@@ -223,8 +223,8 @@ impl<W: World, S: Site, N: Session> Writer<W, S, N> {
         while self.write_piece(cx) {}
     }
 
-    /// Tries the responses in their order. Passes a piece of the first one that can make progress to the transport.
-    /// Returns false if no response can make progress.
+    /// Tries the responses in their order. Takes the first one that can make progress, and passes a piece of it to the
+    /// transport. Returns false if no response can make progress.
     fn write_piece(&mut self, cx: &mut Context<'_>) -> bool {
         for stream in self.responses.order() {
             let Some(body) = self.responses.bodies.get_mut(&stream) else { continue };

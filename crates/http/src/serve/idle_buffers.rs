@@ -7,8 +7,8 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// The number of streams that keep their buffers while they wait for a request. Allocating buffers takes less than a
-/// microsecond, but a stream that has released its buffers must allocate them for each request.
+/// The maximum number of streams that keep their buffers while they wait for a request. Further streams release their
+/// buffers and allocate new ones for each request, which takes less than a microsecond.
 const MAX_IDLE: usize = 512;
 
 /// Counts the streams that have buffers. Clones share one count.

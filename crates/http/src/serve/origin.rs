@@ -20,7 +20,7 @@ pub struct OwnOrigins {
 pub struct Names(Rc<dyn Fn(&str) -> bool>);
 
 impl Names {
-    /// Creates the predicate from `includes`, which returns true for each host that the certificate names.
+    /// Creates the predicate. `includes` must return true for each host that the certificate names.
     pub fn new(includes: impl Fn(&str) -> bool + 'static) -> Self {
         Self(Rc::new(includes))
     }

@@ -13,7 +13,7 @@ use std::rc::Rc;
 pub struct Redirected<S> {
     /// The site that is served.
     pub site: Rc<S>,
-    /// The port to which requests are redirected over `https`; `None` if the site is served here.
+    /// The `https` port to which requests are redirected; `None` if this listener serves the site itself.
     pub https: Option<u16>,
     /// The UDP port on which the site is also served over HTTP/3. Each response announces it.
     pub http3: Option<u16>,
@@ -36,7 +36,7 @@ impl<S: Site> Site for Redirected<S> {
         if !matches!(*request.method, Method::GET | Method::HEAD) {
             return Answer::refuse_method(request.method);
         }
-        // The redirect keeps the host name in the request, because the client knows the server by that name.
+        // The redirect uses the host name of the request, because the client knows the server by that name.
         let host = request.host.and_then(|host| Authority::parse(host, Some(port)));
         let to =
             host.map(|host| format!("https://{}{}", Authority { port, ..host }.written(443), request.target));

@@ -64,7 +64,7 @@ impl<G> Sending<G> {
     }
 
     /// Returns the next piece of the content, which has at most `cut` bytes. If the content is in a store, at most
-    /// `most` bytes of it are read.
+    /// `most` bytes are read. Bytes beyond `cut` are read again for the next piece.
     pub(super) fn piece(&mut self, most: usize, cut: usize) -> io::Result<Bytes> {
         let mut piece = self.content.piece(self.at, most)?;
         piece.truncate(cut);
@@ -138,8 +138,8 @@ impl Drop for RequestGuard {
     }
 }
 
-/// Counts a request as being served until this value is dropped. A guard is needed because a cancelled request is
-/// dropped at any await.
+/// Counts a request as being served until this value is dropped. A guard is needed, because the future of a cancelled
+/// request can be dropped at any await.
 pub(super) struct ServingGuard(Rc<Activity>);
 
 impl ServingGuard {
@@ -175,8 +175,8 @@ pub(super) async fn begin<W: World, S: Site>(
     (turn, serving)
 }
 
-/// Returns the response to a request: `instead` if it is some, or else a refusal if the server is not responsible for
-/// the origin, or else the site's response. The head has all fields except padding.
+/// Returns the response to a request. This is `instead`, if given. Otherwise it is a refusal if the server is not
+/// responsible for the origin, and the site's response if it is. The head has all fields except padding.
 pub(super) fn respond<W, S: Site, B>(
     service: &Service<W, S>,
     request: &Request<B>,

@@ -183,8 +183,8 @@ impl Content {
     }
 }
 
-/// A site that serves the objects of a page, of which only the sizes are known. The content of each object is generated
-/// from its name.
+/// A site that serves the objects of a page. Only the sizes of the objects are known, so the content of each object is
+/// generated from its name.
 #[derive(Clone, Debug)]
 pub struct PageSite {
     resources: BTreeMap<String, Resource>,

@@ -1,5 +1,5 @@
-//! Tests how much memory a session and a stream take before any data arrives. Tens of thousands of sessions may be
-//! waiting.
+//! Tests how much memory a session and a stream take before any data arrives. A server may hold tens of thousands of
+//! sessions that wait for data.
 
 use super::{PageSite, preface, serve_session};
 use anabranch_sim::SimWorld;

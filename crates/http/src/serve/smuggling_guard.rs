@@ -35,7 +35,7 @@ enum GuardState {
     #[default]
     Head,
     Body(Box<Decoder>),
-    /// A head was refused. No more bytes are passed, and the response ends the stream.
+    /// A request head was refused. No more bytes are passed to hyper, and the stream ends after the response.
     Refused,
     /// hyper was given [`POISON`], bytes that it cannot parse.
     Poisoned,
@@ -89,7 +89,7 @@ impl SmugglingGuard {
         matches!(self.state, GuardState::Head) && self.partial_head.is_empty()
     }
 
-    /// Whether a request has begun, but its head is incomplete.
+    /// Whether the head of a request has begun but is incomplete.
     pub(super) fn is_in_head(&self) -> bool {
         // RFC 9112 §2.2: one empty line before a request does not begin the request. A client that sends more than one
         // empty line has begun a request.
@@ -113,8 +113,8 @@ impl SmugglingGuard {
         matches!(self.state, GuardState::Refused | GuardState::Poisoned)
     }
 
-    /// Whether the guard has passed [`POISON`] to hyper, bytes that hyper cannot parse. If so, the caller reports the
-    /// end of the stream to hyper after these bytes.
+    /// Whether the guard has passed [`POISON`] to hyper. Hyper cannot parse these bytes. The caller then reports the
+    /// end of the stream to hyper.
     pub(super) fn is_poisoned(&self) -> bool {
         matches!(self.state, GuardState::Poisoned)
     }
@@ -217,8 +217,8 @@ impl SmugglingGuard {
     }
 }
 
-/// The request that hyper gets instead of a refused head. It is answered with the refusal. A client's
-/// request with the method `*` is refused.
+/// The request that hyper gets instead of a refused head. The service answers it with the refusal. The guard refuses a
+/// client's request with the method `*`, so that no client can send this request.
 const STAND_IN: &[u8] = b"* / HTTP/1.1\r\nHost: \r\n\r\n";
 /// The method of [`STAND_IN`].
 pub(super) const STAND_IN_METHOD: &str = "*";

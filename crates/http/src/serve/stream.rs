@@ -53,14 +53,14 @@ pub(super) async fn serve<W, S, N>(
         io.activity.forget(number);
     }
     io.activity.head_ends(number);
-    // The server itself causes this error: it cannot read the rest of the body.
+    // The server causes this error when it cannot read the rest of a response body from its source.
     if ended.as_ref().is_err_and(hyper::Error::is_user) {
         io.end_requests();
         return abort_response(&io.service.world, &session, &mut io.stream).await;
     }
     drop(session);
-    // Any other error ends the stream because the client has gone or has cancelled the request. No peer is left to be
-    // notified.
+    // Only the error above needs a reset. After every other error, hyper has already answered an invalid head, or the
+    // client has gone or has cancelled the request.
     if let Some(status) = ended.err().as_ref().and_then(status_of) {
         if let Some(to) = &io.service.options.log
             && io.exchanges.accepted.get() > io.exchanges.end.get()
@@ -265,7 +265,8 @@ impl Body for Sending<Answering> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        // Content from a store takes memory in addition to the transport's buffers, so the response waits for room.
+        // Content from a store takes memory in addition to the transport's buffers, so the response waits until the
+        // limit of memory leaves room for the next piece.
         let is_stored = matches!(self.content, Content::Stored(_));
         let most = if is_stored { ready!(self.guard.poll_room(cx, PIECE)) } else { PIECE };
         let bytes = match self.piece(most, usize::MAX) {
@@ -391,8 +392,8 @@ impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
         let mut any = false;
         while !any {
             if self.guard.has_refused() {
-                // No data follows a refused head. The read stays pending, because hyper would interpret the end of the
-                // stream as an end by the client.
+                // After a refused head, hyper gets no more data. The read stays pending, because hyper would interpret
+                // the end of the stream as an end by the client. Hyper gets the end of the stream only after `POISON`.
                 return if self.guard.is_poisoned() { Poll::Ready(Ok(())) } else { Poll::Pending };
             }
             let mut buffer = self.service.scratch.room(most.clamp(1, READ_BYTES));
@@ -483,7 +484,8 @@ const MAX_BUFFER: usize = 64 * 1024;
 /// The minimum buffer size that hyper accepts.
 const MIN_BUFFER: usize = 8 * 1024;
 const READ_BYTES: usize = 8 * 1024;
-/// The maximum number of bytes that are read from a stream without buffers. After this read, hyper gets buffers again.
+/// The maximum number of bytes in the first read from a stream whose buffers were released. After this read, hyper gets
+/// buffers again.
 const FIRST_BYTES: usize = 512;
 
 #[cfg(test)]

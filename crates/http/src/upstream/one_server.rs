@@ -32,8 +32,8 @@ impl<W: World, C: Connector> fmt::Debug for OneServer<W, C> {
 }
 
 impl<W: World, C: Connector> OneServer<W, C> {
-    /// Creates an upstream to the server with the first `count` addresses of `connector`. An attempt to reach an
-    /// address is given up after `timeout`.
+    /// Creates an upstream to the server at the first `count` addresses of `connector`. If no address has answered
+    /// after `timeout`, the attempt to connect is given up.
     pub fn new(world: &W, connector: C, count: usize, timeout: Duration) -> Self {
         Self { world: world.clone(), connector, count, timeout, idle: Rc::default() }
     }

@@ -107,7 +107,7 @@ fn normal(target: &str) -> String {
         match segment {
             "." => {}
             ".." => drop(segments.pop()),
-            // The last empty segment stands for a trailing slash.
+            // If the last segment is empty, it stands for a trailing slash.
             segment => segments.push(segment),
         }
     }

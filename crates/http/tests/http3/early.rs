@@ -113,8 +113,8 @@ fn unsafe_requests_in_early_data_are_refused() {
     }
 }
 
-/// A client without a ticket that permits early data must send no request with the handshake, because an attacker could
-/// replay the request.
+/// A client must send a request before the handshake is complete only if its ticket permits early data. An attacker can
+/// replay such a request, so the server must have permitted it.
 #[test]
 fn without_a_ticket_for_it_nothing_is_sent_early() {
     for resumption in [ResumptionMode::Never, ResumptionMode::Before] {
@@ -149,7 +149,8 @@ fn requests_in_rejected_early_data_are_repeated() {
     }
 }
 
-/// The client must report a response of 425 as an error, and must not repeat the request forever.
+/// The client must report a response of 425 (Too Early) as an error in one line, and must not repeat the request
+/// forever.
 #[test]
 fn an_answer_of_too_early_is_one_line() {
     let outcome = with_server(|_, session| async move {

@@ -30,10 +30,10 @@ enum PeerAction {
     Request(Vec<u8>),
     /// Bytes on a request stream, which stays open.
     Open(Vec<u8>),
-    /// More bytes on the stream of the last request. The peer sends them once the response has arrived.
+    /// More bytes on the stream of the most recent request. The test peer sends them after the response has arrived.
     AfterAnswer(Vec<u8>),
-    /// More bytes on the stream of the last request, followed by FIN. The peer sends them once the beginning of the
-    /// response has arrived.
+    /// More bytes on the stream of the most recent request, followed by FIN. The test peer sends them as soon as the
+    /// first bytes of the response have arrived.
     EndWithinAnswer(Vec<u8>),
     /// STOP_SENDING for the peer's control stream.
     StopControl,
@@ -52,7 +52,7 @@ use self::PeerAction::{
 };
 use self::Verdict::{Connection, Status, Stream as OfStream};
 
-/// Returns an encoded field section of literals, by name and value (RFC 9204 §4.5.6).
+/// Returns an encoded field section. Each field is encoded with a literal name and a literal value (RFC 9204 §4.5.6).
 fn section(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut section = vec![0, 0];
     for (name, value) in fields {
@@ -397,9 +397,9 @@ fn malformed_requests_are_errors_of_their_stream() {
     check_rows(rows, reaction_to_client);
 }
 
-/// Trailers that arrive after the response may be malformed (RFC 9114 §4.1.2). If the request stream is still open, the
-/// server must stop reading it. If the client has already ended the request, the server must reset the response, which
-/// is not acknowledged yet.
+/// The client sends malformed trailers after the beginning of the response has arrived (RFC 9114 §4.1.2). If the client
+/// then leaves its side of the stream open, the server must stop reading it. If the trailers end the request, the
+/// server must reset the response, because part of it is still unacknowledged.
 #[test]
 fn malformed_trailers_after_an_early_answer_are_errors_of_their_stream() {
     let malformed = OfStream(Code::H3_MESSAGE_ERROR);

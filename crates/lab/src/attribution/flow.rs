@@ -1,4 +1,4 @@
-//! Reconstructs one direction of a connection from the traces of both engines.
+//! Reconstructs one direction of a connection from the traces of the client and the server.
 //!
 //! This module finds when given bytes of a stream were first sent, when they were retransmitted, and when they arrived.
 //! A *unit* is a TSN of SCTP, or a byte of TCP. All tables are built in one pass over the traces, and are searched by
@@ -35,8 +35,7 @@ pub(super) struct Flow {
     pieces: Vec<Piece>,
     /// The time of the first transmission of any data.
     first: Option<u64>,
-    /// For each stream, the indices in `pieces` of the stream's transmissions, sorted by byte. `pieces` has only first
-    /// transmissions.
+    /// For each stream, its pieces, sorted by byte. Each piece is given by its index in `pieces`.
     streams: BTreeMap<u64, Vec<usize>>,
     /// The retransmissions, sorted by their first TSN or byte.
     repeats: Vec<Transmission>,
@@ -55,7 +54,7 @@ struct Piece {
     at: u64,
     packet: u64,
     cause: SendCause,
-    /// When the sender last sent other new data before `at`; 0 if it had sent none.
+    /// The time of the last transmission of new data before `at`; 0 if there was none.
     previous: u64,
 }
 
@@ -75,10 +74,10 @@ struct Arrival {
 /// The transmissions and the arrival of the decisive bytes of a request or response. The message was complete when
 /// these bytes arrived.
 pub(super) struct Journey {
-    /// The transmissions of these bytes, up to the transmission that arrived. Each has its time, and a flag that tells
-    /// whether a timer caused it.
+    /// All transmissions of these bytes, from the first one to the one that arrived. Each has its time in nanoseconds,
+    /// and is marked `true` if a timer caused it.
     pub copies: Vec<(u64, bool)>,
-    /// The time when the bytes arrived.
+    /// The time in nanoseconds when the bytes arrived.
     pub arrived: u64,
 }
 
@@ -162,7 +161,7 @@ impl Builder {
             return;
         }
         if at > self.last {
-            // The sender waited for the retransmission timer. It sent nothing between its last transmission and `at`.
+            // From its last transmission until `at`, the sender waited for the retransmission timer.
             if cause == SendCause::Timeout && !self.high.is_empty() {
                 self.timeout_periods.push((self.last, at));
             }
@@ -179,8 +178,8 @@ impl Builder {
                 self.previous = self.fresh;
                 self.fresh = at;
             }
-            // Only TCP combines retransmitted and new data in one segment. With TCP, a unit is a byte, so the two
-            // ranges are equally long.
+            // Only TCP combines retransmitted and new data in one segment. With TCP, a unit is a byte, so `units` and
+            // `bytes` are equally long.
             let skipped = if len(units) == len(bytes) { fresh - units.start } else { 0 };
             let piece = Piece {
                 stream,
@@ -284,9 +283,9 @@ impl Flow {
         all
     }
 
-    /// Returns how long these bytes waited between `from` and `until` before they were first sent. A wait counts only
-    /// if it ended with the transmission of these bytes. The first result is the wait for the congestion window, and
-    /// the second is the wait for the receiver's window.
+    /// Returns two waits of the bytes in `spans` for their first transmission, in nanoseconds. The first is the wait
+    /// for the congestion window, and the second the wait for the receiver's window. Only time between `from` and
+    /// `until` counts, and only waits that ended with a transmission of these bytes.
     pub fn sender_wait(&self, stream: u64, spans: &[Range<u64>], from: u64, until: u64) -> (u64, u64) {
         let (mut cwnd, mut rwnd) = (0, 0);
         let mut counted = from;

@@ -11,31 +11,32 @@
 //! | `issued` | the client wanted the object |
 //! | `assigned` | the object's connection was usable, and a stream or slot was free |
 //! | `req_sent` | first transmission of the bytes whose arrival completed the request |
-//! | `req_copy` | the transmission of these bytes that arrived |
+//! | `req_copy` | of all transmissions of these bytes, the one that arrived |
 //! | `req_in` | the request was complete at the server's host |
 //! | `serving` | the server began to work on the request |
 //! | `written` | the server gave the first byte of the response to the transport |
 //! | `sent`, `copy`, `complete` | as `req_sent`, `req_copy` and `req_in`, but for the response |
 //! | `delivered` | the client's transport gave the last byte to the application |
 //!
-//! Several of the bytes that complete an object may arrive at the same time. `req_sent`, `req_copy`, `sent` and `copy`
-//! then refer to the last of these bytes.
+//! Several bytes may arrive at the instant that completes a request or response. `req_sent`, `req_copy`, `sent` and
+//! `copy` then refer to the last of these bytes.
 //!
 //! # Instants that are out of order or unknown
 //!
 //! The instants never decrease. An instant that is earlier than its predecessor is set to the predecessor. An instant
-//! that is later than `delivered` is set to `delivered`. The part between the two is then zero. This happens in two
-//! cases:
+//! that is later than `delivered` is set to `delivered`. The part between two equal instants is zero. Instants are out
+//! of order in two cases:
 //! - A client may write a request before the connection is established. `assigned` is then the time from which a byte
 //!   could move: the establishment, or the first data sent with the handshake.
-//! - A server may record `serving` at the same time at which it also writes.
+//! - A server may record `written` before `serving`, or either of the two before the complete request (`req_in`).
 //!
 //! # Layers
 //!
 //! With TLS or HTTP/2, the milestones count the bytes that the application writes, and the trace counts the bytes of
-//! TLS records or HTTP/2 frames. [`RecordMap`] maps the former bytes to the latter. A record or frame counts as a
-//! whole, because its receiver cannot read a part of it earlier. Bytes that wait because of a gap in another record or
-//! frame are therefore `blocked`. Over HTTP/2 the other frame may belong to another stream.
+//! TLS records or HTTP/2 frames. [`RecordMap`] maps the application's bytes to the bytes of records or frames. A record
+//! or frame counts as a whole, because its receiver cannot read any part of it before all of it has arrived. If a gap
+//! in one record or frame delays another record or frame, the bytes of the delayed one count as `blocked`. Over HTTP/2
+//! the two frames may belong to different streams.
 //!
 //! The part `secure` is the time of the TLS or DTLS handshake. With TLS, it begins when the transport can carry data,
 //! and ends when the TLS session can. With DTLS, it begins when the transport's first packet is ready, and ends when
@@ -70,7 +71,7 @@ pub struct Attributed {
 }
 
 /// The positions of the TLS records that clients and servers sent on all connections; empty without TLS. The positions
-/// of HTTP/2 frames are in another record ([`Record`]).
+/// of HTTP/2 frames are in [`Record`] instead.
 pub type Records = Directions<RecordMap>;
 
 /// The position of bytes in an engine's trace.
@@ -204,8 +205,8 @@ struct Readiness {
     /// The time when the transport's first handshake packet could leave: the end of the DTLS handshake. Without DTLS,
     /// this is `opened`.
     handshake_started: Option<u64>,
-    /// The time when the transport began its handshake. With DTLS, the first packet then waits until
-    /// `handshake_started`.
+    /// The time when the transport's first handshake packet was ready. With DTLS, this packet waits for the end of the
+    /// DTLS handshake, until `handshake_started`.
     opened: Option<u64>,
     /// The time when the server's first packet arrived. If that is not known, the time when the transport's handshake
     /// ended.
@@ -257,8 +258,8 @@ struct Clock {
 }
 
 impl Clock {
-    /// Returns `at`, limited to the range from the instant that was returned last to `end`. If `at` is `None`, returns
-    /// the instant that was returned last.
+    /// Returns `at`, limited to the range from `last` to `end`, and stores the result in `last`. If `at` is `None`,
+    /// returns `last`.
     fn next(&mut self, at: Option<u64>) -> u64 {
         self.last = at.unwrap_or(self.last).clamp(self.last, self.end);
         self.last
@@ -274,9 +275,10 @@ struct SenderWaits {
 }
 
 impl SenderWaits {
-    /// Divides the wait between `from` and `until`, when the bytes of `bytes` that completed the message were first
-    /// sent. The periods before transmissions of other bytes count as `turn`. The other periods count by the limit that
-    /// the sender reported.
+    /// Splits the wait between `from` and `until` into its causes. At `until`, the bytes that completed the message
+    /// were first sent. Time in which the sender repaired a loss always counts as `stalled`. Time in which the sender
+    /// waited for a window counts as `cwnd` or `rwnd` only if the wait ended with a transmission of `bytes`. The rest
+    /// counts as `turn`.
     fn of(flow: &Flow, bytes: &EngineRange, (from, until): (u64, u64)) -> Self {
         let stalled = flow.sender_limit.time(sender_limit::Class::Stalled, from, until);
         let (cwnd, rwnd) = flow.sender_wait(bytes.stream, &bytes.spans, from, until);
@@ -301,8 +303,7 @@ impl Journey {
             *(if by_timer { &mut timeout } else { &mut recovery }) += at - last;
             last = at;
         }
-        // The instants are clamped, so `until` may be later than the last transmission. The time after the last
-        // transmission is attributed to the cause of this transmission.
+        // Any time between the last transmission and `until` is attributed to the cause of that transmission.
         *(if self.copies.last().is_some_and(|&(_, by_timer)| by_timer) {
             &mut timeout
         } else {

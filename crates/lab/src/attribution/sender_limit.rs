@@ -1,11 +1,11 @@
-//! The limits of a sender over time. The time that a sender spent under one limit within an interval is found by
-//! binary search.
+//! The reasons why a sender waited, over time. The time that a sender spent in one [`Class`] within an interval is
+//! found by binary search.
 //!
-//! [`Class`] lists the limits, that is, the reasons why a sender waits. The time spent in each class becomes a part
-//! `send` or `stalled` of a response time. The sending engine reports its limit whenever the limit changes. This module
-//! adds two rules:
+//! Each [`Class`] is a reason why a sender waits. The time spent in a class counts as the part `send` or `stalled` of a
+//! response time. The sending engine reports a [`Limit`] whenever its limit changes, and `classify` converts it to a
+//! class. This module adds two rules:
 //!
-//! - Before the engine's first report, no bytes wait.
+//! - Before the engine's first report, the sender is assumed to have no bytes to send.
 //! - A sender does not know that it waits for an acknowledgement that will never arrive. Therefore the time without
 //!   packets before a timer's retransmission counts as recovery (`stalled`), whatever limit the engine reported. The
 //!   exception is a full receive window, which holds new bytes back even after the retransmission.
@@ -22,11 +22,11 @@ pub(super) enum Class {
     Congestion = 1,
     /// The receiver's window is full.
     Receiver = 2,
-    /// No bytes wait, or the sender waits for another reason.
+    /// No bytes wait to be sent, or pacing delays them.
     Other = 3,
 }
 
-/// The reason why bytes wait at each time: periods without gaps between them, each with its [`Class`].
+/// The reason why bytes wait, over time: consecutive periods without gaps, each with its [`Class`].
 #[derive(Default)]
 pub(super) struct Timeline {
     spans: Vec<Span>,

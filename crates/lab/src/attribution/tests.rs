@@ -333,7 +333,8 @@ fn bytes_withheld_behind_another_object_s_hole_are_blocked() {
 
 #[test]
 fn sctp_counts_chunks_and_streams_apart() {
-    // Chunks 0 to 3 of two streams are interleaved. Chunk 1 of stream 5 is lost, but stream 3 is delivered.
+    // The response chunks with TSNs 0 and 2 are on stream 3, those with TSNs 1 and 3 on stream 5. TSN 1 is lost, which
+    // delays only stream 5.
     let mut story = Story::new();
     story.object(3, 0, [80, 80, 120, 120, 200], 0..100, 0..2000);
     story.object(5, 0, [80, 80, 120, 120, 300], 0..100, 0..2000);
@@ -403,7 +404,7 @@ fn what_was_not_delivered_has_no_parts_and_what_no_trace_shows_only_the_outer_on
 
 #[test]
 fn instants_out_of_order_are_put_in_order() {
-    // The server records `serving` before the request is complete, and `written` before `serving`.
+    // The server's milestones are in reverse order: `written` at 90, `serving` at 100, and the complete request at 120.
     let mut story = Story::new();
     story.object(0, 0, [80, 80, 100, 90, 160], 0..100, 0..1000);
     story.request(80, 0, 0..100, 1);

@@ -6,7 +6,7 @@ use crate::run::batch::{Options, RaceError};
 use anabranch_results::stats::interval;
 use anabranch_results::{Expectation, Race};
 
-/// Tests every claim of the plan by experiment, and adds the results to the expectations in the results of the race.
+/// Tests every claim of the plan by experiment, and adds each result to the expectations of `race`.
 ///
 /// # Errors
 /// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.

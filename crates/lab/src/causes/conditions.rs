@@ -1,10 +1,13 @@
-//! Conditions of the network and the workload, for example loss. They are not settings of a contestant. An experiment
-//! removes a condition for both contestants.
+//! Conditions under which contestants are compared, for example loss in the network. An experiment removes a condition
+//! for both contestants.
 //!
-//! A condition shows where a gap between two contestants arises, but not why. Two conditions are removed by making the
-//! contestants ideal. Without `order`, messages are delivered unordered (`unordered=yes` of SCTP), so no message waits
-//! for earlier messages. Without `handshake`, handshakes cost no time, because all connections exist before the time of
-//! the page load is measured.
+//! A condition shows where a gap between two contestants arises, but not why. Three conditions concern what the
+//! contestants do:
+//! - Without `order`, messages are delivered unordered (`unordered=yes` of SCTP), so no message waits for earlier
+//!   messages.
+//! - Without `security`, the contestants do not encrypt.
+//! - Without `handshake`, all connections exist before the measurement of the page load begins, so handshakes cost no
+//!   time.
 
 use crate::plan::{Contestant, PointPlan};
 use anabranch_base::Bytes;
@@ -13,7 +16,7 @@ use anabranch_link::DirectionSpec;
 use anabranch_link::half_duplex::HalfDuplex;
 use anabranch_link::spec::{AqmSpec, EcnSpec, LossSpec, QueueSpec, RateSpec};
 
-/// The maximum number of runs for each seed that test conditions: eight conditions with two contestants each.
+/// For each seed, the maximum number of runs that test conditions: eight conditions with two contestants each.
 pub const MOST: usize = 2 * 8;
 
 /// A point and its two contestants, without one condition.
@@ -40,8 +43,9 @@ const CONDITIONS: [(&str, Change); 4] = [
     ("handshake", |point| {
         let workload = &point.workload;
         let page = workload.bulk.is_none() && workload.messages.is_none() && workload.arrivals.is_none();
-        // This variant loads the page without handshakes, so every object is loaded earlier. It is skipped if a path
-        // has a failure or an outage at a fixed time, which would then affect other objects.
+        // In this variant, all connections are open before the page is requested, so every object is loaded earlier
+        // than in the race. A failure or an outage of a path has a fixed time, so it would affect other objects than in
+        // the race. The variant is then skipped.
         let timeless = point.network.fails.is_empty()
             && point
                 .network
@@ -72,8 +76,8 @@ const CONDITIONS: [(&str, Change); 4] = [
     }),
 ];
 
-/// The conditions that are removed last: limits of the network. All points have these limits, and they rarely cause a
-/// gap.
+/// The conditions that are removed last, namely limits of the network. Almost all points have these limits, and the
+/// limits are rarely the reason for a gap between two contestants.
 const LIMITS: [(&str, Change); 2] = [
     ("queue", |point| {
         let short = |side: &DirectionSpec| side.queue != QueueSpec::Unlimited;

@@ -58,8 +58,8 @@ pub fn explain(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<()
     Ok(())
 }
 
-/// Returns the comparison of the contestants `winner` and `loser` (indices); `None` unless its verdict says that one
-/// contestant is faster.
+/// Returns the comparison of the contestants with the indices `winner` and `loser`. Returns `None` if no comparison
+/// says that one of the two is faster.
 fn decided(point: &mut Point, winner: usize, loser: usize) -> Option<&mut Comparison> {
     let metric = point.decisive();
     // In a comparison, `a` comes after `b` in the plan.
@@ -129,8 +129,8 @@ impl Search<'_, '_> {
         Ok(Some((causes, experiment)))
     }
 
-    /// Measures v, the gap that remains after some factors are changed, for each set of factors that this kind of
-    /// search needs.
+    /// Measures v(S) for each set S of factors that this kind of search needs. v(S) is the gap between the two
+    /// contestants that remains after the factors in S are changed.
     fn measure(
         &mut self,
         differences: &Differences<'_>,
@@ -156,13 +156,15 @@ impl Search<'_, '_> {
             return Ok(values);
         }
         run(self, &mut values, [all].into_iter().chain((0..n).map(|i| 1 << i)).collect())?;
-        // Tests each factor as the last change. Factors with a small effect alone come first, because they may need
-        // other factors, and the budget may not suffice for all.
+        // Changes all factors but one, to measure the effect of the remaining factor as the last change. The remaining
+        // factors are measured in ascending order of their effect as the only change, because the budget may not
+        // suffice for all. A factor with a small effect is the likeliest to need other factors.
         let alone = |values: &Values, i: usize| values.effect(i).map_or(0.0, |effect| effect.alone.mean);
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by(|&a, &b| alone(&values, a).total_cmp(&alone(&values, b)));
         run(self, &mut values, order.into_iter().map(|i| all & !(1 << i)).collect())?;
-        // Test pairs first in which neither factor has an effect alone.
+        // Pairs each factor that may need others with each of the remaining factors. In this order, partners that may
+        // need others themselves precede the other partners.
         let needy: Vec<usize> = (0..n).filter(|&i| values.needs_others(i)).collect();
         let mut pairs: Vec<Set> = Vec::new();
         for &i in &needy {
@@ -189,7 +191,7 @@ impl Search<'_, '_> {
             if known || !self.affords(point, chosen.len() + 1) {
                 continue;
             }
-            // Sets of factors whose settings contradict each other are skipped.
+            // Skips a set of factors if their settings contradict each other.
             if let Ok(contestant) = differences.with(set) {
                 chosen.push((set, contestant));
             }
@@ -215,7 +217,8 @@ impl Search<'_, '_> {
         Ok((differences.factors, values))
     }
 
-    /// Removes one condition at a time, and measures the gap that is left without it. Stops when the budget is used up.
+    /// Removes each condition in turn, while all others are kept, and measures the gap between the two contestants.
+    /// Stops when the budget is used up.
     fn conditions(&mut self) -> Result<Vec<Condition>, RaceError> {
         let contestants = self.pair.map(|i| &self.bench.plan.contestants[i]);
         let mut found = Vec::new();
@@ -247,8 +250,8 @@ fn effect(estimate: &ResampledMean, level: f64) -> Effect {
     Effect { ratio: estimate.mean.exp(), ci: estimate.interval(level).map(f64::exp) }
 }
 
-/// Returns the causes in the form of the results. The cause with the largest effect comes first. Other findings are
-/// added to `experiment`.
+/// Returns the causes as entries of the results. The cause with the largest effect comes first. All tested factors, the
+/// adverse causes and the unexplained remainder are added to `experiment`.
 fn describe(
     differences: &Differences<'_>,
     values: &Values,

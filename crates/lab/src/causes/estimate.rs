@@ -1,4 +1,4 @@
-//! Decides from the results of experiments which factors are causes of a gap.
+//! Decides which factors are causes of a gap, from the results of experiments.
 //!
 //! For a set S of factors, v(S) is the gap that remains when the loser has the winner's settings for S. It is the mean
 //! over seeds of ln T(changed loser) - ln T(winner), where T is a time. The effect of a factor *alone* is v(nothing) -
@@ -20,12 +20,12 @@ const LABEL: &str = "causes/resamples";
 /// The minimum number of seeds for a usable interval.
 pub const FEWEST: usize = 10;
 
-/// The natural logarithm of a ratio of two times: 1.03. Smaller ratios count as no gap. A factor is sufficient if
-/// changing it leaves such a small gap.
+/// The natural logarithm of 1.03, the smallest ratio of two durations that counts as a gap. A factor is sufficient if
+/// changing it leaves a smaller gap.
 pub const MIN_GAP: f64 = 0.029_558_802_241_544_4; // ln 1.03
-/// The natural logarithm of the largest ratio of two times that counts as no effect: 1.02.
+/// The natural logarithm of 1.02, the largest ratio of two durations that counts as no effect.
 const LEAST: f64 = 0.019_802_627_296_179_7; // ln 1.02
-/// The largest effect that counts as no effect, as a share of the gap (both as logarithms).
+/// An effect counts as no effect if it is at most this share of the gap. Both are logarithms of ratios.
 const SHARE: f64 = 0.1;
 
 /// The estimate of a quantity, and one value of it for each resample.
@@ -69,8 +69,8 @@ impl ResampledMean {
         }
     }
 
-    /// Returns whether this estimate, the logarithm of a ratio of two times, is no gap: its confidence interval ends
-    /// below [`MIN_GAP`]. `level` is the confidence level, for example 0.95.
+    /// Returns whether the gap that this estimate describes is gone: the confidence interval ends below [`MIN_GAP`].
+    /// The estimate is the logarithm of a ratio of two durations. `level` is the confidence level, for example 0.95.
     #[must_use]
     pub fn is_gone(&self, level: f64) -> bool {
         self.interval(level)[1] < MIN_GAP
@@ -114,11 +114,15 @@ impl FactorEffect {
         self.either(f64::gt)
     }
 
-    /// Returns the effect to print for a factor: the Shapley value, if known. Otherwise, `favours` says whether the
-    /// factor is a cause (true) or harmful (false). If the interval of `alone` exceeds `threshold` in this direction,
-    /// the result is `alone`, which a user sees after making only this change. If it does not, the result is the
-    /// decisive effect of a cause, or the adverse effect of a harmful factor. `last` may exceed the whole gap if
-    /// another factor is harmful.
+    /// Returns the effect to print for a factor. `favours` is true for a cause, whose change reduces the gap, and false
+    /// for a harmful factor, whose change widens the gap.
+    ///
+    /// - If the Shapley value is known, returns it.
+    /// - Otherwise, returns `alone` if its whole interval is above `threshold` for a cause, or below `-threshold` for a
+    ///   harmful factor. A user who changes only this factor sees the effect `alone`. The effect `last` is not used,
+    ///   because it may exceed the whole gap if another factor is harmful.
+    /// - Otherwise, returns [`decisive`](Self::decisive) for a cause, and [`adverse`](Self::adverse) for a harmful
+    ///   factor.
     #[must_use]
     pub fn reported_effect(&self, favours: bool, threshold: f64, level: f64) -> &ResampledMean {
         let [low, high] = self.alone.interval(level);
@@ -179,12 +183,14 @@ impl Values {
         Self { factors, shares, ..self }
     }
 
-    /// Adds v, the gap that remains, for a set of factors. `values` has one value for each seed.
+    /// Adds v(`set`), the measured gap that remains when the factors of this set are changed. `values` has one gap for
+    /// each seed.
     pub fn insert(&mut self, set: Set, values: &[f64]) {
         self.known.insert(set, ResampledMean::of(values));
     }
 
-    /// Returns v(`set`), the gap that remains for this set of factors, if it was measured.
+    /// Returns v(`set`), the gap that remains when the factors in `set` are changed; `None` if v(`set`) was not
+    /// measured.
     #[must_use]
     pub fn get(&self, set: Set) -> Option<&ResampledMean> {
         self.known.get(&set)
@@ -236,8 +242,9 @@ impl Values {
         sum
     }
 
-    /// Returns the threshold, as a logarithm of a ratio. An effect is relevant only if its whole confidence interval is
-    /// above the threshold.
+    /// Returns the threshold for relevant effects: a fixed share of the gap, but at least ln 1.02. Like the gap and the
+    /// effects, the threshold is the natural logarithm of a ratio of two times. An effect is relevant only if its whole
+    /// confidence interval is above the threshold.
     #[must_use]
     pub fn threshold(&self) -> f64 {
         self.get(0).map_or(LEAST, |gap| (SHARE * gap.mean).max(LEAST))
@@ -279,8 +286,8 @@ impl Values {
         };
         let favourable =
             |factor: usize| self.effect(factor).is_some_and(|effect| self.passes(effect.decisive()));
-        // A factor may make the loser faster when it is changed alone, but slower when it is changed after all others,
-        // or the reverse. Such factors are neither causes nor harmful.
+        // Some factors make the loser faster if they are changed alone, but slower if they are changed after all other
+        // factors. Other factors do the opposite. Neither kind is a cause or harmful.
         let named: Vec<bool> =
             (0..self.factors).map(|factor| favourable(factor) && !adverse(factor)).collect();
         let other_factors = |factor: usize| (0..self.factors).filter(move |other| *other != factor);
@@ -307,8 +314,8 @@ impl Values {
     }
 }
 
-/// Returns the weight of one set of `before` factors in a Shapley value: before! (n - before - 1)! / n!. It is the
-/// share of the orders of `n` factors in which exactly this set precedes a given factor.
+/// Returns the weight that a set of `before` factors has in a Shapley value: before! (n - before - 1)! / n!. The weight
+/// is the share of the permutations of `n` factors in which exactly this set precedes a given factor.
 fn share(before: u32, n: u32) -> f64 {
     let factorial = |k: u32| (1..=k).map(f64::from).product::<f64>();
     factorial(before) * factorial(n - before - 1) / factorial(n)
@@ -405,8 +412,8 @@ mod tests {
         let printed = |effect: &FactorEffect, favours| {
             effect.reported_effect(favours, found.threshold(), found.level()).mean
         };
-        // If factor 0 is changed last, its effect is 1.4, because the earlier change of factor 1 has widened the gap by
-        // 1.1. The reported effect is 0.4, that of changing factor 0 alone.
+        // Factor 1 is harmful: changing it widens the gap from 0.3 to 1.4. If factor 0 is changed afterwards, its
+        // effect is 1.4 - 0.0 = 1.4. The reported effect is that of changing factor 0 alone: 0.3 - (-0.1) = 0.4.
         assert!((printed(&effects[0], true) - 0.4).abs() < 1e-9);
         assert!((printed(&effects[1], false) + 1.1).abs() < 1e-9);
         let together = values(2, &[(0, 0.7), (1, 0.7), (2, 0.7), (3, 0.0)]);

@@ -6,7 +6,8 @@ use super::settings::{Group, Part, SETTINGS, follows, implied, translated};
 use crate::plan::{self, Contestant, PlanError, PointPlan};
 use std::collections::BTreeMap;
 
-/// The maximum number of factors. If more settings differ, all settings of a group become one factor.
+/// The maximum number of factors. If more settings differ, the settings of a group become one factor, the largest group
+/// first. If each group has become one factor, the maximum is [`MOST_GROUPS`].
 pub const MOST: usize = 5;
 
 /// The maximum number of factors if each group of settings is one factor.
@@ -37,7 +38,7 @@ enum ChangeAction {
 pub struct Factor {
     /// The group to which the settings belong.
     pub group: Group,
-    /// The changes of the factor. There is at least one.
+    /// The settings of the factor, each with its old and new value. There is at least one.
     pub changes: Vec<Change>,
 }
 
@@ -77,8 +78,7 @@ pub struct Differences<'a> {
     subject: &'a Contestant,
     own_requests: Requests,
     model_requests: Requests,
-    /// The factors, at most [`MOST`]. If the settings belong to more than [`MOST`] groups, each group is one factor,
-    /// and there are at most [`MOST_GROUPS`] factors.
+    /// The factors. There are at most [`MOST`], or at most [`MOST_GROUPS`] if each group of settings is one factor.
     pub factors: Vec<Factor>,
     /// The settings that differ but cannot be changed, each with the reason.
     pub left_out: Vec<String>,
@@ -171,8 +171,8 @@ impl<'a> Differences<'a> {
         self.factors = rest;
     }
 
-    /// Makes sure that each factor can be changed alone, and can also be changed after all others. Settings that need
-    /// each other become one factor. Settings that still cannot be changed are left out.
+    /// Makes sure that each factor can be changed alone, and also after all others. If a factor cannot, it is merged
+    /// with the other factors of its group. If its group has no other factor, it is left out.
     fn separate(&mut self) {
         loop {
             let all = self.all();
@@ -284,8 +284,8 @@ fn security(
     if subject.is_secured() == model.is_secured() {
         return changes;
     }
-    // If the transports are the same, the changes of `tls` and `dtls` already follow from the table of settings. Then
-    // only the keys that depend on `tls` or `dtls` (`resume` and `chain`) are added here.
+    // If both contestants use the same transport, the comparison of their settings has already added the changes of
+    // `tls` and `dtls`. Then only the keys that depend on `tls` or `dtls` (`resume` and `chain`) are added here.
     let layer = ["tls", "dtls"].into_iter().find_map(|key| Some((key, mine.get(key)?)));
     match layer.filter(|_| !same) {
         Some((key, was)) if subject.is_secured() => changes.push(change(key, was, "no", Some("no"))),

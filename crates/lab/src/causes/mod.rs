@@ -1,10 +1,10 @@
 //! Finds causes of differences by experiment: changes one setting, and runs the race again.
 //!
-//! The causes of the winner's lead are searched among the settings in which winner and loser differ ([`factors`], by
-//! the table of [`settings`]). The loser gets some of the winner's settings, and loads the same page with the same
-//! seeds. [`design`] chooses these settings within a budget, and [`estimate`] evaluates the results. [`conditions`]
-//! removes properties of the network and the workload for both contestants. [`check`] tests a plan's claims about
-//! causes.
+//! [`factors`] finds the settings in which winner and loser differ, with the table of [`settings`]. Each of these
+//! settings may be a cause of the winner's lead. The loser gets some of the winner's settings, and loads the same page
+//! with the same seeds. [`design`] chooses these settings within a budget, and [`estimate`] evaluates the results.
+//! [`conditions`] removes one property of the network or the workload for both contestants, for example loss. [`check`]
+//! tests a plan's claims about causes.
 
 pub mod check;
 mod conditions;
@@ -44,8 +44,9 @@ impl Causes {
     }
 }
 
-/// Returns the time in nanoseconds by which the workload is judged. This is the page or transfer time, or the 95th
-/// percentile of message delays. For a run that did not finish, it is the deadline.
+/// Returns the duration, in nanoseconds, that the search for causes compares between contestants: the page or transfer
+/// time, or the 95th percentile of the message delays. For a run that did not finish, the duration is the run's
+/// deadline.
 #[must_use]
 pub fn time_of(run: &Run, point: &PointPlan) -> f64 {
     let found = match point.workload.messages {
@@ -105,7 +106,8 @@ struct PointExperiments<'a> {
     options: &'a Options<'a>,
     /// The seeds of the experiments.
     seeds: &'a [u64],
-    /// The number of simulation runs made so far, both for the race itself and for all experiments.
+    /// The number of simulation runs before the next experiment: the runs of the plan, and the runs of earlier
+    /// experiments. It is used to report progress.
     runs_before: usize,
     /// The number of runs made so far to explain the current gap (between two contestants).
     runs_for_gap: usize,
@@ -127,8 +129,8 @@ impl<'a> PointExperiments<'a> {
         if point.is_random() { self.seeds } else { &self.seeds[..self.seeds.len().min(1)] }
     }
 
-    /// Runs each contestant under the conditions (the point) that `subjects` pairs with it. Returns, for each pair, the
-    /// logarithms of the times, one for each seed.
+    /// Runs each contestant at its point, with every seed. `subjects` lists the points and contestants. Returns, for
+    /// each entry of `subjects`, the natural logarithms of the times in nanoseconds, one for each seed.
     fn log_times(&mut self, subjects: &[(&PointPlan, &Contestant)]) -> Result<Vec<Vec<f64>>, RaceError> {
         let cross = self.plan.cross.as_ref();
         let mut jobs: Vec<(usize, Scenario<'_>)> = Vec::new();

@@ -1,9 +1,9 @@
 //! Describes how a contestant's requests use connections and streams, in terms that all transports share.
 //!
 //! One setting of a contestant's client can have several effects. For example, one stream per connection makes a
-//! request wait for the request before it, and six connections turn pipelining off by default. [`Requests`] separates
-//! the effects into three numbers: connections, streams per connection, and outstanding requests per connection. Each
-//! number can be set to the other contestant's value while the other two numbers stay unchanged.
+//! request wait for the request before it. With several connections, pipelining is off unless the user enables it.
+//! [`Requests`] separates the effects into three numbers: connections, streams per connection, and outstanding requests
+//! per connection. Each number can be set to the other contestant's value while the other two numbers stay unchanged.
 
 use super::settings::Group;
 use crate::plan::{Contestant, PlanError, PointPlan};
@@ -15,7 +15,7 @@ pub struct Requests {
     /// The number of connections to a server. `None` if objects are requested at fixed times: the client then opens as
     /// many connections as it needs.
     connections: Option<usize>,
-    /// The maximum number of objects on a connection, or `None` if there is no limit.
+    /// The maximum number of objects that a connection carries before it is replaced, or `None` if there is no limit.
     allowance: Option<u32>,
     /// The number of streams of a connection.
     streams: usize,
@@ -34,7 +34,8 @@ pub enum Aspect {
     Allowance,
     /// The key `streams`.
     Streams,
-    /// The key `outstanding`, and the keys that have the same effect for some transports: `pipeline` and `when-full`.
+    /// The number of requests that may be outstanding on a connection, and so whether a request waits for earlier ones.
+    /// The key is `outstanding`, or for some transports `pipeline` or `when-full`.
     Order,
 }
 

@@ -26,7 +26,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// Returns the name of the group in results.
+    /// Returns the name that results use for the group.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -40,13 +40,15 @@ impl Group {
     }
 }
 
-/// The rule that decides between which contestants a setting can be a cause, that is, can explain why one is faster.
+/// The part that a setting can play: for which pairs of contestants it can explain why one is faster than the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// The setting can explain a lead between any two contestants that have it, also with different transports. It has
-    /// the same meaning in all transports.
+    /// The setting has the same meaning in all transports. It can explain a lead between any two contestants that have
+    /// this setting.
     Shared(Group),
-    /// The setting can explain a lead only between two contestants with the same transport.
+    /// The setting can explain a lead between two contestants with the same transport. It can also explain the lead of
+    /// a multi-stream transport over another transport that has this setting. [`implied`] must then return the value
+    /// with which the other transport behaves like the multi-stream transport.
     Own(Group),
     /// The setting determines which requests share a connection or a stream. The module `requests` converts such
     /// settings from one transport to another.
@@ -60,7 +62,7 @@ pub enum Part {
 pub struct Setting {
     /// The key of the setting.
     pub key: &'static str,
-    /// Says whether experiments change the setting to find the cause of a gap, and in which group of settings.
+    /// For which pairs of contestants the setting can be a cause of a gap, and to which group of settings it belongs.
     pub part: Part,
 }
 
@@ -206,8 +208,9 @@ pub const SETTINGS: &[Setting] = &[
     row("max_streams", UNUSED),
 ];
 
-/// Returns the value of a TCP setting that corresponds to the behaviour of a multi-stream transport, if there is one.
-/// For example, SCTP always sends selective acknowledgements (RFC 9260 §3.3.4), and its buffers determine its windows.
+/// Returns the value that a TCP setting must have so that TCP behaves like a multi-stream transport; `None` if there is
+/// no such value. For example, SCTP always sends selective acknowledgements (RFC 9260 §3.3.4), so the value of `sack`
+/// is `yes`. The buffers of SCTP determine its windows, so the value of `rcvbuf_auto` is `no`.
 pub fn implied(can: &Capabilities, key: &str) -> Option<&'static str> {
     match key {
         _ if !can.is_multistream() => None,

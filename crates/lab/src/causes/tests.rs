@@ -19,8 +19,8 @@ fn plan(flags: &[(&'static str, &'static str)], contestants: [&'static str; 2]) 
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Returns the conditions of a race, in order. Each entry has the condition's name, and the race's point after the
-/// condition was removed.
+/// Returns the conditions of the plan's first point, such as loss, in the order in which they are removed. Each entry
+/// has the condition's name, and the point without this condition.
 fn conditions(
     flags: &[(&'static str, &'static str)],
     contestants: [&'static str; 2],
@@ -37,8 +37,9 @@ fn conditions_of_a_point_can_be_removed() {
     };
     let both = ["tcp", "sctp"];
     assert_eq!(names(&[("loss", "1%")], both), ["loss", "handshake", "queue", "rate"]);
-    // To remove the condition `handshake`, connections would exist in advance, and the page would be loaded earlier. A
-    // failure at a fixed time would then hit another part of the page load, so this condition is not tested.
+    // Without the condition `handshake`, connections would be established in advance, and the page would be loaded
+    // earlier. A failure at a fixed time would then hit another part of the page load. Therefore `handshake` is not a
+    // condition of a plan with such a failure.
     let failing = [("path", "rate=1mbit,rtt=40ms,queue=unlimited"), ("fail", "path=1,at=1s,for=2s")];
     let found = conditions(&failing, both);
     let [(_, whole), (_, fast)] = &found[..] else { panic!("failure and rate: {found:?}") };
@@ -69,8 +70,8 @@ fn conditions_of_a_point_can_be_removed() {
     assert!(names(&messages, both).is_empty());
 }
 
-/// Returns the changes of settings that turn the second contestant into the first. The second text of each pair
-/// describes the contestant after only this change.
+/// Returns the changes of settings that turn the second contestant into the first. In each pair, the first text is one
+/// change. The second text describes the second contestant with only this change.
 fn steps(flags: &[(&'static str, &'static str)], contestants: [&'static str; 2]) -> Vec<(String, String)> {
     let plan = plan(flags, contestants);
     let [model, subject] = plan.contestants.as_slice() else { panic!("two contestants") };

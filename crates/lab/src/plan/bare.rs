@@ -20,8 +20,8 @@ pub const RECORDED: [[&str; 2]; 3] = [
     ["quic", "quic"],
 ];
 
-/// The default contestants for a workload of messages, which have no requests. QUIC is not among them, because messages
-/// use streams that the server opens.
+/// The default contestants for a workload of messages, which have no requests. QUIC is not among them: the server would
+/// have to open the streams for the messages, which a workload of messages does not support yet.
 const BARE_MESSAGES: [&str; 3] =
     ["six-tls=tcp:connections=6,tls=yes", "tcp-tls=tcp:tls=yes", "sctp-dtls=sctp:dtls=yes"];
 
@@ -47,7 +47,7 @@ pub struct DefaultConditions {
     pub emulated: bool,
 }
 
-/// The form in which background traffic is typed, for help texts.
+/// The syntax in which a user writes background traffic, for help texts.
 pub const BACKGROUND_FORM: &str = "tcp:flows=N";
 
 impl DefaultConditions {

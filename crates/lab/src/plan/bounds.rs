@@ -9,13 +9,15 @@ use super::error::PlanError;
 use super::{Contestant, Outline, PointPlan};
 use anabranch_base::time::nanos;
 
-/// The maximum number of paths, and of hosts on one side.
+/// The maximum number of paths, and also the maximum number of hosts on each side of the network.
 pub const MAX_HOSTS: usize = 250;
 
-/// Rejects a point that does not fit in memory by itself. `several` says whether the plan has more points.
+/// Rejects a point that is too large even if it runs alone: it has too many paths, servers, packets or records.
+/// `several` says whether the plan has other points. If so, the error for too many records says that it is about one
+/// point.
 ///
 /// # Errors
-/// [`PlanError`] with the number, the limit, and advice on what to make smaller.
+/// [`PlanError`] with the number that is too large, the limit, and advice on what to make smaller.
 pub fn check(
     point: &PointPlan,
     contestants: &[Contestant],
@@ -56,7 +58,8 @@ pub fn check(
 /// Rejects a plan whose points do not fit in memory together.
 ///
 /// # Errors
-/// [`PlanError`] with the number, the limit, and advice on what to do instead.
+/// If there are too many records, a [`PlanError`] with their number, the limit, and advice on what to do instead. For
+/// every plan with a population, a [`PlanError`] with only such advice.
 pub fn check_together(outline: &Outline) -> Result<(), PlanError> {
     let plan = outline.plan();
     if outline.people().is_some() {

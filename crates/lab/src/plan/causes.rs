@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 /// The effort of the search for causes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Causes {
-    /// Searches for the causes of a single difference: that between the winner and the fastest contestant that is
-    /// significantly slower than the winner. The search carries out at most five times as many runs as the race.
+    /// Searches for the causes of one difference only. The search compares the winner with the fastest contestant that
+    /// is significantly slower. It carries out at most five times as many runs as the race.
     #[default]
     Quick,
     /// Searches for the causes of the gap between every pair of contestants. Tests all subsets of the factors, on the

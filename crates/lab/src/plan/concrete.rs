@@ -55,7 +55,8 @@ impl Concrete {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Levels {
     name: String,
-    /// The name of the factor in results. It differs from the name of the key if the key belongs to a single path.
+    /// The name of the factor in results. For a key of a single network path, it is `path.N.KEY`, and otherwise the
+    /// name of the key.
     factor: String,
     levels: Vec<String>,
     place: String,

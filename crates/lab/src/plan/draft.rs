@@ -46,7 +46,8 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Parses command-line flags into a plan. Each flag is a pair of its long name without dashes and its value.
+    /// Parses command-line flags into a plan. Each flag is a pair: its long name, without the leading `--`, and its
+    /// value.
     ///
     /// # Errors
     /// [`PlanError`] when a flag is unknown or empty, or when a flag that may be given only once is repeated.

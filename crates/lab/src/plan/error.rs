@@ -24,8 +24,8 @@ impl PlanError {
 #[must_use]
 pub fn unknown(kind: &str, name: &str, accepted: &[&str]) -> String {
     let hint = hint(name, accepted);
-    // Leaves out the keys for one direction, which would make the list too long. Their names follow from the names of
-    // the keys for both directions.
+    // Leaves out the keys of a single direction (`up-` and `down-`), because the list would be too long with them.
+    // Their names follow from the names of the keys for both directions.
     let one_way = |name: &&&str| name.starts_with("up-") || name.starts_with("down-");
     let mut list: Vec<&str> = accepted.iter().filter(|name| !one_way(name)).copied().collect();
     if list.len() < accepted.len() {

@@ -12,9 +12,11 @@
 //! A contestant with Mobile IP has an outage if `detection` plus `registration` takes longer than the overlap. The
 //! outage begins when the client leaves the old network.
 //!
-//! Other effects on a moving client are off by default. Loss can grow towards the edge of a network. The client can
-//! detect a router only when the router advertises itself. The tunnel of Mobile IP can add bytes and delay to each
-//! packet.
+//! Three further effects on a moving client are off by default:
+//!
+//! - Loss grows towards the edge of a network.
+//! - The client detects a router only when the router advertises itself.
+//! - The tunnel of Mobile IP adds bytes and delay to each packet.
 
 use super::concrete::{Concrete, Setting};
 use super::error::PlanError;
@@ -59,8 +61,9 @@ pub struct Handover {
 pub enum DepartureTime {
     /// The client leaves at this time of the run.
     At(Duration),
-    /// The client leaves at a random moment, which the seed decides and which lies before the end of a run without a
-    /// move. A client that moves to and fro leaves within the length of one stay.
+    /// The client leaves at a random moment, drawn from the seed. If the client moves to and fro, the first move takes
+    /// place at most the length of one stay after the start. Otherwise, the moment lies within the duration of the same
+    /// run without a move.
     Random,
 }
 
@@ -70,7 +73,7 @@ const MAX_MOVES: u64 = 20_000;
 /// The number of steps in which the loss changes during a move.
 pub const EDGE_STEPS: u64 = 10;
 
-/// The maximum of every time of a handover: one day.
+/// The maximum of each duration in the settings of a handover: one day.
 const MAX_SPAN: Duration = Duration::from_secs(86_400);
 
 impl Handover {
@@ -203,9 +206,9 @@ impl Handover {
         network.check().map(|()| network)
     }
 
-    /// Returns how long a client that keeps its address cannot use any network. Detection and registration begin as
-    /// soon as the client reaches the new network. The outage is the time that they still need after the client has
-    /// left the old network. The wait for an advertisement is not included.
+    /// Returns how long a client has no usable network if the client keeps its address. Detection begins as soon as the
+    /// client reaches the new network, and registration follows. The outage is the part of their total time that
+    /// remains when the client leaves the old network. The wait for an advertisement is not included.
     #[must_use]
     pub fn outage(&self) -> Duration {
         (self.detection + self.registration).saturating_sub(self.shared)

@@ -133,8 +133,8 @@ fn below_round_trip(ends: &HostSettings<'_>, key: &str, then: &str) -> Option<St
     })
 }
 
-/// Checks whether the window `key` is smaller than the bandwidth-delay product, so that it cannot fill the path. A
-/// window that holds all data of the workload is not harmful.
+/// Returns a warning if the window `key` is smaller than a connection's share of the bandwidth-delay product, so that
+/// it cannot fill the path. A window that holds all data of the workload needs no warning.
 fn below_product(ends: &HostSettings<'_>, key: &str) -> Option<String> {
     let (buffer, rate) = (ends.bytes(key)?, ends.path.down.mean_rate()?);
     let product = rate.bytes_in(ends.path.rtt());

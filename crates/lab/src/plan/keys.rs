@@ -2,9 +2,9 @@
 //!
 //! The keys that describe the network are the keys of a link ([`ROWS`]), and in addition `path` and `fail`.
 //!
-//! The flags of the command line and the fields of plan files come from this table. The values of flags and fields go
-//! to the same parsers as text. The meaning of a value and its error messages are therefore the same, whether it is
-//! given as a flag or as a field.
+//! The flags of the command line and the fields of plan files come from this table. The values of flags and fields are
+//! passed, as text, to the same parsers. A value therefore has the same meaning and the same error messages in a flag
+//! and in a field.
 
 use super::bare::BACKGROUND_FORM;
 use anabranch_link::ROWS;
@@ -67,8 +67,8 @@ pub struct Key {
     pub group: Group,
     /// The meaning of several values for this key.
     pub several: Several,
-    /// The name of the key for both directions (for example `loss`), if this key applies to one direction
-    /// (`down-loss`).
+    /// If this key applies to one direction (for example `down-loss`), the name of the key for both directions
+    /// (`loss`).
     pub both: Option<&'static str>,
 }
 

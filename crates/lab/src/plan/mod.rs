@@ -116,8 +116,9 @@ impl PointPlan {
                 .is_some_and(|handover| handover.leaves == handover::DepartureTime::Random)
     }
 
-    /// Returns the number of distinct runs, if the seed decides only which packet is lost first. This holds if every
-    /// n-th packet is dropped and both directions share one count. There are then n distinct runs.
+    /// Returns n if a single path drops every n-th packet, counts the packets of both directions together, and nothing
+    /// else is random. The seed then decides only which packet is dropped first, so there are n distinct runs. Returns
+    /// `None` for any other point.
     #[must_use]
     pub fn cases(&self) -> Option<u64> {
         let [path] = self.network.paths.as_slice() else { return None };
@@ -129,8 +130,8 @@ impl PointPlan {
         (!rest.is_random()).then_some(every)
     }
 
-    /// Returns a copy of the point whose workload has the random delays of `seed`, or `None` if the workload has no
-    /// random delays.
+    /// Copies the point, and gives the workload of the copy the random delays of `seed`. Returns `None` if the workload
+    /// has no random delays.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Option<Self> {
         self.workload.of_seed(seed).map(|workload| Self { workload, ..self.clone() })
@@ -167,7 +168,7 @@ impl Plan {
         self.run_count().saturating_add(experiments.saturating_mul(self.seeds.len()))
     }
 
-    /// Returns warnings to print next to the results, for example about entries of a page that cannot be used.
+    /// Returns warnings to print next to the results, for example that an entry of a page cannot be used.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         unnamed(&self.draft).into_iter().chain(warnings(&self.contestants, self.points.iter())).collect()
@@ -394,7 +395,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
     draft
 }
 
-/// The place that is recorded for a default contestant. For other contestants, the place names the flag that gave them.
+/// The `place` of a default contestant. The `place` of any other contestant is the flag or field that gave it.
 const DEFAULT: &str = "default";
 
 /// Returns the properties of the plan that select its default contestants.
@@ -410,7 +411,8 @@ fn bare(draft: &Draft) -> DefaultConditions {
     }
 }
 
-/// Returns a warning if the default contestants do without encryption because there are several networks.
+/// Returns a warning if the plan has several networks and only default contestants. These contestants are then not
+/// encrypted.
 fn unnamed(draft: &Draft) -> Option<String> {
     let bare = bare(draft);
     let several = bare.several_paths && !bare.cleartext;

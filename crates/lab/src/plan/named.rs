@@ -16,14 +16,15 @@ use std::path::Path;
 pub enum InputKind {
     /// A plan, with its text.
     Plan(String),
-    /// A page that `--page` also accepts: a HAR file, a directory, or a page that comes with the program.
+    /// A page, in any form that `--page` accepts: a HAR file, a directory, or a page that comes with the program.
     Page,
 }
 
 /// Identifies the file, directory or page with this name.
 ///
 /// # Errors
-/// One line that says that the file cannot be read, is neither a plan nor a page, or is for another command or flag.
+/// One line that says one of the following: the file cannot be read, it is neither a plan nor a page, or it belongs to
+/// another command or flag.
 pub fn identify(name: &str) -> Result<InputKind, PlanError> {
     let wrong = |what: String| PlanError::at(name, what);
     let path = Path::new(name);
@@ -55,7 +56,7 @@ pub fn identify(name: &str) -> Result<InputKind, PlanError> {
         return Err(wrong(format!("a capture: anabranch decode {name} reads it")));
     }
     if bytes.is_empty() && packed {
-        // An empty page is an error, which the function that reads pages reports.
+        // An empty page is an error. The function that reads the page reports this error.
         return Ok(InputKind::Page);
     }
     let is_utf8 = !matches!(bytes.get(..2), Some([0xff, 0xfe] | [0xfe, 0xff] | [0, _] | [_, 0]));
@@ -75,7 +76,8 @@ pub fn identify(name: &str) -> Result<InputKind, PlanError> {
         )));
     }
     let content = text.trim_matches(|letter: char| letter.is_whitespace() || letter == '\0');
-    // A JSON number, string, boolean or null is not a plan, because a plan consists of keys and values.
+    // JSON that is not an object cannot be a plan, because a plan consists of keys and values. It is treated as a page,
+    // whose reader reports any error.
     if !content.starts_with('{') && serde_json::from_str::<IgnoredAny>(content).is_ok() {
         return Ok(InputKind::Page);
     }
@@ -132,8 +134,8 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<IgnoredAny>, D:
 }
 
 fn json(name: &str, content: &[u8]) -> Result<InputKind, PlanError> {
-    // If the JSON is invalid, or cut off because the file is larger than a plan, the file is treated as a page. The
-    // function that reads pages then reads the whole file and reports a more exact error.
+    // If the JSON is invalid, or was cut off because the file exceeds the maximum size of plans, the file is treated as
+    // a page. The function that reads pages then reads the whole file and reports a more exact error.
     let Ok(Top { log: None, entries: None, schema }) = serde_json::from_slice(content) else {
         return Ok(InputKind::Page);
     };

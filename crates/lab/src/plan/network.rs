@@ -18,8 +18,8 @@ pub enum LossBy {
     /// iptables rules with the match `statistic` drop the packets on the receiving host. Only the emulated network
     /// supports this.
     Iptables,
-    /// iptables rules with the match `statistic` drop the packets on the sending host. Unlike other drops, the TCP or
-    /// SCTP stack of this host notices them.
+    /// iptables rules with the match `statistic` drop the packets on the sending host. The TCP or SCTP stack of this
+    /// host notices these drops, but not drops elsewhere.
     IptablesOut,
 }
 

@@ -1,9 +1,10 @@
-//! A plan whose points are made one by one. It holds the lists of factor levels, and the pages and traces that were
-//! read.
+//! A plan that makes its points on demand, one at a time, instead of storing all of them. It holds the lists of factor
+//! levels, and the pages and traces that were read.
 //!
-//! An outline first makes every point of the plan once, so that every mistake is reported before anything runs. If each
-//! point is a person of a population, it makes only the first people. A race has few points and keeps all of them in
-//! memory, see [`into_plan`](Outline::into_plan). A sweep makes one point after the other.
+//! Before the runs start, an outline makes every point once, so that every mistake is reported first. In a plan with a
+//! population, each point is a person, and only the points of the first people are made in advance. For the runs, a
+//! race keeps its few points in memory, see [`into_plan`](Outline::into_plan). A sweep makes each point again when its
+//! turn comes.
 
 use super::bare::RECORDED;
 use super::causes::{CauseClaim, Causes};
@@ -25,7 +26,8 @@ use std::cell::RefCell;
 #[derive(Debug)]
 pub struct Outline {
     plan: Plan,
-    /// The effort that the plan sets for the search for causes. In a population, only some people are searched.
+    /// How thoroughly the program searches for causes. In a plan with a population, the program searches only for a
+    /// sample of the people ([`People::is_explained`]).
     causes: Causes,
     points: Points,
 }
@@ -54,7 +56,7 @@ impl Points {
     fn at(&self, index: usize) -> Result<PointPlan, PlanError> {
         let (combination, person) = self.combination_and_person(index);
         let mut concrete = self.combinations.at(combination);
-        // Each person has a page of their own, so the pages of people are not cached for other points.
+        // With a population, each point has a page of its own. Therefore the page is not cached for other points.
         let (mut own, mut shared) = (Sources::default(), self.sources.borrow_mut());
         let sources = match &self.people {
             Some(people) => {
@@ -78,9 +80,10 @@ impl Points {
         })
     }
 
-    /// Makes the points that are checked before the first run. Without a population, these are all points. In a
-    /// population, they are the points of the first people of each combination of factor levels. The other people need
-    /// no check, because they are drawn from the same quantiles, which were checked when the population was read.
+    /// Makes the points that are checked before the first run. In a plan without a population, these are all points. In
+    /// a plan with a population, these are, for each combination of factor levels, the points of the first [`CHECKED`]
+    /// people. They stand for all people, because all people are drawn from the same quantiles. These quantiles were
+    /// checked when the population was read.
     fn checked(&self) -> impl Iterator<Item = Result<PointPlan, PlanError>> + Clone {
         self.to_check().map(|index| self.at(index))
     }
@@ -251,8 +254,8 @@ impl Outline {
     }
 
     /// Returns the indices, counted from 0, of the plan's points that are checked before any run starts. A plan without
-    /// a population checks all points. A plan with a population checks only the first people of each combination of
-    /// factors.
+    /// a population checks all points. A plan with a population checks, for each combination of factor levels, only the
+    /// first people. Their number is the constant `CHECKED`.
     pub fn to_check(&self) -> impl Iterator<Item = usize> + Clone {
         self.points.to_check()
     }
@@ -269,8 +272,9 @@ impl Outline {
         self.points.combinations.factors().chain(people.map(|people| (PERSON, people.numbers())))
     }
 
-    /// Returns all points one by one. In a population, returns only the points of the first people of each combination
-    /// of factor levels. No point fails, because each of them was already made when the plan was interpreted.
+    /// Returns the points one at a time. In a plan with a population, returns only the points whose indices
+    /// [`to_check`](Self::to_check) returns. No point fails here, because each was already made once when the plan was
+    /// interpreted.
     pub fn points(&self) -> impl Iterator<Item = PointPlan> + Clone {
         self.points.checked().flatten()
     }

@@ -36,8 +36,8 @@ impl Security {
         match tls {
             None if can.secure => {}
             Some("yes") => {}
-            // TLS does not run over a multi-stream transport, so the keys `resume` and `chain` do not belong to TLS
-            // here.
+            // TLS does not run over a multi-stream transport. The keys `resume` and `chain` are then no TLS settings,
+            // and are not checked here.
             None if can.is_multistream() => return Ok(None),
             None | Some("no") => {
                 let without = [("resume", resume), ("chain", chain)];
@@ -132,8 +132,8 @@ impl Dtls {
         }
         let value = |key: &str| given.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
         let version = match value("dtls") {
-            // A contestant offers a single version, so that all its handshakes are alike. The default is 1.3, because
-            // its handshake needs fewer round trips.
+            // A contestant offers a single version, so that all its handshakes are alike. `yes` means 1.3, because its
+            // handshake needs fewer round trips.
             Some("yes" | "1.3") => Version::Only13,
             Some("1.2") => Version::Only12,
             None | Some("no") => {
@@ -160,7 +160,7 @@ impl Dtls {
         Ok(Some(Self { version, chain: certificates(value("chain"), 30_000)? }))
     }
 
-    /// Returns the DTLS keys with their values, and the cipher.
+    /// Returns the DTLS settings of a plan as names and values, and the cipher that results from them.
     #[must_use]
     pub fn settings(&self) -> [(&'static str, String); 3] {
         let version = if self.version == Version::Only12 { "1.2" } else { "1.3" };

@@ -23,8 +23,8 @@ use std::sync::Arc;
 /// them.
 pub const MAX_CONNECTIONS: usize = 4096;
 
-/// The data that is transferred at one point of the plan, which is one combination of the plan's varied settings. Also
-/// has the times at which the data is requested.
+/// The data that is transferred at one point of the plan, and the times at which it is requested. A point is one
+/// combination of the settings that the plan varies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Workload {
     /// The page with its objects. A bulk transfer is an object of the page, and so is each message.
@@ -40,8 +40,8 @@ pub struct Workload {
     /// The interval at which objects are requested, if they are requested at fixed times. With fixed times, an object
     /// does not wait for the object that refers to it.
     pub arrivals: Option<Duration>,
-    /// If set, the client requests several objects at each of these times, and one object otherwise. The number of
-    /// objects is then the number of streams that a connection of the contestant has.
+    /// If set, the client requests several objects at each time of `arrivals`: as many as a connection of the
+    /// contestant has streams. If not set, the client requests one object at each time.
     pub arrivals_of_connections: bool,
     /// Whether the client waits for the think times that are recorded in the page.
     pub think: bool,
@@ -67,8 +67,8 @@ pub struct Workload {
     pub varies: bool,
     /// The delay before the load begins. It is 0 until the seed has decided it ([`of_seed`](Self::of_seed)).
     pub start_delay: Duration,
-    /// Whether all connections are established before the page time begins with the first request. Only experiments
-    /// that search for causes set this; no key of a plan does.
+    /// Whether all connections are established before the first request. The page time begins with the first request.
+    /// Only experiments that search for causes set this; no key of a plan does.
     pub preconnect: bool,
 }
 
@@ -100,8 +100,8 @@ impl Workload {
         })?;
         let page = match heads == Heads::default() {
             true => page,
-            // `sources` keeps the original page in memory, so the page's memory address serves as the key of the page
-            // with these heads.
+            // `sources` keeps the original page in memory, so the memory address of the original page identifies it.
+            // This address and `heads` are the key of the changed page.
             false => {
                 sources.page(format!("{:p} {heads:?}", &raw const *page), || Ok(heads.applied(&page)))?
             }
@@ -573,7 +573,8 @@ fn message_page(
     })
 }
 
-/// Returns the number of the page that the plan selects in a HAR file, and the flag or field that selects it.
+/// Returns the number (counted from 1) of the page that the plan selects in a HAR file, and the flag or field that
+/// selects it. Returns `None` if the plan selects no page.
 fn har_page(concrete: &Concrete, source: &Setting) -> Result<Option<(usize, String)>, PlanError> {
     let Some(setting) = concrete.setting("har-page") else { return Ok(None) };
     if source.name != "page" {
@@ -613,8 +614,8 @@ fn read_page(text: &str, place: &str, number: Option<&(usize, String)>) -> Resul
     };
     let place = number.map_or(place, |(_, asked)| asked);
     page.map_err(|error| {
-        // If the user named the page without a flag, `place` is the path with which the error begins. The message must
-        // not contain the path twice.
+        // If the user named the page without a flag, `place` is the path of the page. The text of the error begins with
+        // the same path, which the message must not contain twice.
         let line = error.to_string();
         PlanError::at(place, line.strip_prefix(&format!("{place}: ")).unwrap_or(&line))
     })

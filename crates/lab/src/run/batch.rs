@@ -223,7 +223,7 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
             }
         }
         let messages = planned.workload.messages.is_some();
-        // The run with the median of this metric is the contestant's typical run.
+        // The contestant's typical run is the run whose value of this metric is the median.
         let metric = if messages { "object_p95_ms" } else { "page_ms" };
         let is_random = planned.is_random() || world == World::Emulated;
         let terms = PointTerms { deadline_ns: Some(nanos(planned.workload.deadline)), is_random };

@@ -31,8 +31,8 @@ pub fn items(workload: &Workload, streams: usize, frame_header_bytes: Option<u64
     let browsed = (workload.client == Client::Chromium).then(|| Layout::of(&workload.page));
     let item = |(index, object): (usize, &anabranch_http::page::Object)| {
         let think = if workload.think { nanos(object.think) } else { 0 };
-        // If objects are requested at fixed times, each object is requested at its own time, independently of the other
-        // objects.
+        // If objects are requested at fixed times, no object waits for the object that otherwise triggers its request
+        // (its initiator).
         let (initiator, think_ns) = match issued.as_ref().and_then(|times| times.get(index)) {
             Some(at) => (None, nanos(*at)),
             None => (object.initiator, think),
@@ -73,8 +73,9 @@ fn net_rate(side: &DirectionSpec, rate: BitRate) -> u64 {
     let rate = u128::from(rate.bits_per_second());
     // Converts bytes to billionths of a bit, the unit in which the link's serializer counts.
     let bits = |bytes: u64| u128::from(bytes) * 8_000_000_000;
-    // A packet may begin before the rate changes and send all its bits afterwards. The time per packet is not counted
-    // then, so that the result remains a bound.
+    // The packet time is a fixed time that each packet occupies the link. If the rate changes, this time may pass
+    // before the change, and all bits of the packet may be sent at the new rate. The packet time is therefore counted
+    // only on a link with a constant rate, so that the result remains an upper bound.
     let steady = side.rate.changes().is_empty() && side.outages.is_empty();
     let time = if steady { rate * u128::from(nanos(side.packet_time)) } else { 0 };
     let mtu = u64::from(side.mtu);

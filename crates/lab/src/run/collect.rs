@@ -44,8 +44,9 @@ impl Traces {
 
 /// Returns the result of one contestant.
 ///
-/// # Errors A one-line message if the contestant's settings contradict the workload. Plans are checked for this error
-/// before any run.
+/// # Errors
+/// A one-line message if the contestant's settings contradict the workload. Plans are checked for this error before any
+/// run.
 pub fn run(
     built: &Built,
     lane: &ContestantHosts,
@@ -215,7 +216,8 @@ pub fn spurious(trace: &[TraceRecord]) -> u64 {
     trace.iter().filter(|record| record.event == TraceEvent::Spurious).count() as u64
 }
 
-/// Returns the number of packets that carried retransmitted data, if `reason` accepts the cause of the retransmission.
+/// Returns the number of packets that carried retransmitted data. Only retransmissions whose cause `reason` accepts are
+/// counted.
 pub fn retransmitted(trace: &[TraceRecord], reason: impl Fn(SendCause) -> bool) -> u64 {
     let again = |record: &TraceRecord| match &record.event {
         TraceEvent::Sent { packet, cause, .. } => {

@@ -167,7 +167,7 @@ pub fn bulk_of(contestant: &Contestant, policy: &Policy, workload: &Workload) ->
     })
 }
 
-/// Returns the messages of a workload, or `None` if the workload consists of a page or of a bulk transfer alone.
+/// Returns the messages of a workload, or `None` if the workload is a page, or a bulk transfer without messages.
 fn messages_of(contestant: &Contestant, policy: &Policy, workload: &Workload) -> Option<Messages> {
     let flow = workload.messages?;
     // Leaves space for the frame header around each write.
@@ -187,7 +187,7 @@ fn messages_of(contestant: &Contestant, policy: &Policy, workload: &Workload) ->
 /// Returns the rules by which a contestant's client requests the objects of a workload.
 ///
 /// # Errors
-/// One line when the contestant's settings contradict the workload.
+/// A one-line message if the contestant's settings contradict the workload.
 pub fn policy_of(contestant: &Contestant, workload: &Workload) -> Result<Policy, String> {
     let policy = contestant.policy(workload.arrivals.is_some()).map_err(|error| error.to_string())?;
     Ok(Policy {

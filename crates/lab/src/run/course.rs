@@ -1,5 +1,5 @@
-//! Data for the charts of a run that its packets do not show. Congestion windows come from the sender's trace. Losses
-//! and queueing delays come from the records of the links.
+//! The part of a run's chart data that a packet capture does not contain. Congestion windows come from the sender's
+//! trace. Losses and queueing delays come from the records of the links.
 
 use super::topology::Built;
 use anabranch_base::time::nanos;
@@ -10,7 +10,8 @@ use anabranch_sim::{TapEvent, TapRecord};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// A packet of one host that arrived at the end of a link: arrival time, path, size in bytes, time in transit.
+/// A packet that one host sent and that arrived at the end of a link: its arrival time in nanoseconds, the index of its
+/// path, its size in bytes, and its time in transit in nanoseconds.
 type Transit = (u64, usize, u32, u64);
 
 /// Returns the windows, delays and losses of the host with these addresses, over the course of a run. `trace` is the
@@ -50,7 +51,8 @@ pub fn of(
             }
         }
     }
-    // A link may record a loss ahead of its time, so the list must be sorted.
+    // A link may record a loss in advance, with the later time at which the loss happens. The list is therefore sorted
+    // by time.
     lost.sort_unstable();
     lost.truncate(most);
     transits.truncate(most);
@@ -83,8 +85,9 @@ fn waits(transits: &[Transit], paths: usize) -> Vec<(u64, usize, u64)> {
 mod tests {
     #[test]
     fn a_wait_is_what_is_above_the_quickest_of_its_size() {
-        // Each entry ends with the packet's size in bytes and its transit time in ns. The fastest packet of 40 bytes
-        // takes 10 ns, and the fastest of 1,440 bytes takes 150 ns. Each additional byte therefore takes 0.1 ns.
+        // Each packet in `transits` has its arrival time in ns, its path, its size in bytes and its transit time in ns.
+        // `expected` has the arrival time, the path and the queueing delay in ns. The fastest packet of 40 bytes takes
+        // 10 ns, and the fastest of 1,440 bytes takes 150 ns. Each additional byte therefore takes 0.1 ns.
         let transits =
             [(1, 0, 40, 10), (2, 0, 1440, 150), (3, 0, 740, 95), (4, 0, 1440, 200), (5, 1, 500, 7)];
         let expected = [(1, 0, 0), (2, 0, 0), (3, 0, 15), (4, 0, 50), (5, 1, 0)];

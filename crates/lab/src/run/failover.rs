@@ -29,17 +29,19 @@ pub fn declared(events: &[PathEvent], (path, failed): (u64, u64)) -> Option<u64>
 /// or if no data was received before the failure.
 ///
 /// `read` has the number of bytes that the application received in each bucket. `failed` is the time of the failure.
-/// `next` is the time from the failure to the arrival of the first new data. `end` is the time when the last byte was
-/// delivered, or `None` if some bytes were not delivered. `failed` and `end` count from the start of `read`.
+/// `next` is the time from the failure to the arrival of the first new data, that is, data sent after the failure.
+/// `end` is the time when the last byte was delivered, or `None` if some bytes were not delivered. `failed` and `end`
+/// count from the start of `read`.
 ///
 /// The previous rate is the mean rate in the last second before the failure, computed from whole buckets. Buckets
-/// before the first data do not count. The service is restored at the start of the first bucket with data for which the
-/// rate in the following second is at least half the previous rate. Buckets before the first new data do not count.
+/// before the first data of the transfer are left out. The service is restored at the start of the first bucket that
+/// contains data and begins a period of 1 s with at least half the previous rate. The search begins with the bucket in
+/// which the first new data arrives.
 ///
-/// A bucket counts at most as many bytes as the largest bucket before the failure. Otherwise, data that waited behind a
-/// gap and is delivered at once would look like a high rate. If the transfer ends before the following second is over,
-/// the rate until the end of the transfer is used. Data of all paths counts, so a failed path that works again also
-/// restores the service.
+/// Each bucket after the failure is limited to the bytes of the largest bucket in the last second before the failure.
+/// Without this limit, data that waited behind a gap and is delivered at once would look like a high rate. If the
+/// transfer ends within the period of 1 s, the rate until the end of the transfer is used. Data of all paths is added
+/// up, so the service is also restored if the failed path works again.
 #[must_use]
 pub fn restored(read: &[u64], failed: u64, next: Option<u64>, end: Option<u64>) -> Option<u64> {
     let bucket = |at: u64| (at / BUCKET_NS) as usize;
@@ -89,7 +91,8 @@ mod tests {
         // After a pause, data arrives at the restored rate.
         let packets = [&[10][..], &[0; 20], &[10], &[0; 40], &[2_000], &[0; 10], &[80; 12]].concat();
         assert_eq!(after(&packets, 20, None), Some(7_300));
-        // With a long round-trip time, data arrives in bursts. The average rate over the bursts and pauses counts.
+        // With a long round-trip time, data arrives in bursts. The transfer counts as restored if the mean rate over
+        // bursts and pauses is high enough.
         assert_eq!(after(&silence(5, &[100, 0, 100, 0, 100, 0, 100, 0, 100, 0]), 530, None), Some(530));
     }
 
@@ -107,7 +110,7 @@ mod tests {
         assert_eq!(restored(&[], 0, Some(1), None), None);
         assert_eq!(restored(&[0, 0, 5, 5], 150 * MS, Some(60 * MS), Some(400 * MS)), None, "no data before");
         assert_eq!(restored(&[5; 40], 1_000 * MS, None, None), None, "no data after");
-        // If the transfer began 0.3 s before the failure, the previous rate is measured from its first data.
+        // If the transfer began only 0.3 s before the failure, the previous rate is the mean rate in these 0.3 s.
         let young = [&[0, 0, 0, 100, 100, 100][..], &[0; 5], &[60; 10]].concat();
         assert_eq!(restored(&young, 600 * MS, Some(510 * MS), None), Some(510 * MS));
         assert_eq!(restored(&[7; 3], u64::MAX / 2, Some(1), Some(1)), None);

@@ -19,16 +19,16 @@ use anabranch_link::SpecError;
 use anabranch_link::spec::LossSpec;
 use anabranch_sim::NetworkChange;
 
-/// Draws the time at which a client leaves its network. `span` is the client's dwell time in the network or, if the
-/// plan has none, the duration of a run without a move.
+/// Draws the time at which a client leaves its network, between 0 and `span`. `span` is the client's dwell time in the
+/// network. If the plan has no dwell time, `span` is the duration of a run in which the client does not move.
 #[must_use]
 pub fn draw(seed: u64, span: Duration) -> Duration {
     Duration::from_nanos(Rng::new(seed).fork("handover").below(nanos(span).max(1)))
 }
 
-/// Schedules the moves of all clients between networks until `until`, except clients that leave at a random moment.
-/// `changes_address` says for each client whether it uses the addresses of its current network. `seed` determines the
-/// random times at which clients detect routers.
+/// Schedules the moves of all clients between networks, up to the time `until`. If `handover` has a random departure
+/// time that is not drawn yet, no client moves. `changes_address` says for each client whether it uses the addresses of
+/// its current network. `seed` determines the random times at which clients detect routers.
 ///
 /// # Errors
 /// A one-line message if the simulated network rejects a change.
@@ -274,9 +274,9 @@ mod tests {
         let [from, to, other] = arrive(true, &keys);
         assert_eq!(missing(&from), [(1_000, 3_000)], "its first address is gone");
         assert_eq!(missing(&to), [(1_000 - OWD, 3_000)]);
-        // The client leaves the old network at 1 s. The new network reaches the client 5 m earlier, which takes 0.5 s
-        // at 10 m/s. Detection takes 0.2 s. The new address therefore exists from 1 s - 0.5 s + 0.2 s = 0.7 s on.
-        // Packets to the new address arrive if they reach the client after that time.
+        // The client leaves the old network at 1 s. The new network begins 5 m before the old network ends. At 10 m/s,
+        // the client enters the new network 0.5 s earlier, at 0.5 s. Detection takes 0.2 s. The new address therefore
+        // exists from 0.7 s on. Packets to the new address arrive if they reach the client after that time.
         assert_eq!(missing(&other), [(0, 700 - OWD)]);
     }
 
@@ -317,8 +317,8 @@ mod tests {
             missing(&from).iter().map(|(a, b)| b.min(&to_ms).saturating_sub(*a.max(&from_ms))).sum::<u64>()
         };
         assert_eq!((lost(0, 500), lost(1_500, 3_000)), (0, 0));
-        // The client uses the old network until 1 s, while its loss grows to half of 60 %. Then it uses the new
-        // network, whose loss falls.
+        // Until 1 s the client uses the old network, whose loss grows to 30 %. The loss would reach 60 % at 1.5 s. From
+        // 1 s on the client uses the new network, whose loss falls from 30 % to 0.
         let quarters = [lost(500, 750), lost(750, 1_000), lost(1_000, 1_250), lost(1_250, 1_500)];
         for (lost, share) in quarters.into_iter().zip([7.5, 22.5, 22.5, 7.5]) {
             let (mean, spread) = (2.5 * share, 4.0 * (2.5 * share * (1.0 - share / 100.0_f64)).sqrt());

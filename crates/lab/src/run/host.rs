@@ -12,8 +12,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 /// Starts the contestant's transport on a simulated host. If `pairs` contains a configuration for TLS or DTLS, adds TLS
-/// above the transport or DTLS below it. A server whose transport uses UDP (`server` is true) listens on the well-known
-/// port.
+/// inside or above the transport, or DTLS below it. If `server` is true and the transport uses UDP, the host listens on
+/// the well-known port.
 ///
 /// # Errors
 /// The error of the simulation.
@@ -37,9 +37,9 @@ pub fn surroundings(world: &SimWorld) -> Surroundings {
     Surroundings::Simulated(Simulation::new(world.rng("tls"), move || clock.now()))
 }
 
-/// Returns the parameters with which a contestant's host starts, and the security layer above its transport. If `pairs`
-/// has a DTLS configuration, DTLS runs below the transport. If it has a TLS configuration, TLS runs inside the
-/// transport (QUIC) or above it.
+/// Returns the parameters with which a contestant's host starts. Also returns the TLS layer if TLS runs above the
+/// transport. If `pairs` has a DTLS configuration, DTLS runs below the transport. If `pairs` has a TLS configuration,
+/// TLS runs inside the transport (QUIC) or above it.
 ///
 /// # Errors
 /// One line that says why the TLS or DTLS layer cannot be created.

@@ -39,7 +39,7 @@ pub struct Captured {
     pub host: String,
     /// The content of a pcapng file with the packets.
     pub pcapng: Vec<u8>,
-    /// Data about the host's packets that `pcapng` does not show, for charts.
+    /// Data for charts that `pcapng` does not contain: the host's congestion windows, losses and queueing delays.
     pub course: Course,
     /// The logs of the host's connections, if its transport has a log format.
     pub logs: Vec<ConnectionLog>,
@@ -111,7 +111,8 @@ fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, String> 
     let leaves = match (handover.leaves, handover.dwell) {
         (DepartureTime::At(_), _) => return perform_once(scenario, capture),
         (DepartureTime::Random, Some(dwell)) => dwell,
-        // The client may leave at any moment of the load. A first run without a move measures how long the load takes.
+        // The client may leave its network at any moment of the run. A first run without a move measures how long the
+        // run takes.
         (DepartureTime::Random, None) => perform_once(scenario, false)?.took,
     };
     let mut point = scenario.point.clone();
@@ -121,7 +122,7 @@ fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, String> 
     perform_once(&Scenario { point: &point, ..scenario.clone() }, capture)
 }
 
-/// Carries out a run. A client whose moment of departure is random, and not drawn yet, does not move in this run.
+/// Carries out a run. If the departure time is still [`DepartureTime::Random`], the client does not move in this run.
 fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, String> {
     let jittered = scenario.point.of_seed(scenario.seed);
     let point = jittered.as_ref().unwrap_or(scenario.point);
@@ -238,8 +239,8 @@ fn ended<T>(outcome: Outcome<T>) -> Result<T, String> {
     }
 }
 
-/// The maximum number of congestion windows, losses and queueing delays that are kept for a host. A chart cannot show
-/// more.
+/// The maximum number of entries in each list of a host's [`Course`]: congestion windows, losses, queueing delays. A
+/// chart cannot show more.
 pub const MOST_IN_COURSE: usize = 6_000;
 
 /// The maximum time that a capture continues while connections close.

@@ -3,9 +3,10 @@
 //! If there is one contestant with one server, the network has two hosts and a link for each path. Each path has its
 //! own pair of interfaces and its own subnet.
 //!
-//! If several contestants or servers share the network (`together`, background traffic, a server for each origin), each
-//! has hosts of its own. Every path then has two routers, which the path's link joins. All hosts share only the queues
-//! of that link.
+//! Several contestants or servers share the network with `together`, with background traffic, or with a server for each
+//! origin. Each contestant and each server then has its own hosts. Every path has a router on the clients' side and one
+//! on the servers' side. The link of the path connects these two routers. The hosts share only the queues of these
+//! links.
 //!
 //! If clients move, each path is a network behind a router, and each server has a single address.
 
@@ -88,7 +89,8 @@ pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Bui
             towards.push(out);
             for (lane, radios) in hosts.iter().zip(&mut radios) {
                 // The router `near` sends packets for any address of the client over this link. If the client has moved
-                // to another network, packets that are still in flight to it are dropped here, and not routed back.
+                // to another network, this link drops the packets that are still in flight to it. Without the static
+                // routes below, `near` would send them back to `far`.
                 let here = network.interface(near, &[]);
                 let client = lane.client.interface(index as u32);
                 radios.push(network.link(client, here, &access).map_err(wrong)?);
@@ -147,7 +149,7 @@ fn access(path: &LinkSpec) -> LinkSpec {
     access
 }
 
-/// The rate of an access link if the link specification cannot parse "unlimited".
+/// The rate of an access link if "unlimited" does not parse as a rate, which never happens.
 const FAST: anabranch_base::BitRate = match anabranch_base::BitRate::from_bits_per_second(u64::MAX / 2) {
     Some(rate) => rate,
     None => panic!("not 0"),

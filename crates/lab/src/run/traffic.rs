@@ -77,7 +77,7 @@ fn lost_by_radio(packets: &mut Directions<Packets>, link_event: &TapRecord) {
     }
 }
 
-/// Returns how many bytes of its objects the application received in each bucket of time. The first bucket begins at
+/// Returns how many bytes of `objects` the application received in each bucket of time. The first bucket begins at
 /// `begun`.
 #[must_use]
 pub fn application(objects: &[ObjectRecord], begun: Instant) -> Vec<u64> {

@@ -27,12 +27,12 @@ const CONTESTANT: u64 = 12_000;
 /// HAR bytes per object.
 const ENTRY: u64 = 900;
 
-/// Bytes per packet in the data that the report draws in addition to the capture: congestion windows, losses and
-/// queueing delays.
+/// Bytes per packet in the files with data for charts: congestion windows, losses and queueing delays. Captures do not
+/// contain these data.
 const COURSE: u64 = 35;
 
 /// Estimates the number and size of the files of a plan, or of one shard of the plan. `pcap` names the captures that
-/// are kept, as in `--pcap`. Reports draw the packets of the first `drawn` points only.
+/// are kept, as in `--pcap`. Only the first `drawn` points have files with data for charts.
 #[must_use]
 pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> SizeEstimate {
     let plan = outline.plan();

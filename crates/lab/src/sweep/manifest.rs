@@ -127,7 +127,8 @@ impl Manifest {
             .transpose()
     }
 
-    /// Returns the names of the populations whose people are the points; empty if the points are not people.
+    /// Returns the names of the populations in the plan. If there are any, each point of the sweep is one person of a
+    /// population.
     pub fn populations(&self) -> impl Iterator<Item = &str> {
         let several = self.plan.get("population").and_then(Value::as_array);
         let one = self.plan.get("population").and_then(Value::as_str);
@@ -170,8 +171,8 @@ impl Manifest {
             .then(|| "was made with other contents of the files that the plan names".to_owned())
     }
 
-    /// Returns a race that has the fields of the sweep, but no points and expectations. The writer of `results.json`
-    /// adds the points to its JSON.
+    /// Returns a race that has the fields of the sweep, but neither points nor expectations. The writer of
+    /// `results.json` adds both to the JSON of this race.
     #[must_use]
     pub fn frame(&self) -> Race {
         let Program { version, os, arch } = self.program.clone();

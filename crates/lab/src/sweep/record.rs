@@ -21,7 +21,8 @@ pub struct PointRecord {
     pub files: Vec<String>,
     /// The result of the point.
     pub point: Point,
-    /// The outcomes of the plan's expectations at this point. Their field for the number of the point is 0.
+    /// The outcomes of the plan's expectations at this point. The field `point` of each outcome is the index of this
+    /// point in the sweep: `number` - 1.
     pub expectations: Vec<Expectation>,
 }
 

@@ -220,7 +220,7 @@ mod tests {
         Instant::from_millis(millis)
     }
 
-    /// Creates a chain with a CoDel queue, in which a packet of 1500 bytes takes 10 ms.
+    /// Creates a chain with a CoDel queue, whose serializer sends a packet of 1500 bytes in 10 ms.
     fn chain(ecn: bool) -> Chain<TestPacket> {
         let serializer = Serializer::Rate(Rate::new("1200kbit".parse().expect("a rate")));
         let config = CodelConfig { ecn, ..CodelConfig::default() };
@@ -240,9 +240,10 @@ mod tests {
     /// 60 packets enter at the same time. A packet leaves every 10 ms, and each waits 10 ms longer than the packet
     /// before it.
     ///
-    /// RFC 8289 §5.5: packet 2 is dequeued at 10 ms with a delay of 10 ms, so the delay must stay above 5 ms until 110
-    /// ms. Packet 12, which is dequeued at 110 ms, is the first to be dropped. The control law puts further drops 100,
-    /// 70.7 and 57.7 ms later. The dropped packets are the first ones dequeued from 210, 280.71 and 338.45 ms on.
+    /// RFC 8289 §5.5: packet 2 is dequeued at 10 ms with a delay of 10 ms. The delay must then stay above 5 ms until
+    /// 110 ms. Packet 12, which is dequeued at 110 ms, is the first to be dropped. By the control law, the following
+    /// drops are due 100, 70.7 and 57.7 ms after one another: at 210, 280.71 and 338.45 ms. The next packet that is
+    /// dequeued at or after each of these times is dropped.
     #[test]
     fn a_standing_queue_is_thinned_out_ever_faster() {
         let mut chain = chain(false);
@@ -275,8 +276,8 @@ mod tests {
                 }
             }
         }
-        // A packet is marked when it is dequeued, and its transmission takes 10 ms. No packet is dropped, so packet n
-        // arrives at n · 10 ms.
+        // `marked` has the arrival time and the number of each marked packet. A packet is marked when it is dequeued,
+        // and arrives 10 ms later. No packet is dropped, so packet n arrives at n · 10 ms.
         assert_eq!(marked, [(at(120), 12), (at(220), 22), (at(300), 30), (at(350), 35)]);
         assert_eq!(chain.meter().lost().packets, 0);
     }

@@ -37,8 +37,8 @@ pub struct Threshold(
 );
 
 impl Threshold {
-    /// Decides about a packet. If the packet would bring the queue above the threshold, the packet is marked. A packet
-    /// that is not ECN-capable is accepted without a mark.
+    /// Decides about a packet. A packet that would bring the queue above the threshold is marked if it is ECN-capable.
+    /// Every other packet is accepted without a mark.
     #[inline]
     pub(super) const fn admit(self, waiting: Occupancy, bytes: usize) -> Admission {
         if self.0.has_room(waiting, bytes) { Admission::Take } else { Admission::MarkOrDrop }
@@ -102,8 +102,9 @@ mod tests {
             assert!(matches!(queue.pass(at(0), &mut packet, &mut meter), Fate::Leaves(_)));
             marks.push(packet.ecn());
         }
-        // The first packet is sent at once. The second packet alone does not exceed the threshold of one packet. The
-        // third and the fourth exceed it, and only the third can be marked.
+        // The first packet is sent at once, so the second packet is alone in the queue. The third, the fourth and the
+        // fifth exceed the threshold of one packet. Of these, only the third is marked now: the fourth is not
+        // ECN-capable, and the fifth was marked before.
         assert_eq!(marks, [Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::NotEct, Ecn::Ce]);
         assert_eq!(meter.changed.marked.packets, 1);
     }

@@ -109,8 +109,8 @@ impl<P: Carried> Discipline<P> for FairQueues<P> {
                 flow.deficit -= packet.wire_len() as i64;
                 return Some(packet);
             }
-            // RFC 8290 §4.2: a new flow whose queue is empty moves to the old list once. Otherwise a flow whose next
-            // packet always arrives just in time would stay new for ever.
+            // RFC 8290 §4.2: a new flow whose queue has become empty is moved to the old list, not removed. Otherwise a
+            // flow whose next packet always arrives just in time would be a new flow for ever.
             if is_fresh {
                 self.new_flows.pop_front();
                 self.old_flows.push_back(index);

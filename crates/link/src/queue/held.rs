@@ -1,4 +1,4 @@
-//! A queue with its serializer, for queueing disciplines that decide when a packet leaves the queue whether to drop it.
+//! A queue with its serializer, for queueing disciplines that drop packets at the exit of the queue (CoDel).
 //!
 //! Whenever the serializer is free, the queueing discipline gives it the next packet.
 

@@ -1,9 +1,9 @@
 //! Queues in front of a serializer.
 //!
-//! A queue that decides on arrival (drop-tail, RED, PIE) stores no packets, because the serializer schedules each
-//! packet's departure immediately. The packets that still wait at a later instant are computed from this schedule
-//! ([`Backlog`]). [`Bottleneck`] is a queue of this kind with its serializer. CoDel ([`codel`]) and FQ-CoDel ([`fq`])
-//! decide when a packet is dequeued, and hold packets.
+//! A queue that decides at a packet's arrival whether to drop the packet (drop-tail, RED, PIE) stores no packets. The
+//! serializer schedules each packet's departure immediately. The packets that still wait at a later instant are
+//! computed from this schedule ([`Backlog`]). [`Bottleneck`] is a queue of this kind with its serializer. CoDel
+//! ([`codel`]) and FQ-CoDel ([`fq`]) make this decision at the time a packet is dequeued, and therefore hold packets.
 //!
 //! A packet counts as waiting until its first bit is on the wire, as in ns-2 and in the queue of a network interface.
 
@@ -28,8 +28,8 @@ pub use red::Red;
 /// The packets that wait in a queue. The scheduled start of each packet's serialization tells which packets still wait.
 #[derive(Clone, Debug, Default)]
 pub struct Backlog {
-    /// The packets that may still wait, in order: the scheduled start of each packet's serialization, and its size in
-    /// bytes.
+    /// The packets that waited at the last [`settle`](Self::settle) or were added since, in order. Each entry has the
+    /// scheduled start of the packet's serialization and the packet's size in bytes.
     starts: VecDeque<(Instant, u32)>,
     bytes: u64,
     /// The scheduled start of the last packet's serialization.

@@ -1,8 +1,8 @@
 //! PIE: drops arriving packets at random, to hold the queueing delay at a target.
 //!
 //! Implements RFC 8033: §4.1 random dropping, §4.2 the drop probability, §4.3 the latency, §4.4 burst tolerance, §5.1
-//! ECN, §5.4 derandomisation, §5.5 the cap on the probability's growth. The latency is exact, as it is
-//! with the timestamps of §4.3: it is the time that the last packet in the queue still has to wait.
+//! ECN, §5.4 derandomisation, §5.5 the cap on the probability's growth. The latency is the time that the last packet in
+//! the queue still has to wait. This time is known exactly, so the timestamps of §4.3 are not needed.
 //!
 //! The probability is a fixed-point number in units of 10⁻¹². A delay in seconds is added to it, so a delay of 1 ns
 //! (10⁻⁹ s) counts as 1000 units.
@@ -143,8 +143,8 @@ impl Pie {
     /// RFC 8033 §4.2: updates the drop probability with a proportional integral controller.
     fn update(&mut self, delay: u64) {
         let target = self.target as i128;
-        // The gains are alpha = 1/8 and beta = 10/8 per second. A delay of 1 ns corresponds to 1000 units of
-        // probability.
+        // The gains, in probability per second of delay, are alpha = 1/8 and beta = 10/8. In fixed-point units of
+        // 10⁻¹², a probability of 1 per second is 1000 units per nanosecond. Hence the factor 1000.
         let error = (delay as i128 - target) * 1000;
         let change = (delay as i128 - self.old_delay as i128) * 1000;
         let mut step = (error + 10 * change) / 8;
@@ -160,7 +160,7 @@ impl Pie {
         if let Some((_, divisor)) = scale.iter().find(|(below, _)| self.probability < *below) {
             step /= divisor;
         }
-        // RFC 8033 §5.5: if the probability exceeds 10 %, it grows by at most 2 % per update.
+        // RFC 8033 §5.5: from a probability of 10 % on, one update adds at most 2 percentage points.
         if self.probability >= ONE / 10 {
             step = step.min((ONE / 50) as i128);
         }
@@ -204,19 +204,20 @@ mod tests {
     #[test]
     fn the_controller_steps_as_computed_by_hand() {
         let mut pie = pie();
-        // 0.125 · 5 ms + 1.25 · 20 ms = 25.625 ms, which is a probability of 0.025625. It is divided by 2048.
+        // The delay of 20 ms is 5 ms above the target and 20 ms above the old delay. The step is 0.125/s · 5 ms +
+        // 1.25/s · 20 ms = 0.025625, divided by 2048, the divisor for probabilities below 10⁻⁶.
         pie.update(20_000_000);
         assert_eq!(pie.probability, 25_625_000_000 / 2048);
-        // The probability is now 12.5 millionths. The next step is 0.125 · 5 ms, divided by 128, the divisor for the
-        // range 10⁻⁵ – 10⁻⁴.
+        // The probability is now 12.5 millionths, and the delay stays the same. The next step is 0.125/s · 5 ms =
+        // 0.000625, divided by 128, the divisor for the range 10⁻⁵ – 10⁻⁴.
         pie.update(20_000_000);
         assert_eq!(pie.probability, 25_625_000_000 / 2048 + 625_000_000 / 128);
-        // RFC 8033 §5.5: above 10 %, the probability grows by no more than 2 % per update.
+        // RFC 8033 §5.5: from a probability of 10 % on, one update adds at most 2 percentage points.
         pie.probability = ONE / 5;
         pie.update(200_000_000);
         assert_eq!(pie.probability, ONE / 5 + ONE / 50);
-        // The queue was empty at two updates in a row. The controller first reduces the probability. The probability
-        // then decays by 1/64.
+        // The queue was empty at two updates in a row, so its delay is 15 ms below the target. The controller first
+        // subtracts 0.125/s · 15 ms = 0.001875. Then the probability loses 1/64 of its value.
         (pie.old_delay, pie.probability) = (0, ONE / 2);
         pie.update(0);
         let down = ONE / 2 - 1_875_000_000;

@@ -209,8 +209,8 @@ mod tests {
             red.average = packets << POINT;
             (red.probability() as u128 * 1000 / u128::from(ONE)) as u64
         };
-        // The probability rises to 10 % from 5 to 15 packets, and to 100 % from 15 to 30. The results are in
-        // thousandths, rounded down.
+        // The average queue length determines the probability. Between 5 and 15 packets, the probability rises from 0
+        // to 10 %; between 15 and 30 packets, from 10 to 100 %. The results are in thousandths, rounded down.
         let found: Vec<u64> = [4, 5, 10, 15, 20, 25, 30, 40].into_iter().map(&mut percent).collect();
         assert_eq!(found, [0, 0, 49, 99, 399, 699, 1000, 1000]);
     }

@@ -102,8 +102,8 @@ impl DirectionSpec {
                 let Some(rate) = self.mean_rate() else { return Limit::Unlimited };
                 let product =
                     u128::from(rate.bits_per_second()) * u128::from(nanos(rtt)) * u128::from(thousandths);
-                // The divisor converts to packets. Its factors are 8 bits per byte, 10⁹ ns per second, 10³ for the
-                // thousandths of a BDP, and the MTU.
+                // The division converts the product to packets. The factors of the divisor are 8 bits per byte, 10⁹ ns
+                // per second, 10³ for the thousandths, and the MTU in bytes.
                 let packets = product.div_ceil(8_000_000_000_000 * u128::from(self.mtu));
                 Limit::Packets(u64::try_from(packets).unwrap_or(u64::MAX).max(10))
             }

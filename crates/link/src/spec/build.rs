@@ -14,9 +14,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 impl LinkSpec {
-    /// Builds the chains of both directions and returns the up direction first. The seed of the run, `seed`, determines
-    /// which packet the loss model `nth` loses first. `rng` belongs to this link. Every element draws from its own fork
-    /// of `rng`, so the random events of one element do not depend on other elements.
+    /// Builds the chains of both directions and returns the up direction first. The setting of the loss model `nth` may
+    /// name the first packet to lose. If it does not, `seed` (the seed of the run) selects that packet. `rng` belongs
+    /// to this link. Every element draws from its own fork of `rng`, so the random events of one element do not depend
+    /// on other elements.
     ///
     /// # Errors
     /// The settings contradict each other (see [`check`](Self::check)), or a trace is not loaded.

@@ -1,7 +1,8 @@
 //! The settings of a link and their text forms.
 //!
 //! This module applies the keys in [`ROWS`] to one or both directions, and rejects keys that contradict each other.
-//! [`forms`] parses values that are more than a number, and [`build`](LinkSpec::build) creates the two chains.
+//! [`forms`] parses values that are more than a number. [`build`](LinkSpec::build) creates the chain of elements of
+//! each direction.
 
 mod build;
 mod forms;
@@ -229,8 +230,8 @@ impl LinkSpec {
     }
 
     /// Loads the content of the trace files. `read` returns the content of the file with a given name. If a trace has
-    /// round-trip times, `delay` becomes the shortest recorded delay. If it has losses, they replace the setting
-    /// `loss`.
+    /// round-trip times, `delay` becomes half of the shortest round-trip time. If a trace has losses, they replace the
+    /// setting `loss`.
     ///
     /// # Errors
     /// `read` failed, a file is invalid, or a setting of the link gives a value that a column of the trace also gives.
@@ -354,8 +355,8 @@ impl DirectionSpec {
         checked.and_then(|()| self.check_queue(half_duplex)).map_err(|message| SpecError::of(side, message))
     }
 
-    /// Returns the initial rate, or the mean rate of the trace. `None` if the rate is unlimited or the trace is not
-    /// loaded.
+    /// Returns the mean rate of the trace or, without a trace, the initial rate. Returns `None` if the rate is
+    /// unlimited or the trace is not loaded.
     #[must_use]
     pub fn mean_rate(&self) -> Option<BitRate> {
         match &self.trace {

@@ -1,4 +1,4 @@
-//! Tests that parse, print and build links, and check error messages.
+//! Parses, prints and builds links, and checks error messages.
 
 use super::*;
 use crate::element::TestPacket;
@@ -199,8 +199,8 @@ fn a_trace_in_columns_has_its_own_delay_and_loss() {
     link.load_traces(read).expect("it is right");
     assert_eq!(link.rtt(), Duration::from_millis(40), "the shortest");
     assert!(link.is_random());
-    // Each packet takes 21 ms: 1 ms of transmission at 12 Mbit/s, and 20 ms of delay. The packet sent at 1.5 s is lost.
-    // From 3 s to 4 s the rate is 0, and then the trace repeats.
+    // At 12 Mbit/s, a packet takes 21 ms: 1 ms of transmission and 20 ms of delay. The packet sent at 1.5 s is lost.
+    // The packet sent at 3.5 s waits, because the rate is 0 until the trace repeats at 4 s.
     assert_eq!(passed(&link, &[0, 1500, 2500, 3500, 4500]), (vec![21.0, 2521.0, 4021.0, 4521.0], 1));
     assert_eq!(link.to_string().split(',').next(), Some("trace=walk"));
     assert!(!link.to_string().contains("loss") && !link.to_string().contains("delay"), "{link}");

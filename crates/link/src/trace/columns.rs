@@ -5,8 +5,8 @@
 //! blanks. Times count from the first line and never decrease. Of several lines with the same time, the last line
 //! counts.
 //!
-//! The values of a line hold until the time of the next line. The last line holds as long as the line before it, and
-//! then the trace repeats.
+//! The values of a line hold until the time of the next line. The last line holds for the same duration as the line
+//! before it. Then the trace repeats.
 
 use super::Trace;
 use super::series::Series;
@@ -104,8 +104,8 @@ fn assemble(mut rows: Vec<Row>, columns: &[Column]) -> Result<Trace, SpecError> 
     let Some(first) = rows.first().map(|row| row.time) else {
         return Err(SpecError::new("the trace has no lines; write a time and a rate in each"));
     };
-    // Of several rows with the same time, only the last row is kept. `dedup_by_key` keeps the first row, so the order
-    // is reversed first.
+    // If several rows have the same time, only the last of them is kept. `dedup_by_key` would keep the first of them,
+    // so it gets the rows in reversed order.
     rows.reverse();
     rows.dedup_by_key(|row| row.time);
     rows.reverse();

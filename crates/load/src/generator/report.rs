@@ -29,7 +29,7 @@ pub struct ReportContext {
     pub interrupted: bool,
     /// Fields about events of network paths, which are added to the JSON report.
     pub paths: Map<String, Value>,
-    /// Lines of the text about the bytes of network paths; empty if there are none.
+    /// Lines for the end of the text report, with the state and the bytes of each network path. May be empty.
     pub path_lines: String,
 }
 

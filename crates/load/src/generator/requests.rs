@@ -32,7 +32,7 @@ impl<W: World> RequestSender<W> {
     }
 
     /// Sends a request and reads its reply. When the request has been sent, calls `on_sent` with its size in bytes. The
-    /// returned flag is always false, because the connection stays open.
+    /// returned flag says whether the server closes the connection after the reply. Here it is always false.
     pub(super) async fn exchange(
         &mut self,
         planned: Instant,
@@ -43,7 +43,8 @@ impl<W: World> RequestSender<W> {
         let ready = idle.wait(started_at, |cx| requests.poll_ready(cx)).await;
         ready.ok_or_else(|| RequestFailure::idle(*timeout))?.map_err(failed)?;
         let mut response = requests.send(query).map_err(failed)?;
-        // Wait until the request is sent. Over HTTP/3, the server may not allow another stream yet.
+        // Wait until the request is sent. Over HTTP/3, the request may have to wait until the server allows another
+        // stream.
         let sent = idle.wait(started_at, |cx| response.poll_sent(cx)).await;
         sent.ok_or_else(|| RequestFailure::idle(*timeout))?.map_err(failed)?;
         // The size of a compressed header is known only after it was sent. `sent` therefore counts all bytes that the
@@ -98,7 +99,7 @@ impl Meter {
         sent - self.sent.replace(sent)
     }
 
-    /// Returns the number of received bytes since the last call that are not content: header fields and framing.
+    /// Returns how many bytes of header fields and framing have been received since the last call.
     pub(super) fn framing(&self) -> u64 {
         let Traffic { received, data, .. } = self.traffic.get();
         // `data` counts the content of a frame as soon as the frame's header has arrived, although its last bytes may

@@ -245,7 +245,7 @@ impl<W: World, C: Connector> OpenSession<W, C> {
         Self { shared: shared.clone(), work, number }
     }
 
-    /// Makes the session request no more objects.
+    /// Stops the session from requesting more objects.
     fn retire(&self) {
         self.work.retired.set(true);
         self.shared.queue.wake();
@@ -389,7 +389,7 @@ async fn send_multiplexed<W: World, C: Connector>(
         });
     }
     tasks.wait_idle().await;
-    // Dropping the last handle of the requests ends the connection.
+    // `requests` is the last handle with which requests can be sent. Dropping it ends the connection.
     drop(requests);
     if !open.work.failed.get() {
         let _ = world.timeout(CLOSING, conversation_task).await;
@@ -486,7 +486,7 @@ impl Queue {
     }
 }
 
-/// The time for which a session waits until the peer has closed it.
+/// The maximum time for which a session waits for the peer to close it.
 const CLOSING: Duration = Duration::from_secs(2);
 /// The first and the longest pause between two attempts to connect to a server that does not answer.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);

@@ -35,19 +35,19 @@ pub struct Tally {
     pub connect: Histogram,
     /// The number of requests that were written.
     pub requests: u64,
-    /// The number of bytes of all requests that were written.
+    /// The number of bytes of the written requests, and of sent framing that belongs to no request.
     pub request_bytes: u64,
     /// The number of complete replies.
     pub replies: u64,
-    /// The number of bytes of replies that are header fields and framing.
+    /// The number of received bytes of header fields and framing.
     pub head_bytes: u64,
     /// The number of bytes of replies that are content.
     pub body_bytes: u64,
     /// The number of replies by status class, from 1xx to 5xx.
     pub status: [u64; 5],
-    /// The times from the planned time of an object to the arrival of its last byte.
+    /// For each object, the time from the planned start of its request to the arrival of its last byte.
     pub latency: Histogram,
-    /// The times from the planned time of a session or an object to its actual start.
+    /// For each session and each object, the time from the planned start to the actual start.
     pub start_delay: Histogram,
     /// The times from writing a request to the arrival of the last byte of the object.
     pub service: Histogram,
@@ -74,11 +74,11 @@ pub struct Tally {
 /// The values of one line of the output. A line covers one or several seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Line {
-    /// The end of the time that the line covers, measured from the start of the load.
+    /// The time from the start of the load to the end of the seconds that this line covers.
     pub at: Duration,
     /// The number of sessions that were begun.
     pub sessions: u64,
-    /// The number of sessions that were open at the end of this time.
+    /// The number of sessions that were open at the end of these seconds.
     pub concurrent: u64,
     /// The number of requests that were written.
     pub requests: u64,
@@ -88,8 +88,8 @@ pub struct Line {
     pub bytes: u64,
     /// The number of failures.
     pub errors: u64,
-    /// The latency from the planned time: median, 99th percentile and maximum. If two lines are merged, the result has
-    /// the higher value of each.
+    /// The median, the 99th percentile and the maximum of the latency of the line's replies (see [`Tally::latency`]).
+    /// If two lines are merged, each of the three values is the higher one of the two lines.
     pub latency: [Duration; 3],
 }
 

@@ -107,8 +107,8 @@ where
     Err(FetchError::Closed(end))
 }
 
-/// Aborts a session when this value is dropped, for example at the deadline. After a graceful end, the session is
-/// removed first.
+/// Aborts a session when this value is dropped, for example at the deadline. After a graceful end, the session is first
+/// taken out of this value, so that it is not aborted.
 struct Aborts<N: Session>(Option<N>);
 
 impl<N: Session> Drop for Aborts<N> {
@@ -208,8 +208,9 @@ impl Partial {
 /// The messages received over all connections together.
 struct Inbox {
     recorder: Recorder,
-    /// Whether the sender may abandon a message after the receiver has read a part of it. If so, the receiver must
-    /// detect the end of such a message. Every transport profile delivers small messages as a whole.
+    /// True if the sender can abandon a message of which the receiver has already read a part. The receiver must then
+    /// detect the end of such a message. False for small messages, because every transport profile delivers these as a
+    /// whole.
     may_abandon_partially: bool,
     size: usize,
     /// The time at which each message was read completely, by message number. The bulk transfer is the last entry.

@@ -208,8 +208,8 @@ impl<N: Session> Sender<N> {
     }
 
     /// Reports that a frame is offered to the transport for the first time. For a message, the reported time is its
-    /// planned time. If the message is offered later, the transport had no room for earlier messages, so the transport
-    /// has caused the delay.
+    /// planned time, even if the message is offered after this time. The transport has then caused the delay, because
+    /// it had no room for earlier messages.
     fn offer(&self, now: Instant, frame: &Frame) {
         let (object, at) = match frame.number {
             BULK if self.bulk_at > u64::from(self.request.bulk_write) => return,

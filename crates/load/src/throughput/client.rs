@@ -135,7 +135,8 @@ impl<W: World, C: Connector> fmt::Debug for Test<W, C> {
 }
 
 impl<W: World, C: Connector> Test<W, C> {
-    /// Creates a test with the first server of `connector` that answers. `servers` are the addresses of the servers.
+    /// Creates a test with the first server that answers. `servers` are the addresses of the servers that `connector`
+    /// knows, in the same order.
     pub fn new(world: W, connector: C, servers: Vec<SocketAddr>, plan: Plan, cpu_clock: CpuClock) -> Self {
         let started_at = world.now();
         let state = TestState {
@@ -348,7 +349,7 @@ impl<W: World, C: Connector> Test<W, C> {
             for path in &mut figures.paths {
                 let (acknowledged, received) = counts.paths.get(&path.address).copied().unwrap_or((0, 0));
                 // The peer may drop data that it has acknowledged, and the number of acknowledged bytes then falls.
-                // Because of `max`, no byte counts in two intervals.
+                // `max` ensures that each byte is counted in one interval only.
                 let so_far = path.acknowledged.max(acknowledged);
                 counts.paths.insert(path.address, (so_far, path.received));
                 path.acknowledged = so_far - acknowledged;
@@ -436,5 +437,5 @@ fn add(one: (SenderReport, Received), other: (SenderReport, Received)) -> (Sende
     (sent, received)
 }
 
-/// The time for which the client waits until the server has closed a session.
+/// The maximum time that the client waits for the server to close a session.
 const CLOSING: Duration = Duration::from_secs(2);

@@ -5,8 +5,10 @@
 //! client's [`Hello`], on stream 0.
 //!
 //! ```text
-//!  0       1       2               4                               8
-//! | kind  |       0               | length, these 8 bytes included | content ...
+//! byte 0          kind
+//! bytes 1 to 3    zero
+//! bytes 4 to 7    length of the frame in bytes, including these 8 bytes; big-endian
+//! from byte 8     content
 //! ```
 
 use super::paths::{MAX_REPORT, PathReport};
@@ -96,12 +98,13 @@ pub(super) enum Control {
     Hello(Hello),
     Sent(SenderReport),
     Received(Received),
-    /// The settings of the server's transport, which it sends at the start if the client has requested them.
+    /// The settings of the server's transport. The server sends this frame at the start if the client has requested the
+    /// settings.
     Settings(Settings),
     /// The server will report on its network paths. The server sends this frame at the start if the client has
     /// requested a report.
     PathsFollow,
-    /// The server's report on its network paths, which is its last frame.
+    /// The server's report on its network paths. This frame is the last one that the server sends.
     Paths(PathReport),
     /// Begins a stream of the client. On some transports, a stream exists for the server only after the client has sent
     /// data on it.
@@ -274,13 +277,13 @@ pub(super) struct Parser {
     partial: Vec<u8>,
     /// The number of bytes of the current data message that are still missing.
     missing: usize,
-    /// Whether the peer may send its settings and its report on paths on this stream.
+    /// Whether this stream accepts the peer's settings and the peer's path report.
     settings: bool,
 }
 
 impl Parser {
-    /// Creates a parser. `settings` is set if the peer may send its settings and its report on paths. These frames take
-    /// more memory than other control frames.
+    /// Creates a parser. It accepts frames with the peer's settings or path report only if `settings` is true. These
+    /// frames take more memory than other control frames.
     pub(super) fn new(settings: bool) -> Self {
         Self { settings, ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! The report of a server on its network paths, which it sends to its client at the end of a test.
+//! The path report: at the end of a test, a server sends its client this report on the server's network paths.
 //!
 //! Only the sender of data detects which path has failed, and how long its data was interrupted (RFC 9260 §8.2). In a
 //! test in which the server sends, the client therefore needs the server's report.
@@ -29,7 +29,7 @@ pub trait ServerReports<N> {
     }
 }
 
-/// A transport without several paths has settings only.
+/// A closure reports only the settings. It is enough for a transport with a single path.
 impl<N, F: Fn(&N) -> Settings> ServerReports<N> for F {
     fn settings(&self, session: &N) -> Settings {
         self(session)
@@ -50,7 +50,7 @@ pub struct PathReport {
     pub interruptions: Vec<Interruption>,
 }
 
-/// A path that failed, potentially failed, or became active again.
+/// A change of a path's state to `failed`, `potentially-failed` (RFC 7829) or `active`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathChange {
     /// When this end detected the change.
@@ -61,13 +61,13 @@ pub struct PathChange {
     pub state: &'static str,
 }
 
-/// A time without progress of user data. It ended when data continued on another path, or on the same path after a
-/// failure.
+/// A time in which no user data progressed. The data then resumed on another path, or on the same path after a failure
+/// of this path or after a long wait. A wait is long if it exceeds the retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interruption {
-    /// The last progress before the interruption.
+    /// The time from the start of the test to the last progress of user data before the interruption.
     pub from: Duration,
-    /// The first progress after the interruption.
+    /// The time from the start of the test to the first progress of user data after the interruption.
     pub to: Duration,
     /// Whether this end was the receiver.
     pub received: bool,
@@ -146,8 +146,8 @@ impl PathReport {
         Some(())
     }
 
-    /// Keeps the interruptions of sent data if `sends` is set, and those of received data if `receives` is set. Pauses
-    /// are normal in a direction in which the test sends no data.
+    /// Keeps the interruptions of sent data only if `sends` is set, and those of received data only if `receives` is
+    /// set. In a direction without test data, interruptions are normal.
     pub(super) fn only_tested_directions(mut self, sends: bool, receives: bool) -> Self {
         self.interruptions.retain(|it| if it.received { receives } else { sends });
         self

@@ -1,5 +1,5 @@
-//! One end of a session of a throughput test: sends, receives, and detects the end. Client and server use the same
-//! code.
+//! One side of a session of a throughput test: sends data, receives data, and detects when the test is complete. Client
+//! and server use the same code.
 //!
 //! Each stream has a task that reads it. A single task writes all frames, so that they are not mixed on a transport
 //! without messages. The owner of the session waits for the end in [`MeasuredSession::run`].
@@ -39,8 +39,9 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     /// The CPU time that the process had used when the session began, in user mode and in the kernel.
     cpu_at_start: (Duration, Duration),
     started_at: Cell<Instant>,
-    /// The time of the last progress. At the client, only data and its acknowledgements count as progress, because the
-    /// server's reports may arrive even if data stalls. At the server, reports count too.
+    /// The time of the last progress. At the client, a report that repeats the previous number of received bytes is not
+    /// progress, because the server sends reports even if data stalls. At the server, every frame that it sends or
+    /// receives is progress.
     last_progress: Cell<Instant>,
     /// The number of bytes that were acknowledged at the last check for progress.
     acknowledged_bytes: Cell<u64>,
@@ -49,9 +50,10 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     streams: RefCell<Vec<Rc<RefCell<N::Stream>>>>,
     /// The number of streams that the test uses.
     stream_count: Cell<u16>,
-    /// Streams that have arrived out of order, by stream number: a stream with a lower number has not arrived yet.
+    /// Streams that arrived early: a stream with a lower number has not arrived yet. The key is the stream number.
     early: RefCell<BTreeMap<u64, N::Stream>>,
-    /// The test that begins when all streams exist. The flag is true if this end sends data in the test.
+    /// The requested test while its streams are being opened, and whether this side sends data in the test; `None`
+    /// otherwise. The test begins when all streams exist.
     ready: Cell<Option<(Hello, bool)>>,
     /// The read buffer that all streams share. One buffer per stream would need a gigabyte for 65,535 streams.
     buffer: RefCell<Vec<u8>>,
@@ -78,10 +80,11 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     request_known: Cell<bool>,
     /// The server's reports on its transport; `None` at the client.
     own_reports: Option<Reports<N>>,
-    /// At the server: the test whose report on paths must still be queued. `None` if no report is due.
+    /// At the server: the client's request, if the client wants a path report that the server has not queued yet.
+    /// Otherwise `None`.
     unsent_path_report: Cell<Option<Hello>>,
-    /// At the server: whether it has yet to write its report on paths. At the client: whether that report has yet to
-    /// arrive.
+    /// Whether the path report is outstanding. At the server: it has not been written yet. At the client: it has not
+    /// arrived yet.
     path_report_outstanding: Cell<bool>,
     /// The server's report on its paths; `None` until it has arrived.
     peer_paths: RefCell<Option<PathReport>>,
@@ -96,7 +99,7 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
 /// The counters of the sender and the receiver of each direction, as far as this end knows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Known {
-    /// Counters of the data that this end has sent: `sent` counted here, `peer_received` by the peer.
+    /// Counters of the data that this end has sent. This end counts `sent`, and the peer counts `peer_received`.
     pub(super) sent: SenderReport,
     pub(super) peer_received: Received,
     /// Counters of the data that the peer has sent. The peer counts `peer_sent`, and this end counts `received`.
@@ -186,7 +189,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             // Check whether the test is complete before checking whether the session has ended. A peer whose test is
             // complete may have closed the session already.
             if self.is_done() {
-                // The report on paths comes last. A test is complete without it.
+                // The path report comes last. A test is complete without the report.
                 if let Some(hello) = self.unsent_path_report.take() {
                     self.report_paths(&hello);
                 }
@@ -227,7 +230,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
     /// Sets the parameters of the test. The test begins when all its streams exist.
     fn begin(&self, hello: Hello, client: bool) -> Result<(), SessionFailure> {
         self.request_known.set(true);
-        // On transports that never use a stream number again, the client starts the streams and chooses their number.
+        // On transports that never reuse a stream number, the client opens the streams and chooses how many the test
+        // uses.
         if self.session.fresh_streams() && hello.streams > self.max_streams() {
             return Err(SessionFailure::ProtocolViolation(
                 "the peer asks for more streams than there may be",
@@ -263,8 +267,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         Ok(())
     }
 
-    /// Opens the streams of the test at the client, or accepts them at the server, until all exist. The test begins
-    /// when this end also knows the client's request.
+    /// At the client, opens the missing streams of the test. At the server, accepts them. Starts the test when all
+    /// streams exist and this end knows the client's request.
     fn open_streams(
         self: &Rc<Self>,
         tasks: &Tasks<W>,
@@ -289,8 +293,9 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         Ok(())
     }
 
-    /// Returns stream `number`. On most transports all streams exist from the start. On transports with fresh streams,
-    /// the client begins each stream.
+    /// Returns the stream with the index `number`. On most transports all streams exist from the start. On transports
+    /// whose streams are opened during the session (`fresh_streams`), the client opens each stream and the server
+    /// accepts it.
     fn poll_stream(
         &self,
         number: u64,
@@ -340,7 +345,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         }
     }
 
-    /// Returns the number of bytes that were written and that the peer has not acknowledged, in order or out of order.
+    /// Returns the number of written bytes that the peer has not acknowledged. Bytes that the peer has reported as
+    /// received out of order count as acknowledged.
     pub(super) fn unacknowledged(&self) -> u64 {
         let ahead = self.session.figures().map_or(0, |figures| figures.gap_acknowledged);
         self.session.unacknowledged().saturating_sub(ahead)
@@ -361,7 +367,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         self.own_reports.is_none()
     }
 
-    /// Queues the server's report on its paths.
+    /// Queues the server's path report for the client.
     fn report_paths(&self, hello: &Hello) {
         let Some(reports) = &self.own_reports else { return };
         let report = reports.paths(&self.session, self.started_at.get());

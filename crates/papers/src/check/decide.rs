@@ -1,4 +1,4 @@
-//! Decides a check by comparing the figures of a table with the relation of the check.
+//! Decides whether the results of a table satisfy a check, for example "smaller than".
 
 use super::{CheckResult, ComparisonContext, Direction, LARGER, Outcome, Relation, SAME, SMALLER, Term};
 use crate::effect::{MeanEstimate, difference, figure};
@@ -7,8 +7,8 @@ use crate::metric::Metric;
 use std::collections::BTreeMap;
 
 impl Relation {
-    /// Checks whether the relation holds in the results of a table. Only the points whose factors have the levels `at`
-    /// count.
+    /// Checks whether the relation holds in the results of a table. Considers only the points whose factors have the
+    /// levels `at`.
     #[must_use]
     pub fn decide(
         &self,
@@ -51,8 +51,8 @@ impl Relation {
         }
     }
 
-    /// Returns the number of comparisons of numbers that are needed to decide the relation. Each object at each point
-    /// counts as one comparison. For a trend along a factor, the number is multiplied by the number of levels.
+    /// Returns the number of comparisons that decide the relation. Each object at each point counts as one comparison.
+    /// For a trend along a factor, the number is multiplied by the number of levels.
     #[must_use]
     pub fn comparisons(
         &self,
@@ -108,7 +108,8 @@ impl Term {
     }
 
     /// Returns the mean of the term. If `denominator` is given, returns the mean ratio of the term to `denominator`.
-    /// Each term is measured at its own levels. `metric` applies to terms that name no metric.
+    /// Each of the two terms is measured at the factor levels that it names. `metric` applies to terms that name no
+    /// metric.
     pub(crate) fn estimate(
         &self,
         denominator: Option<&Self>,
@@ -134,8 +135,8 @@ impl Term {
         self.metric.unwrap_or(table)
     }
 
-    /// Returns the numbers of the page objects whose values the check compares at `point`. Returns a single `None` if
-    /// the metric describes whole runs.
+    /// Returns the page objects whose values the check compares at `point`. Each object is given by its index in the
+    /// page, from 1. Returns a single `None` if the metric describes whole runs.
     fn objects(&self, point: &Point, at: &BTreeMap<String, String>, table: Metric) -> Vec<Option<usize>> {
         if !self.metric(table).is_of_objects() {
             return vec![None];
@@ -148,14 +149,13 @@ impl Term {
         (1..=count).map(Some).collect()
     }
 
-    /// Returns the values of the contestant and metric of the term at one point of the table. Runs without a value are
-    /// left out.
+    /// Returns the value of the term in each run at one point of the table. Runs without a value are left out.
     fn values(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<f64> {
         self.by_run(point, metric, object).into_iter().flatten().collect()
     }
 
-    /// Returns the values of the contestant and metric of the term at one point, one for each run; `None` for a run
-    /// without a value.
+    /// Returns the value of the term in each run at one point of the table; `None` for a run without a value. `metric`
+    /// applies if the term names no metric.
     fn by_run(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<Option<f64>> {
         let object = self.at.get("object").and_then(|number| number.parse().ok()).or(object);
         point.by_run(&self.contestant, self.metric(metric), object)
@@ -174,15 +174,17 @@ fn is_at(point: &Point, at: &BTreeMap<String, String>) -> bool {
     at.iter().all(|(key, level)| point.factors.get(key).is_none_or(|own| own == level))
 }
 
-/// Returns the point that has the factor levels `at`, and otherwise the factor levels of `from`.
+/// Returns the point that has the levels `at` for the factors in `at`, and the levels of `from` for all other factors.
 fn moved_point<'a>(figures: &'a Figures, from: &Point, at: &BTreeMap<String, String>) -> Option<&'a Point> {
     let mut labels = from.factors.clone();
     labels.extend(at.iter().map(|(key, level)| (key.clone(), level.clone())));
     figures.at(&labels)
 }
 
-/// Decides whether the ratio of two numbers is within the bounds, from the ratio in each run. If a value is 0 or less,
-/// the difference of the two numbers in each run is used instead. Returns `None` if no run has both numbers.
+/// Decides whether the ratio of two results is within the bounds. Each of `first` and `second` is one result, with one
+/// value per run. If `by.means` is set, uses the ratio of their means, otherwise the ratio in each run. If one of these
+/// means or values is 0 or less, there is no ratio, and the difference in each run is used. Returns `None` if no run
+/// has both values.
 fn compared(
     first: &[Option<f64>],
     second: &[Option<f64>],
@@ -204,8 +206,8 @@ fn compared(
     Some((found.among(runs, by.comparisons, true).outcome(bounds), found.to_string()))
 }
 
-/// Decides a relation by the differences of two numbers whose ratio has no logarithm. `bounds` are the bounds of the
-/// ratio.
+/// Decides a relation between two results by their difference in each run. This function is used if a value is 0 or
+/// less, because the ratio then has no logarithm. `bounds` are the bounds of the ratio.
 fn by_difference(
     differences: &[Option<f64>],
     bounds: [f64; 2],
@@ -248,8 +250,8 @@ fn decide_bounds(
     let mut outcomes = Vec::new();
     let mut done: Vec<BTreeMap<String, String>> = Vec::new();
     for point in figures.points.iter().filter(|point| is_at(point, at)) {
-        // If each term names its own level of a factor, points that differ only in this factor give the same
-        // comparison. This comparison counts once.
+        // If every term fixes the level of a factor, points that differ only in this factor give the same comparison.
+        // This comparison is made only once.
         let own: Vec<&String> = first_term
             .at
             .keys()

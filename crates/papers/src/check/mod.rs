@@ -16,19 +16,20 @@
 //! undecidable WHY               no run decides the claim
 //! ```
 //!
-//! Several checks are separated by `;`, and all of them must hold. A sentence that can be read in several ways has
-//! several readings, separated by ` | `, each after its name. For example: `(page) t: a < b | (mean over objects) t:
-//! a.object-mean < b`.
+//! Several checks are separated by `;`, and all of them must hold. If the paper's sentence can be read in several ways,
+//! the checks of each reading are written separately, with ` | ` between two readings. Each reading begins with its
+//! name in parentheses. For example: `(page) t: a < b | (mean over objects) t: a.object-mean < b`.
 //!
-//! A relation holds if the 95 % interval of each point is within the bounds. It fails if one point fails. A point fails
-//! if its interval is outside the bounds, even after the interval is widened for the number of comparisons
-//! (Bonferroni). This number includes the comparisons of all checks of a reading.
+//! A relation holds if, at each point, the whole 95 % interval is within the bounds. It fails if, at one point, the
+//! whole interval is outside the bounds. For this test, the interval is widened for the number of comparisons in all
+//! checks of the reading (Bonferroni). Otherwise the relation is undetermined.
 //!
 //! Two numbers are compared by their ratio, run by run. If the published numbers of a table are means of several runs,
 //! the ratio of the means is used, because the paper compares means.
 //!
-//! If a value is 0, there is no ratio. Orders and trends are then decided by the differences of all runs. A check of a
-//! ratio against bounds is undetermined.
+//! If one of the two numbers is 0 in a run, they have no ratio in this run. Orders (`<` and `>`) and trends are then
+//! decided by the difference of the two numbers in each run. A check of a ratio against bounds is undetermined in this
+//! case.
 
 mod decide;
 mod parse;
@@ -43,12 +44,12 @@ use std::collections::BTreeMap;
 
 /// The largest ratio at which two numbers count as equal.
 const EQUAL: f64 = 1.1;
-/// The bounds of left divided by right, if the check says `left < right`. Numbers that differ by less than the factor
-/// [`TIE`] are tied, as for published values.
+/// The bounds of the ratio a/b in a check `a < b`. Values that differ by less than the factor [`TIE`] are tied. The
+/// same rule applies to published values.
 const SMALLER: [f64; 2] = [0.0, 1.0 / TIE];
-/// The bounds of left divided by right, if the check says `left > right`.
+/// The bounds of the ratio a/b in a check `a > b`.
 const LARGER: [f64; 2] = [TIE, f64::INFINITY];
-/// The bounds of left divided by right, if the check says `left = right`.
+/// The bounds of the ratio a/b in a check `a = b`.
 const SAME: [f64; 2] = [1.0 / EQUAL, EQUAL];
 
 /// A check that decides a claim.
@@ -78,24 +79,24 @@ pub enum Check {
     Undecidable(String),
 }
 
-/// One way to read a claim.
+/// One interpretation of a claim.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reading {
-    /// The name of the reading; empty if there is only one.
+    /// The name of the interpretation; empty if there is only one.
     pub name: String,
-    /// The checks of this reading, all of which must hold.
+    /// The checks of this interpretation. All of them must hold.
     pub checks: Vec<Check>,
 }
 
 /// How numbers of one table are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ComparisonContext {
-    /// The metric of terms that do not name a metric.
+    /// The default metric. It applies to each term of a check that names no metric.
     pub metric: Metric,
-    /// Whether the paper publishes means over runs. If so, means are compared instead of single runs.
+    /// Whether the paper publishes averages over several runs. If so, averages are compared instead of single runs.
     pub means: bool,
-    /// The number of different runs that the seeds can produce, if there is a run of each of them; otherwise `None`.
-    /// Numbers from all of these runs are exact and have no interval.
+    /// The number of different runs that the seeds can produce; `None` if it is unknown. If all of these runs were
+    /// made, a mean over them is exact and has no interval.
     pub cases: Option<u64>,
     /// The number of comparisons. The claim fails if one comparison fails, so the error probability is divided among
     /// the comparisons (Bonferroni).
@@ -120,7 +121,7 @@ pub enum Direction {
     Falls,
 }
 
-/// The number of a contestant that a check compares.
+/// Identifies a number that a check compares: a contestant's metric at certain levels of the factors.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Term {
     contestant: String,
@@ -141,9 +142,9 @@ pub enum Outcome {
     Undecidable,
     /// One reading of the claim holds and another one fails.
     Reading,
-    /// The runs do not decide the check at some point.
+    /// The runs do not decide the check at one or more points.
     Undetermined,
-    /// The check fails at some point.
+    /// The check fails at one or more points.
     Fails,
 }
 
@@ -159,7 +160,7 @@ impl Outcome {
         }
     }
 
-    /// Returns the word for tables and files.
+    /// Returns the word that stands for this outcome in tables and files.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {

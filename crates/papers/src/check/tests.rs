@@ -1,4 +1,4 @@
-//! Tests that parse and decide checks.
+//! Tests of the parser of checks, and of the outcomes of checks.
 
 use super::*;
 use crate::figures::{Figures, Point};
@@ -39,8 +39,8 @@ fn runs_with_the_value_zero_are_not_left_out() {
     };
     let points = vec![
         point("0", [0.0; 4], [0.0; 4]),
-        // The ratio of the two contestants exists in only two of the four runs, because `tcp` has 0 in the other two.
-        // Where the ratio exists, the number of `tcp` is larger.
+        // The first list has the values of `tcp`. In two of the four runs its value is 0, so there is no ratio. In the
+        // other two runs, the value of `tcp` is the larger one.
         point("1%", [0.0, 0.0, 3.0, 3.0], [5.0, 6.0, 2.0, 2.0]),
         point("2%", [0.0, 1.0, 0.0, 1.0], [8.0, 9.0, 8.0, 9.0]),
     ];
@@ -108,8 +108,9 @@ fn one_place_of_many_fails_by_a_wider_interval() {
             contestants: contestants.map(|(name, pages)| (name.to_owned(), runs(pages))).into(),
         })
     };
-    // With 1 % loss, SCTP takes 1.10 times as long as TCP (95 % interval 1.04 to 1.17). The check fails if this is the
-    // only loss rate, but not if it is one of thirty loss rates.
+    // The check claims that SCTP takes less time than TCP. With 1 % loss, SCTP takes 1.10 times as long as TCP (95 %
+    // interval 1.04 to 1.17). The check fails if this is the only comparison. With thirty comparisons, the check is
+    // undetermined, because one such interval among thirty can be expected by chance.
     let shaky = point(1, [1.05, 1.10, 1.15, 1.10]);
     let other_points = (2..=30).map(|loss| point(loss, [0.5; 4]));
     let points: Vec<_> = std::iter::once(shaky).chain(other_points).collect();
@@ -121,8 +122,9 @@ fn one_place_of_many_fails_by_a_wider_interval() {
     assert_eq!(comparisons, 30);
     let found = relation.decide(&figures, at, ComparisonContext { comparisons, ..PAGE });
     assert_eq!(found.outcome, Outcome::Undetermined, "{}", found.description);
-    // At a ratio of about 2, the check fails even with the wider interval. At a ratio of 0.9 the check holds, because
-    // only the 95 % interval must be within the bounds.
+    // At a ratio of about 2, the check fails: even the interval that is widened for thirty comparisons is outside the
+    // bounds. At a ratio of 0.9, the check holds: for this outcome, only the 95 % interval must be within the bounds,
+    // not the widened one.
     let figures = Figures { points: vec![point(1, [2.0, 2.1, 2.0, 2.1])], cases: None };
     assert_eq!(
         relation.decide(&figures, at, ComparisonContext { comparisons, ..PAGE }).outcome,

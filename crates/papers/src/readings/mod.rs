@@ -1,17 +1,22 @@
-//! Readings of a paper: all ways to read what the paper leaves open. The scores show which reading is nearest to the
-//! published values. They also show how near the selected reading comes to rows that had no part in the selection.
+//! Readings of a paper. A reading is one way to answer all questions that the paper leaves open. The scores show which
+//! reading is nearest to the published values. They also show the error of the selected reading in table rows that were
+//! not used for the selection.
 //!
-//! `readings.toml` holds axes, each with its choices. A reading takes one choice of each axis. A scored row is a group
-//! of a table's cells, for example those of one contestant at one loss rate. The file names the columns that make a
-//! row. The error of a row is the root of the mean square of ln(ours/published).
+//! `readings.toml` lists the open questions (axes), each with its possible answers (choices). A reading has one choice
+//! of each axis. A scored row is a group of a table's cells, for example those of one contestant at one loss rate.
+//! `readings.toml` names the columns whose labels identify a row. The error of a row is the root of the mean square of
+//! ln(ours/published).
 //!
-//! The loss of a reading is the mean error over the rows, equally weighted. Cells that were used to calibrate an input
-//! are left out. These inputs are calibrated again for every reading ([`calibrate`](super::calibrate)).
+//! The loss (in the statistical sense) of a reading is the mean error over the rows, equally weighted. A cell is left
+//! out if an input was calibrated from its published value. The inputs are calibrated again for every reading
+//! ([`calibrate`](super::calibrate)).
 //!
-//! All readings within one standard error of the least loss count as equal. Of these readings, the one that departs
-//! least from the paper's statements is selected. A tie is decided by the fewest departures from the defaults of the
-//! paper's time, and then by the order in the file. The author writes the file before any reading is scored. The digest
-//! of the file identifies its version.
+//! All readings whose loss is within one standard error of the smallest loss count as equal. Of these readings, the one
+//! that contradicts the fewest statements of the paper is selected. A tie is decided by the fewest departures from the
+//! defaults that were usual when the paper was written, and then by the order in `readings.toml`.
+//!
+//! The author of the study writes `readings.toml` before any reading is scored. The digest of the file identifies its
+//! version.
 
 pub(super) mod run;
 mod scores;
@@ -42,7 +47,7 @@ pub struct Readings {
     pub hash: String,
     /// The tables whose cells are scored.
     pub tables: Vec<String>,
-    /// The columns that, together with the table, identify a scored row.
+    /// The columns whose labels, together with the name of the table, identify a scored row.
     pub rows: Vec<String>,
     /// The number of seeds.
     pub runs: u64,
@@ -68,7 +73,7 @@ pub struct Axis {
     pub name: String,
     /// The location of the open question in the paper.
     pub why: String,
-    /// The names of the tables whose plans the answers change. If absent, the question applies to all tables.
+    /// The names of the tables to which the question applies. If absent, the question applies to all tables.
     pub tables: Option<Vec<String>>,
     /// Whether the axis varies alone. If so, each of its choices except the first is tried once, with the first choice
     /// of every other axis.
@@ -79,21 +84,22 @@ pub struct Axis {
     pub choices: Vec<Choice>,
 }
 
-/// One possible answer to the question of an axis.
+/// One possible answer to a question that the paper leaves open (an axis).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
     /// The identifier of the choice.
     pub id: String,
-    /// The changes of the plan, written as for `--set`; empty if this reading does not change the plan.
+    /// The changes that this choice makes to the plan, each in the form `key=value` of the option `--set`. Empty if the
+    /// choice does not change the plan.
     #[serde(default)]
     pub change: Vec<String>,
     /// The metric; absent if it is that of the table.
     pub metric: Option<Metric>,
-    /// The number of facts stated in the paper that the choice contradicts.
+    /// The number of facts in the paper that this choice contradicts.
     #[serde(default)]
     pub stated: u32,
-    /// The number of settings in which the choice replaces a default from the time of the paper.
+    /// The number of settings for which this choice differs from the default that was usual when the paper was written.
     #[serde(default)]
     pub default: u32,
     /// Whether the choice was added after the results were known. If so, it is reported but never selected.
@@ -101,7 +107,7 @@ pub struct Choice {
     pub exploratory: bool,
 }
 
-/// A reading of the paper: one choice of each axis.
+/// A reading of the paper: one answer (choice) to each open question (axis).
 #[derive(Clone, Debug)]
 pub struct Reading<'a> {
     /// One entry per open question of the paper: the axis (the question), and the choice (the answer).
@@ -191,8 +197,9 @@ impl Readings {
     }
 
     /// Returns all readings. First come the combinations of the choices of all axes that are not `alone`, with the last
-    /// axis varying fastest. In these combinations, an axis that is `alone` has its first choice. Then comes one
-    /// reading for each other choice of such an axis, with the first choices of all other axes.
+    /// axis varying fastest. In these combinations, each `alone` axis has its first choice. Then each `alone` axis adds
+    /// one reading for each of its choices except the first. In each of these added readings, all other axes have their
+    /// first choices.
     #[must_use]
     pub fn all(&self) -> Vec<Reading<'_>> {
         let mut all = vec![Reading { parts: Vec::new() }];

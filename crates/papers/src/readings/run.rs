@@ -1,4 +1,5 @@
-//! Runs a study with every reading of its paper, and compares the measured cells with the published values.
+//! Runs a study once under each reading (possible interpretation) of its paper, and compares the measured table cells
+//! with the published values.
 
 use super::{OrderRow, Readings, ScoredReading, Scores};
 use crate::bench::{StudyError, StudyRuns};
@@ -16,9 +17,11 @@ use std::collections::BTreeMap;
 const MISSING: f64 = std::f64::consts::LN_10;
 
 impl Study {
-    /// Returns the number of simulation runs for all readings of the paper, without the runs for calibration.
+    /// Returns the number of simulation runs for all readings (interpretations of the paper), without the runs for
+    /// calibration.
     ///
-    /// # Errors A one-line message if a change of a reading does not fit the plan of a table.
+    /// # Errors
+    /// A one-line message if a reading of the paper makes a change that does not fit the plan of a table.
     pub fn reading_count(&self, readings: &Readings, size: Size, seeds: &Seeds<'_>) -> Result<usize, String> {
         let seeds = Seeds { runs: readings.seed_count(size), ..*seeds };
         let mut count = 0;
@@ -60,8 +63,8 @@ impl Study {
                 let figures = figures(&table, &scored_rows, &changes, &seeds, bench)?;
                 for cell in scored_rows.iter().map(|row| PublishedCell::measure(&table, row, &figures)) {
                     let name = row_name(&table, &readings.rows, &cell.labels);
-                    // Orders are counted per row of the table, and a row of the table may contain several scored rows.
-                    // All readings have the same rows, so every reading gives the same list.
+                    // Orders are counted for each table row. One table row may contain several scored rows. All
+                    // readings have the same table rows, so `order_rows` is the same after each reading.
                     let of_orders = row_name(&table, &table.definition.rows, &cell.labels);
                     match order_rows.iter_mut().find(|(known, _)| *known == of_orders) {
                         Some((_, row_names)) if row_names.contains(&name) => {}
@@ -74,8 +77,8 @@ impl Study {
                         None => by_row.push((name, vec![error])),
                     }
                 }
-                // Cells that determine a calibrated input have no error in the scores. Their orders, such as which
-                // contestant is faster, are counted nevertheless.
+                // Cells from which an input was calibrated do not enter the error of a reading. They are used here
+                // nevertheless, to compare which contestant is faster.
                 let printed = table.rows();
                 let all: Vec<PublishedCell> =
                     printed.map(|row| PublishedCell::measure(&table, row, &figures)).collect();
@@ -177,8 +180,8 @@ fn table_points_of(
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    // All contestants of the table run, even those without a row in `rows`. The plan may be invalid without one of
-    // them, and tables with the same plan can share runs only if the contestants are the same.
+    // Every contestant of the table takes part, even a contestant without a row in `rows`. The plan may be invalid
+    // without one of them, and tables with the same plan can share runs only if the contestants are the same.
     let printed = table.rows();
     let mut names: Vec<String> = printed.map(|row| row.contestant().to_owned()).collect();
     names.sort();

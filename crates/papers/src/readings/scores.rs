@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 pub struct ScoredReading {
     /// The name of the reading: the identifiers of its choices.
     pub name: String,
-    /// The number of choices that contradict statements of the paper, and the number of choices that differ from
+    /// The number of facts in the paper that the choices contradict, and the number of settings that differ from
     /// defaults.
     pub departures: (u32, u32),
     /// Whether the reading includes an exploratory choice, which was added after the results were known. An exploratory
@@ -27,14 +27,13 @@ pub struct ScoredReading {
     pub orders: Vec<(usize, usize)>,
 }
 
-/// A table row in which the order of the contestants is compared with the published order, and the scored rows that
-/// share a cell with it.
+/// A table row in which the order of the contestants is compared with the published order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderRow {
     /// The text that identifies the row: the name of its table, and the labels at the start of the row.
     pub name: String,
-    /// The indices of the scored rows that share a cell with this row. A selection that leaves this row out also leaves
-    /// those scored rows out.
+    /// The scored rows that have a cell in common with this row, as indices into [`Scores::rows`]. If a selection
+    /// leaves this row out, it also leaves those scored rows out.
     pub scored_rows: Vec<usize>,
 }
 
@@ -49,24 +48,26 @@ pub struct Scores {
     pub seeds: u64,
     /// The names of the scored rows.
     pub rows: Vec<String>,
-    /// The table rows in which the order of each two contestants by their values is compared with the published order.
+    /// The table rows in which, for each pair of contestants, the order of our two values is compared with the
+    /// published order.
     pub order_rows: Vec<OrderRow>,
     /// The readings, in the order of the file.
     pub readings: Vec<ScoredReading>,
     /// The index of the reading that is selected if no row is held out.
     pub selected: usize,
-    /// The number of readings whose loss is at most one standard error above the least loss. Exploratory readings are
-    /// not counted.
+    /// The number of readings whose mean error ([`loss`](ScoredReading::loss)) is at most one standard error above the
+    /// least mean error. Exploratory readings are not counted.
     pub equally_good: usize,
-    /// For each row, the reading that all other rows select: the error of this reading in the row, and the index of
-    /// this reading.
+    /// One entry for each scored row. A reading is selected without this row. The entry holds the error of the selected
+    /// reading in this row, and the index of that reading.
     pub held_out: Vec<(f64, usize)>,
-    /// The index of the reading that would be selected if only the numbers of departures counted, and not the errors
-    /// of the rows.
+    /// The index of the reading that would be selected by its [`departures`](ScoredReading::departures) alone, without
+    /// the errors of the rows.
     pub stated_only: usize,
     /// The median of the losses, without exploratory readings.
     pub median: f64,
-    /// The index of the exploratory reading with the least loss; `None` if no reading is exploratory.
+    /// The index of the exploratory reading with the least [`loss`](ScoredReading::loss); `None` if no reading is
+    /// exploratory.
     pub exploratory: Option<usize>,
 }
 
@@ -87,8 +88,7 @@ impl Scores {
         let (selected, equally_good) = choose(&readings, &all)?;
         let held_out = (0..count).map(|left_out| {
             let rest: Vec<usize> = (0..count).filter(|row| *row != left_out).collect();
-            // If there is only one row, no row is left for the selection. In that case, only the numbers of
-            // `departures` decide.
+            // If there is only one row, `rest` is empty. The reading with the fewest departures is then selected.
             let (chosen, _) = choose(&readings, &rest)?;
             Some((readings[chosen].errors[left_out], chosen))
         });
@@ -124,24 +124,25 @@ impl Scores {
         })
     }
 
-    /// Compares the orders of contestants under a reading with the published orders. Returns four counts: the orders
-    /// that agree, all orders, the rows in which all orders agree, and all rows with orders.
+    /// Compares the orders of contestants under a reading with the published orders. A row of a table can have several
+    /// orders, one for each pair of contestants. Returns `[orders that agree, all orders, rows whose orders all agree,
+    /// rows that have orders]`.
     #[must_use]
     pub fn orders_of(&self, reading: usize) -> [usize; 4] {
         counted(self.readings[reading].orders.iter().copied())
     }
 
-    /// Counts the same four numbers as [`orders_of`](Self::orders_of), but holds out each row in turn. The scored rows
-    /// that share no cell with the held-out row select a reading. In the held-out row, the orders under this reading
-    /// are counted.
+    /// Returns the same four counts as [`orders_of`](Self::orders_of), by cross-validation. For each table row, a
+    /// reading is selected only from the errors in scored rows that share no cell with this table row. The orders of
+    /// the table row are then counted under the selected reading.
     #[must_use]
     pub fn held_out_orders(&self) -> [usize; 4] {
         counted(self.held_out_each().into_iter().flatten())
     }
 
-    /// Holds out each row with orders in turn, and selects a reading by the other rows. Returns, for each held-out row,
-    /// the number of its orders that are as published under that reading, and the number of all its orders. `None` if
-    /// no reading can be selected.
+    /// For each table row in `order_rows`, selects a reading by the scored rows that share no cell with this table row.
+    /// Returns how many orders of the table row are as published under the selected reading, and how many orders the
+    /// row has. `None` if no reading can be selected.
     pub(crate) fn held_out_each(&self) -> Vec<Option<(usize, usize)>> {
         let each = self.order_rows.iter().enumerate().map(|(at, row)| {
             let rest: Vec<usize> =
@@ -180,8 +181,8 @@ impl Scores {
         )
     }
 
-    /// Returns the rows of a table of results. The columns are a description, the name of the reading, its loss, and
-    /// its number of orders that agree with the published orders.
+    /// Returns the rows of a table of results. The columns are a description, the name of the reading, its loss (mean
+    /// error), and the number of orders that agree with the published orders.
     #[must_use]
     pub fn lines(&self) -> Vec<[String; 4]> {
         let of = |label: &str, at: usize| {
@@ -209,15 +210,17 @@ impl Scores {
 }
 
 impl ScoredReading {
-    /// Returns the loss (in the statistical sense) of the reading: the mean of its errors over the rows.
+    /// Returns how far the results of this reading of the paper are from the published table: the mean of
+    /// [`errors`](Self::errors) over the table's rows. In statistics, this number is the loss.
     #[must_use]
     pub fn loss(&self) -> f64 {
         mean(self.errors.iter().copied())
     }
 }
 
-/// Returns four counts over rows of (orders as in the paper, all orders): orders as in the paper, all orders, rows in
-/// which all orders are as in the paper, and rows that have orders.
+/// Adds up the counts of table rows. In each row, pairs of contestants are compared. Each item of `rows` has the number
+/// of a row's pairs whose order is the published order, and the number of all its pairs. Returns the two sums, the
+/// number of rows in which all pairs have the published order, and the number of rows that have pairs.
 fn counted(rows: impl Iterator<Item = (usize, usize)>) -> [usize; 4] {
     rows.filter(|(_, all)| *all > 0).fold([0; 4], |[same, all, whole, rows], (preserved, of)| {
         [same + preserved, all + of, whole + usize::from(preserved == of), rows + 1]
@@ -240,9 +243,12 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     if count > 0.0 { sum / count } else { 0.0 }
 }
 
-/// Returns the index of the reading that is selected by its errors in the scored rows `rows`. Also returns the number
-/// of readings whose loss is within one standard error of the least loss. Returns `None` if all readings are
-/// exploratory. If `rows` is empty, all readings count as equally good.
+/// Selects a reading by its errors in the scored rows `rows`. Returns the index of the reading, and the number of
+/// equally good readings. Readings are equally good if their loss (mean error over `rows`) is within one standard error
+/// of the smallest loss. Of these readings, the one with the fewest [`departures`](ScoredReading::departures) is
+/// selected.
+///
+/// Returns `None` if all readings are exploratory. If `rows` is empty, all readings count as equally good.
 fn choose(readings: &[ScoredReading], rows: &[usize]) -> Option<(usize, usize)> {
     let loss = |reading: &ScoredReading| mean(rows.iter().map(|row| reading.errors[*row]));
     let open = || readings.iter().enumerate().filter(|(_, reading)| !reading.exploratory);

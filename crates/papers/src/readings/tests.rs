@@ -1,5 +1,5 @@
-//! Tests of files with readings (ways to read what a paper leaves open), and of the selection among readings whose
-//! errors are given.
+//! Tests of files with readings (ways to read what a paper leaves open), and tests of how errors and departures select
+//! a reading.
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn orders_of_a_row_that_is_left_out_are_those_of_what_the_others_choose() {
         orders: orders.to_vec(),
         ..scored(name, (0, 0), &errors)
     };
-    // By row 0 alone, reading a is the best. By row 1 alone, reading b is the best.
+    // By row 0 alone, the reading `a` is the best. By row 1 alone, the reading `b` is the best.
     let readings = vec![of("a", [0.1, 0.9], [(2, 2), (0, 3)]), of("b", [0.8, 0.1], [(1, 2), (3, 3)])];
     let row = |name: &str, scored_rows: &[usize]| OrderRow {
         name: name.to_owned(),
@@ -42,13 +42,14 @@ fn orders_of_a_row_that_is_left_out_are_those_of_what_the_others_choose() {
 
 #[test]
 fn held_out_rows_are_scored_by_the_reading_that_the_rest_selects() {
-    // If no row is held out, reading a is selected. Its mean error is 0.2. The standard deviation of 0.1 over 3 rows
-    // gives a standard error of 0.0577. The mean error of reading b is 0.3.
+    // If no row is held out, the reading `a` is selected. Its mean error is 0.2. The standard deviation of 0.1 over 3
+    // rows gives a standard error of 0.0577. The mean error of the reading `b` is 0.3.
     let found = scores(vec![scored("b", (0, 0), &[0.0, 0.0, 0.9]), scored("a", (0, 0), &[0.1, 0.2, 0.3])]);
     assert_eq!((found.selected, found.equally_good), (1, 1));
-    // If row 3 is held out, the other rows select reading b, and the error of reading b in row 3 counts. If row 1 or 2
-    // is held out, the other rows select reading a. The means of reading a are then 0.25 and 0.2, with standard errors
-    // of 0.05 and 0.1. The means of reading b are 0.45.
+    // If row 3 is held out, rows 1 and 2 select `b`, whose error in row 3 is 0.9. If row 1 is held out, the other rows
+    // select `a`: its mean error is 0.25, with a standard error of 0.05. If row 2 is held out, the other rows select
+    // `a` again: its mean error is 0.2, with a standard error of 0.1. The mean error of `b` is 0.45 if row 1 or row 2
+    // is held out.
     assert_eq!(found.held_out, [(0.1, 1), (0.2, 1), (0.9, 0)]);
     assert!((found.held_out_loss() - 0.4).abs() < 1e-12);
     assert_eq!(found.stated_only, 0, "the first, where nothing departs");

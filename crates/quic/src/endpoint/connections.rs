@@ -250,8 +250,8 @@ impl Endpoint {
                         open.stopped = Some(error_code.into_inner());
                     }
                     self.events.push_back(Event::Writable { id });
-                    // A task may hold a unidirectional stream only to learn whether the peer cancels it. That task does
-                    // not wait for room to write, so a `Readable` event wakes it.
+                    // Some tasks hold a unidirectional stream for one purpose: to learn that the peer cancels it. These
+                    // tasks do not wait for room to write, so a `Readable` event wakes them.
                     if stream_id.dir() == Dir::Uni && entry.open.contains_key(&number(stream_id)) {
                         self.events.push_back(Event::Readable { id, stream: number(stream_id) });
                     }

@@ -47,7 +47,7 @@ impl HandshakeLimiter {
         self.under_way.len() >= RETRY_FROM || self.waiting >= MOST_WAITING
     }
 
-    /// Returns whether any client may begin a handshake without ending another handshake.
+    /// Returns whether a handshake from any network can begin without ending an older handshake.
     pub(super) fn is_free(&self) -> bool {
         self.waiting < MOST_WAITING && self.under_way.len() < MAX_HALF_OPEN
     }
@@ -111,8 +111,8 @@ const MAX_HALF_OPEN: usize = 1_024;
 /// `MAX_HALF_OPEN` is below the capacity of a listener.
 const MOST_WAITING: usize = 2_048;
 /// The ages at which a handshake may be ended. At `SOON`, it may be ended in favour of a client from a network with far
-/// fewer handshakes. At `LONG`, it may be ended in favour of any client. A client repeats its first packet after one,
-/// three and seven seconds.
+/// fewer handshakes. At `LONG`, it may be ended in favour of any client. Until then, the client has time to repeat its
+/// first packet: one, three and seven seconds after it first sent the packet.
 const SOON: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_secs(10);
 
@@ -138,7 +138,8 @@ mod tests {
         assert_eq!([here, there].map(|ip| limiter.room(at(10), ip)), [Room::Evict(Id(0)); 2]);
         limiter.remove(Id(0));
         assert_eq!(limiter.room(at(3), here), Room::Free);
-        // If two networks have equally many handshakes in progress, no handshake is evicted until one is `LONG` old.
+        // If two networks have equally many handshakes in progress, only a handshake that is at least `LONG` old is
+        // evicted.
         for number in 1..MAX_HALF_OPEN as u64 / 2 {
             limiter.remove(Id(number));
         }

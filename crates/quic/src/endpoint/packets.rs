@@ -263,8 +263,8 @@ pub(crate) fn long_destination(packet: &[u8]) -> Option<&[u8]> {
     rest.get(..usize::from(head[5])).filter(|destination| !destination.is_empty())
 }
 
-/// The maximum number of bytes in one send call. It is the payload of the largest UDP packet over IPv6, which is the
-/// kernel's limit.
+/// The maximum number of bytes in one send call. Together with the headers of IPv6 (40 bytes) and UDP (8 bytes), a send
+/// call has at most 65,535 bytes, which the kernel accepts.
 const LONGEST: usize = 65_535 - 48;
 /// The maximum number of replies that wait to be sent. Further replies are dropped.
 const MOST_REPLIES: usize = 256;

@@ -74,11 +74,13 @@ impl ConnectionEntry {
     }
 
     /// Returns whether a datagram of `bytes` bytes may be sent to `target`; otherwise the caller drops the datagram.
-    /// The first datagram may have full size, as RFC 9000 §8.2.1 requires for a datagram with PATH_CHALLENGE.
+    /// The first datagram may exceed the limit, because quinn always pads a datagram with PATH_CHALLENGE to 1,200
+    /// bytes. RFC 9000 §8.2.1 requires this padding only within the limit.
     pub(super) fn may_send(&mut self, target: SocketAddr, bytes: usize) -> bool {
         let Some(unvalidated) = &mut self.unvalidated else { return true };
-        // quinn also challenges the peer's previous address. The token of a challenge is therefore removed even if this
-        // datagram goes to another address.
+        // quinn also sends PATH_CHALLENGE to the peer's previous address. The token of that challenge must not validate
+        // the new address. Therefore every datagram removes the token from the watch, but only a datagram to the new
+        // address uses the token.
         let challenge = self.watch.take_challenge();
         if unvalidated.address != target {
             return true;

@@ -1,8 +1,9 @@
 //! The queue of clients with validated addresses that wait until `handshake_limiter` has room for their handshakes.
 //!
 //! The queue holds the first datagram of each client. quinn buffers the datagrams that a waiting client retransmits, up
-//! to [`KEPT_OF_ONE`] bytes. Networks are served in turn. If the queue is full, one client gets no answer: the new
-//! client, or the last client of the network with the most clients.
+//! to [`KEPT_OF_ONE`] bytes. Clients are grouped by network (an IPv4 address or an IPv6 prefix), and the networks are
+//! served in turn. If the queue is full, the last client of the network with the most clients is dropped. The new
+//! client is dropped instead if no network has more clients than the new client's network would then have.
 
 use super::handshake_limiter::network;
 use anabranch_base::time::{Duration, Instant};

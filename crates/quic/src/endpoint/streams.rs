@@ -179,8 +179,8 @@ impl Endpoint {
         self.settle(now, id);
     }
 
-    /// Limits unsent data to `bytes` more than the congestion window allows. The send buffer size remains an upper
-    /// limit.
+    /// Limits the data that is written but not yet acknowledged. The limit is the congestion window plus `bytes` bytes.
+    /// The send buffer size remains an upper limit.
     pub fn limit_unsent(&mut self, now: Instant, id: Id, bytes: u64) {
         if let Some(entry) = self.connections.get_mut(&id) {
             entry.unsent = Some(bytes);

@@ -59,15 +59,15 @@ impl Endpoint {
     }
 }
 
-/// Checks that the TLS settings can draw random numbers here. The settings of a simulation can draw them only within
-/// the simulation.
+/// Checks that the TLS settings have a source of random numbers that works in these surroundings. The source of a
+/// simulation works only within the simulation.
 pub(super) fn draws(surroundings: &Surroundings, provider: &CryptoProvider) -> Result<(), String> {
     let drawn = surroundings.within(|| provider.secure_random.fill(&mut [0]));
     drawn.map_err(|_| "these settings of TLS are of virtual time, and of no use outside of it".to_owned())
 }
 
-/// Each connection has a guaranteed minimum of the memory that connections share. This minimum is divided into this
-/// number of equal shares: one for unread data, and one for unacknowledged data.
+/// The number of equal parts into which a connection's guaranteed minimum of the shared memory is divided: one part for
+/// unread data, and one part for unacknowledged data.
 pub(super) const SHARES: u64 = 2;
 /// The smallest flow control limit in bytes: enough for the headers of requests.
 const MIN_WINDOW: u64 = 32 * 1024;

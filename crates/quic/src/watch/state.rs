@@ -26,7 +26,8 @@ pub(super) struct WatchState {
     pub(super) incoming: BTreeMap<u64, Ranges>,
     /// The numbers of the packets that were most recently declared lost.
     pub(super) lost: BTreeSet<u64>,
-    /// The number of handshake bytes that were sent in Initial packets and in Handshake packets.
+    /// The number of handshake bytes sent, without retransmissions: first in Initial packets, then in Handshake
+    /// packets.
     pub(super) handshake: [u64; 2],
     /// Whether quinn has reported lost handshake packets. If not, handshake bytes that are sent again imply that the
     /// retransmission timer has expired.
@@ -241,7 +242,8 @@ const REMEMBERED: usize = 256;
 /// The number of bits that an offset within a stream takes in the trace's sequence space.
 pub(super) const UNITS: u32 = 40;
 
-/// Converts a byte range of stream `id` to sequence numbers of the trace, whose numbers are shared by all streams.
+/// Converts a byte range of stream `id` to sequence numbers of the trace. All streams share one sequence space, in
+/// which each stream has its own range.
 pub(super) fn units(id: u64, bytes: &Range<u64>) -> Range<u64> {
     // A peer may send an offset that is too large, so this addition may wrap around. quinn rejects the frame later.
     let base = id << UNITS;

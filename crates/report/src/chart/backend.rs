@@ -15,7 +15,7 @@ use plotters_backend::{
 use std::convert::Infallible;
 use std::fmt::Write;
 
-/// The number of plotters pixels per SVG pixel.
+/// The number of pixels of the crate `plotters` per SVG pixel.
 pub(crate) const FINE: i32 = 10;
 
 /// A colour of the style sheet, as an index into [`INKS`].

@@ -158,7 +158,7 @@ impl ValueFormatter<f64> for Axis {
 pub(super) struct Frame {
     pub width: u32,
     pub height: u32,
-    /// The space left of the plot, for labels.
+    /// The space to the left of the plot, for labels.
     pub left: u32,
     /// The space below the plot, for labels.
     pub bottom: u32,
@@ -202,7 +202,7 @@ pub(super) fn draw(
     let (x_label, y_label) = (label(x), label(y));
     let grid = ShapeStyle { color: Ink::named("rule").rgba(1.0), filled: false, stroke_width: fine(1) };
     let axis = ShapeStyle { color: Ink::named("faint").rgba(1.0), filled: false, stroke_width: fine(1) };
-    // Plotters may draw as many labels as there are ticks, so that it omits none.
+    // The maximum number of labels is the number of ticks, so that the crate `plotters` omits no label.
     let mut mesh = plot.configure_mesh();
     mesh.x_labels(x.ticks.len().max(1))
         .y_labels(y.ticks.len().max(1))
@@ -309,8 +309,8 @@ pub(super) enum Shape {
     Dot(f64),
     /// A disc with this radius at every point. All discs are in one SVG path.
     Dots(f64),
-    /// A box between two points. If the two points have the same vertical position, the box extends horizontally
-    /// between them and has this height in SVG pixels.
+    /// A box with two points as opposite corners. If both points have the same vertical position, the box is centred
+    /// vertically on this position and has this height in SVG pixels.
     Box(f64),
 }
 
@@ -414,8 +414,8 @@ mod tests {
         draw(&mut out, frame, [&x, &y], |plot| {
             marks(plot, [Mark::dot((50.0, 5.0), 2.0, Ink::named("c1"), "half & half")]);
         });
-        // The plot spans x = 40 to 186 and y = 10 to 79.9, in SVG pixels. The lower edge is not 80, because plotters
-        // ends the vertical range one plotters pixel (0.1 SVG pixels) early.
+        // The plot spans x = 40 to 186 and y = 10 to 79.9, in SVG pixels. The lower edge is not 80, because the crate
+        // `plotters` makes the vertical range 0.1 SVG pixels shorter (one pixel of `plotters`).
         assert!(out.contains("<circle cx=\"113\" cy=\"44.9\" r=\"2\" fill=\"var(--c1)\"><title>half &amp; half</title></circle>"), "{out}");
     }
 

@@ -1,5 +1,6 @@
-//! Formats the results of a population as one HTML page without external files. The page has a map of regions, curves
-//! of how much longer people wait with each contestant, causes, and the source of every assumption.
+//! Formats the results of a population as one HTML page without external files. The page has a map of regions, the
+//! causes of the differences between contestants, and the source of every assumption. For each contestant, a curve
+//! shows how much longer people wait than with the fastest contestant.
 
 use super::tally::{CauseSummary, Group, LOSSES, Shares, Tally};
 use super::text;
@@ -185,7 +186,8 @@ fn colour(tally: &Tally, outcome: usize) -> String {
     }
 }
 
-/// Writes how much longer people would wait if everyone used the same contestant.
+/// Writes, for each contestant, how much longer people would wait if everyone used this contestant, compared with the
+/// fastest contestant for each person.
 fn costs(out: &mut String, tally: &Tally, population: &str) {
     const CAPTION: &str = "The share of people (up) whose page takes at most so many times the least of all contestants' times \
                            (across): a cumulative distribution for each contestant. The dotted line is x1.03. The higher a curve, the less it costs to \

@@ -1,6 +1,7 @@
-//! Counts which contestant serves each person best, and computes the shares of people with confidence intervals. People
-//! are added one by one, in any order. As in a race, the interval of the ratio of a person's page times decides which
-//! contestant is faster ([`anabranch_results::stats::decision`]).
+//! For each contestant, counts the people whom it serves best, and computes their share with its confidence interval.
+//! People are added one by one, in any order. As in a race, two contestants are compared for a person by the ratio of
+//! their page times. The confidence interval of this ratio decides which one is faster
+//! ([`anabranch_results::stats::decision`]).
 
 use anabranch_results::label::{shown, split};
 use anabranch_results::stats::decision::{GAP, LeaderStatus};
@@ -9,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The name of the factor that numbers the people, from 1.
 pub const PERSON: &str = "person";
-/// Causes are searched for one person out of this number of people.
+/// For one in this many people, the program searches for the causes of the person's results.
 pub const EXPLAINED: usize = 10;
 /// The metric that decides which contestant serves a person best.
 const METRIC: &str = "page_ms";
@@ -95,18 +96,19 @@ pub struct Tally {
     people: BTreeMap<(usize, u64), PersonResult>,
     /// The causes that experiments found, with their effects.
     causes: BTreeMap<CauseKey, Effects>,
-    /// The people whose race has a known cause, that is, a setting that explains its result. Each person is identified
-    /// by the population and a number.
+    /// The people for whom an experiment found a setting that explains the result of the race. Each person is
+    /// identified by the population and a number.
     named: BTreeSet<(String, u64)>,
 }
 
-/// The properties by which the causes of all people are grouped. Causes with the same properties are counted together.
+/// The properties that identify a kind of cause. If several people have causes with the same properties, these causes
+/// are counted together.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct CauseKey {
     population: String,
     winner: String,
     loser: String,
-    /// Whether the winner's settings of this factor make the loser even slower.
+    /// Whether the loser is even slower with the winner's settings of the group `factor`.
     holds_back: bool,
     factor: String,
 }
@@ -115,8 +117,8 @@ struct CauseKey {
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Effects {
     logarithms: Vec<f64>,
-    /// The changes to the slower contestant, as a user types them, each with the number of people for whom it was
-    /// found.
+    /// The key is the changed settings of the slower contestant, as a user types them. The map's value is the number of
+    /// people for whom an experiment found this change.
     changes: BTreeMap<String, usize>,
 }
 
@@ -129,12 +131,12 @@ pub struct NamedCause<'a> {
     pub loser: &'a str,
     /// The name of the group of settings.
     pub factor: &'a str,
-    /// The change to the slower contestant, as a user types it.
+    /// The change of the slower contestant's settings, as a user types it.
     pub change: &'a str,
     /// How many times faster the change makes the slower contestant.
     pub effect: f64,
-    /// Whether the change gives the slower contestant the winner's setting and makes it even slower. If so, the winner
-    /// leads despite that setting.
+    /// Whether the slower contestant becomes even slower with the winner's setting. If so, the winner leads despite
+    /// this setting.
     pub holds_back: bool,
 }
 
@@ -209,7 +211,8 @@ pub struct Pair {
     pub ratios: Vec<f64>,
 }
 
-/// How much longer people would wait if everyone used the same contestant, and not each the fastest for them.
+/// How much longer people would wait if everyone used one contestant, compared with the fastest contestant for each
+/// person.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cost {
     /// The share of people for whom the time of this contestant is at most 3 % above the smallest time of all
@@ -228,7 +231,8 @@ impl Cost {
     }
 }
 
-/// A factor that explains why one contestant is faster than another, or a factor despite which the winner is faster.
+/// A group of settings that explains why the winner is faster than the loser. If `holds_back` is set, the winner is
+/// faster despite its settings in this group.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CauseSummary {
     /// The name of the population in the plan.
@@ -237,21 +241,21 @@ pub struct CauseSummary {
     pub winner: String,
     /// The name of the slower contestant.
     pub loser: String,
-    /// Whether the winner's settings of this factor make the loser even slower.
+    /// Whether the loser is even slower with the winner's settings of the group `factor`.
     pub holds_back: bool,
     /// The name of the group of settings.
     pub factor: String,
-    /// The most common change to the slower contestant, as a user writes it in a plan.
+    /// The most common change of the slower contestant's settings, as a user writes it in a plan.
     pub change: String,
     /// The number of people for whom this cause was found.
     pub people: usize,
-    /// How many times faster the change makes the slower contestant, as the geometric mean over the people for whom the
-    /// cause was found.
+    /// The factor by which the slower contestant becomes faster when its settings of the group are changed. It is the
+    /// geometric mean over the people for whom this cause was found.
     pub effect: f64,
 }
 
 impl Tally {
-    /// Adds the results of a person's point.
+    /// Adds the results of a point that simulates a person. Ignores any other point.
     pub fn add(&mut self, point: &Point) {
         let factor = |name: &str| point.factors.get(name).map_or("", String::as_str);
         let Ok(number) = factor(PERSON).parse() else { return };
@@ -425,7 +429,8 @@ impl Tally {
         Cost { near_fastest, ratios }
     }
 
-    /// Returns the causes that experiments found. The causes found for most people come first.
+    /// Returns the causes that experiments found, sorted by the number of people for whom each cause was found, largest
+    /// first.
     #[must_use]
     pub fn causes(&self) -> Vec<CauseSummary> {
         let mut all: Vec<CauseSummary> = self
@@ -446,8 +451,9 @@ impl Tally {
         all
     }
 
-    /// Returns the number of people of a population for whom causes were searched. Among those of them for whom one
-    /// contestant is faster than another, also returns the share for whom no cause was found.
+    /// Returns the number of people of a population for whom experiments searched for causes, and a share. The base of
+    /// the share is the people among them for whom one contestant is faster than another. The share is the part of this
+    /// base without a known cause.
     #[must_use]
     pub fn explained(&self, population: &str) -> (usize, Share) {
         let own = |(group, number): &(usize, u64)| {
@@ -518,8 +524,8 @@ mod tests {
         assert!((causes[0].effect - 1.1).abs() < 1e-9 && causes[0].people == 2, "{causes:?}");
         assert_eq!(causes[0].change, "iw=40");
         assert!(causes[1].holds_back && causes[1].people == 1, "{causes:?}");
-        // Causes are searched only for people whose number is divisible by [`EXPLAINED`]. Here this is one person, for
-        // whom a cause was found.
+        // Causes are searched only for each person whose number is a multiple of [`EXPLAINED`]. Here this is one
+        // person. A cause was found for this person, so 0 of 1 people are without a known cause.
         assert_eq!(tally.explained(""), (1, Share { count: 0, of: 1 }));
     }
 

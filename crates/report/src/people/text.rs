@@ -116,7 +116,8 @@ fn pairs(out: &mut String, tally: &Tally, population: &str) {
     }
 }
 
-/// Formats how much longer people would wait if everyone used the same contestant.
+/// Formats how much longer people would wait with each contestant. The measure is a ratio for each person: the page
+/// time with this contestant, divided by the person's shortest page time with any contestant.
 fn costs(out: &mut String, tally: &Tally, population: &str) {
     let first = wide(24, tally.names());
     let _ = writeln!(
@@ -243,7 +244,8 @@ fn table(out: &mut String, names: &[String], title: &str, columns: &[(&str, Shar
 }
 
 /// Formats a table with one line for each population. A line has the share of people for whom each contestant is
-/// fastest. The differences between the lines show the influence of the assumptions.
+/// fastest. Populations differ in their assumptions, so the differences between the lines show the influence of the
+/// assumptions.
 fn compared(out: &mut String, tally: &Tally) {
     let each = wide(14, tally.names());
     let _ = write!(out, "{:<28}", "soonest, of people");
@@ -261,7 +263,8 @@ fn compared(out: &mut String, tally: &Tally) {
     }
 }
 
-/// Formats the most common outcome, or all outcomes that are equally common. For example: `http3 61 % (55-67) of 240`.
+/// Formats the most common outcome, or all outcomes that tie for the first place, with three numbers: the share, its
+/// confidence interval, and the number of people. For example: `http3 61 % (55-67) of 240`.
 pub(super) fn most_common_outcome(shares: &Shares, names: &[String]) -> String {
     if shares.people < FEW {
         return format!("too few: {}", shares.people);
@@ -284,7 +287,7 @@ pub(super) fn format_share(share: Share) -> String {
         return "-".to_owned();
     }
     let [low, high] = share.interval();
-    // The interval of a small share has an additional digit.
+    // The bounds of a small share are shown with one decimal place, other bounds without.
     let digits = usize::from(share.value() < 0.095);
     format!("{:.1} % ({:.digits$}-{:.digits$})", share.value() * 100.0, low * 100.0, high * 100.0)
 }

@@ -14,7 +14,8 @@ pub struct Line {
     pub factor: String,
     /// The levels of the other factors, for example `rtt 20ms, rate 1mbit`; empty if there is only one factor.
     pub at: String,
-    /// The index of the contestant that wins at the lowest value of the factor at which any contestant wins.
+    /// The index of the contestant that wins first as the factor rises. At lower values of the factor, there is no
+    /// winner.
     pub first: usize,
     /// Each value of the factor at which the winner changes, as text, and the index of the contestant that wins above
     /// that value.
@@ -27,7 +28,7 @@ pub fn lines(axes: &Axes, cells: &[Option<PointResult>]) -> Vec<Line> {
     let mut found = Vec::new();
     for (axis_index, axis) in axes.0.iter().enumerate() {
         let Some(scale) = Scale::of(&axis.levels) else { continue };
-        // There is one line for each combination of levels of the other factors. `start` is the point of the line at
+        // Each combination of levels of the other factors gives one row of points. `start` is the point in the row at
         // which this factor has its first level.
         for start in (0..axes.count())
             .map(|index| axes.level_indices(index))
@@ -75,7 +76,8 @@ mod tests {
     use anabranch_results::axes::Axis;
     use anabranch_results::cell::LeaderStatus;
 
-    /// Returns a cell with the `times` of two contestants. If `wins` is false, their comparison is undecided.
+    /// Returns a cell with the `times` of two contestants. If `wins` is true, the faster contestant wins. Otherwise,
+    /// the comparison is undecided.
     fn cell(times: [f64; 2], wins: bool) -> Option<PointResult> {
         let first = usize::from(times[1] < times[0]);
         let standing = if wins { LeaderStatus::Wins } else { LeaderStatus::Undecided };

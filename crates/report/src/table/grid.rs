@@ -10,7 +10,8 @@ use std::fmt::Write;
 /// The maximum number of lines with cells. Further lines are only counted.
 const MOST_LINES: usize = 48;
 
-/// Renders the grids. The heading of each grid has the levels of all factors except those of its rows and columns.
+/// Renders the results as grids. The last factor has its levels in the columns, and the factor before it in the rows.
+/// Each combination of levels of the other factors is the heading of one grid.
 #[must_use]
 pub fn render(axes: &Axes, cells: &[Option<PointResult>], names: &[&str]) -> String {
     let Some(across) = axes.0.last() else { return String::new() };
@@ -80,7 +81,8 @@ fn heading(factor: &str, level: &str) -> String {
     format!("{factor} {}", shortened(level, 20))
 }
 
-/// Formats a cell, for example `six x1.21`: the winner, and the runner-up's time divided by the winner's.
+/// Formats a cell: the name of the fastest contestant, and the runner-up's time divided by the fastest time. For
+/// example, `sctp x1.21` if the contestant `sctp` wins, and `sctp? x1.21` if the comparison is undecided.
 fn format_cell(cell: Option<&PointResult>, names: &[String]) -> String {
     let Some(cell) = cell else { return ".".to_owned() };
     let first = cell.first.and_then(|first| names.get(first)).map_or("", String::as_str);

@@ -43,7 +43,8 @@ fn median(contestant: &Contestant) -> Option<&Run> {
     contestant.runs.iter().find(|run| run.seed == contestant.median_seed)
 }
 
-/// Draws the times as bars, each with a sparkline of the data that arrived over time. Empty if no run finished.
+/// Draws one bar for each contestant: the geometric mean of its time over the runs. A sparkline shows the data that
+/// arrived during the contestant's median run. Returns an empty string if no run finished.
 pub(super) fn bars(point: &Point) -> String {
     let time = |contestant: &Contestant| {
         contestant.summary.metric(point.decisive()).and_then(|stat| stat.geometric_mean)
@@ -72,7 +73,8 @@ pub(super) fn bars(point: &Point) -> String {
     out
 }
 
-/// Draws the fastest contestant's median run, object by object. Empty for messages, and if there is only one object.
+/// Draws the fastest contestant's median run, object by object. Returns an empty string if the workload consists of
+/// messages, or if only one object was delivered.
 pub(super) fn waterfall(point: &Point) -> String {
     if point.workload.messages {
         return String::new();

@@ -72,8 +72,8 @@ impl Summary {
         text
     }
 
-    /// Returns one sentence about the winners at all points, for example `sctp wins at 9 of 12 points, by x1.10 to
-    /// x2.31; six wins where loss is 0, by x1.05 to x1.21.`
+    /// Returns one sentence about the winners at all points. For example, with contestants named `sctp` and `tcp`:
+    /// `sctp wins at 9 of 12 points, by x1.10 to x2.31; tcp wins where loss is 0, by x1.05 to x1.21.`
     #[must_use]
     pub fn sentence(&self) -> String {
         let mut groups: Vec<(LeaderStatus, Option<usize>, Vec<usize>)> = Vec::new();
@@ -97,8 +97,8 @@ impl Summary {
                 (LeaderStatus::Undecided, _) => "it is undecided".to_owned(),
                 (LeaderStatus::Nobody, _) => "no run finished".to_owned(),
             };
-            // The first clause gives the number of its points. If words can describe the levels of the points of a
-            // later clause, that clause gives the levels instead.
+            // A clause gives the levels of its points if `box_of` can describe them, and if the clause is not the first
+            // or has a single point. Any other clause gives the number of its points.
             let counted = match own.len() {
                 n if n == done => format!(" at all {n} points"),
                 n => format!(" at {n} of {done} points"),
@@ -148,8 +148,8 @@ impl Summary {
         self.names.get(contestant).map_or("", String::as_str)
     }
 
-    /// Returns a line of text for each row of points along one factor in which the leading contestant changes, for
-    /// example `sctp wins above loss 1.3%, six below`.
+    /// Follows each row of points in which only one factor varies. Returns a line of text for each row in which the
+    /// winner changes, for example `sctp wins above loss 1.3%, tcp below`.
     #[must_use]
     pub fn crossings(&self) -> Vec<String> {
         let found = crossing::lines(&self.axes, &self.cells);
@@ -176,7 +176,7 @@ impl Summary {
     }
 }
 
-/// The maximum number of changes of the lead that are listed one by one.
+/// Changes of the winner are listed for at most this many rows of points. Further rows are only counted.
 const MOST_CROSSINGS: usize = 8;
 
 #[cfg(test)]

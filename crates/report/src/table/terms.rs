@@ -28,8 +28,8 @@ enum TermStyle {
     Words,
 }
 
-/// The key of a pseudo-setting: whether and how a contestant encrypts. It is derived from several settings and from the
-/// transport's capabilities.
+/// The key of a pseudo-setting. Its value says whether and how a contestant encrypts, and is derived from several
+/// settings and the transport's capabilities.
 const SECURITY: &str = "security";
 
 /// Settings that affect how much bandwidth a contestant gets. The first line of text about the terms of a race
@@ -201,7 +201,8 @@ fn by_value(name: &str, contestants: &[String], values: &[Option<String>]) -> St
     format!("{name} {}", all.collect::<Vec<_>>().join(", "))
 }
 
-/// Describes how many connections and streams a contestant uses, and how it sends its requests over them.
+/// Describes what determines a contestant's share of the bandwidth: its numbers of connections and streams, and how it
+/// sends requests over them.
 fn bandwidth_use(contestant: &Contestant, protocols: Protocols<'_>, has_requests: bool) -> String {
     let setting = |key: &str| contestant.settings.get(key).map_or("?", String::as_str);
     // A transport that is not in `protocols` is described with the default words.

@@ -1,4 +1,5 @@
-//! Decides whether two sources of times agree, for example a measurement and a model: in each cell, and over all cells.
+//! Decides whether two sources of times agree, for example a measurement and a model. The decision is made for each
+//! cell (one contestant under one set of conditions), and for all cells together.
 //!
 //! A cell agrees if a rank test at the 1 % level finds no difference between its two sets of runs. A cell also agrees
 //! if the medians of the two sets are within 10 %.

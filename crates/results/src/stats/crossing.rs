@@ -8,7 +8,7 @@
 /// The levels of a factor, parsed as quantities of one kind.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scale {
-    /// The value of each level, in the base unit of the levels' kind of quantity.
+    /// The value of each level, in the base unit of its quantity, for example nanoseconds for times.
     values: Vec<f64>,
     /// The unit in which each level is written, and the size of that unit in the base unit.
     units: Vec<(&'static str, f64)>,
@@ -16,7 +16,7 @@ pub struct Scale {
     rising: Vec<usize>,
 }
 
-/// The known units, grouped by kind. Each unit has its size in the kind's base unit.
+/// The known units, grouped by quantity. Each unit has its size in the quantity's base unit.
 const KINDS: [&[(&str, f64)]; 6] = [
     &[("%", 1.0)],
     &[("bit", 1.0), ("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)],

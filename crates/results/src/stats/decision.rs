@@ -5,7 +5,7 @@
 //! ([`Verdict::Level`]) if the interval lies between 1/1.03 and 1.03. Otherwise the comparison is undecided.
 //!
 //! If all ratios are identical, there is no t-interval. At least [`FEWEST_ALIKE`] identical ratios still decide the
-//! comparison, because the rank interval of their median is this single ratio.
+//! comparison: both ends of the rank interval of their median are equal to the common ratio.
 
 use super::interval::{share_ci95, t_quantile};
 use crate::{Bound, Comparison, Verdict};
@@ -13,9 +13,10 @@ use crate::{Bound, Comparison, Verdict};
 /// The smallest gap that matters: a ratio of 1.03, or 3 %.
 pub const GAP: f64 = 1.03;
 
-/// The smallest number of identical ratios that decides a comparison. If six ratios are equal, this ratio is the median
-/// of all seeds with 95 % confidence. If the median were another value, six equal ratios would have a probability of at
-/// most 2 x 2^-6, or 3 % ([`median_ci95`](super::interval::median_ci95)).
+/// The smallest number of ratios that decides a comparison if all measured ratios are identical. Six identical ratios
+/// show with 95 % confidence that their value is the median over all possible seeds. If the median were another value,
+/// six identical ratios would have a probability of at most 2 x 2^-6, or 3 %
+/// ([`median_ci95`](super::interval::median_ci95)).
 pub const FEWEST_ALIKE: u64 = 6;
 
 /// How the first contestant compares with the other contestants.
@@ -54,14 +55,14 @@ pub struct ComparisonFigures {
     pub ci95: Option<[f64; 2]>,
     /// The number of pairs of runs.
     pub n: u64,
-    /// Whether nothing is random, so that the ratio is exact and not an estimate.
+    /// Whether the ratio is exact, because nothing in the runs is random. Otherwise the ratio is an estimate.
     pub exact: bool,
-    /// The direction in which the ratio is a bound, if some runs did not finish; `None` if all finished.
+    /// If some runs did not finish, whether the ratio is a lower or an upper bound; `None` if all runs finished.
     pub bound: Option<Bound>,
 }
 
-/// Returns the verdict. If the verdict is undecided, also returns how many more seeds would decide it, assuming the
-/// present spread. That number is `None` if no total of seeds up to [`MAX_SEEDS`] would decide.
+/// Returns the verdict. If the verdict is undecided, also returns how many additional seeds would decide it, assuming
+/// the present spread. `None` if even [`MAX_SEEDS`] seeds in total would not decide it.
 #[must_use]
 pub fn decide(found: &ComparisonFigures) -> (Verdict, Option<u64>) {
     // The tolerance of 1e-12 is needed because of rounding errors: a gap of exactly 3 % must not count as smaller.
@@ -99,7 +100,8 @@ fn more_seeds(found: &ComparisonFigures, [low, high]: [f64; 2]) -> Option<u64> {
     let (log, n) = (found.ratio.ln().abs(), found.n as f64);
     let half = (high.ln() - low.ln()) / 2.0;
     // A ratio of at least `GAP` is decided when the interval excludes 1. A smaller ratio is decided when the whole
-    // interval is closer to 1 than `GAP`. `target` is the half width, in ln(ratio), below which this happens.
+    // interval is closer to 1 than `GAP`. In each case, the half width of the interval, in ln(ratio), must be below
+    // `target`.
     let target = if log >= GAP.ln() { log } else { GAP.ln() - log };
     let spread = half * n.sqrt() / t_quantile(found.n.saturating_sub(1).max(1) as usize);
     let wide = |seeds: f64| t_quantile(seeds as usize - 1) * spread / seeds.sqrt() >= target;
@@ -110,19 +112,21 @@ fn more_seeds(found: &ComparisonFigures, [low, high]: [f64; 2]) -> Option<u64> {
     (seeds <= MAX_SEEDS).then_some((seeds - n) as u64)
 }
 
-/// Whether contestant `b`, the winner of a comparison, wins most seeds. `Yes`, `Open` and `No` hold the percentage of
-/// seeds that `b` wins.
+/// Whether contestant `b`, the winner of a comparison, is the faster contestant with most seeds. `Yes`, `Open` and `No`
+/// hold the percentage of seeds with which `b` is faster. A seed with equal times counts half.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WinFrequency {
-    /// No statement is made about the frequency, because the comparison is exact, there is only one seed, or both times
-    /// are equal in every seed.
+    /// No statement is made about how often the winner is faster. Possible reasons: the comparison is exact, there is
+    /// only one seed, or the two contestants have equal times in every seed.
     NotAsked,
-    /// The winner wins more than half of the seeds: the 95 % interval of its share of the seeds lies above one half.
+    /// The winner is the faster contestant in more than half of the seeds. The 95 % interval of its share of the seeds
+    /// lies above one half.
     Yes(u64),
-    /// The data does not show whether the winner wins more than half of the seeds: the 95 % interval of the winner's
-    /// share of the seeds contains one half.
+    /// The data does not show whether the winner is the faster contestant in more than half of the seeds. The 95 %
+    /// interval of its share of the seeds contains one half.
     Open(u64),
-    /// The winner wins less than half of the seeds: the 95 % interval of its share of the seeds lies below one half.
+    /// The winner, which is faster overall, is the faster contestant in less than half of the seeds. The 95 % interval
+    /// of its share of the seeds lies below one half.
     No(u64),
 }
 
@@ -142,7 +146,7 @@ pub fn usual(found: &Comparison) -> WinFrequency {
     }
 }
 
-/// Rounds a number of seeds up to two digits, because it is an estimate.
+/// Rounds up a number of seeds, so that it has at most two significant digits. The number is an estimate.
 #[must_use]
 pub fn rounded_up(seeds: u64) -> u64 {
     let mut unit = 1;
@@ -204,8 +208,8 @@ mod tests {
         assert_eq!(one(2.0, false), Verdict::Undecided);
     }
 
-    /// If packets can be lost but no run lost any, all ratios are equal. Six equal ratios must be enough to decide.
-    /// Five equal ratios must be undecided.
+    /// Packets can be lost at random, but no run lost a packet. The ratio of the contestants' times is then equal in
+    /// every run. Six equal ratios must decide the comparison, five must not.
     #[test]
     fn six_identical_ratios_decide() {
         let alike =

@@ -41,7 +41,7 @@ pub fn t_quantile(degrees: usize) -> f64 {
     if let Some(exact) = degrees.checked_sub(1).and_then(|i| QUANTILES.get(i)) {
         return *exact;
     }
-    // The expansion is within 3e-8 of the exact quantile from 31 degrees of freedom on.
+    // For 31 or more degrees of freedom, the expansion differs from the exact quantile by at most 3e-8.
     expansion(1.959_963_984_540_054, degrees)
 }
 
@@ -63,8 +63,8 @@ pub fn t_quantile_at(degrees: usize, tail: f64) -> f64 {
 fn t_tail(degrees: usize, angle: f64) -> f64 {
     let (sin, cos) = angle.sin_cos();
     let is_odd = degrees % 2 == 1;
-    // The series for even degrees is 1 + 1/2 cos^2 + 1 3/(2 4) cos^4 + .. The series for odd degrees is cos + 2/3 cos^3
-    // + 2 4/(3 5) cos^5 + ..
+    // The series for even degrees is 1 + 1/2 cos^2 + (1*3)/(2*4) cos^4 + ... The series for odd degrees is cos + 2/3
+    // cos^3 + (2*4)/(3*5) cos^5 + ...
     let (mut term, mut sum) = if is_odd { (cos, 0.0) } else { (1.0, 0.0) };
     let mut power = usize::from(is_odd);
     while power + 2 <= degrees {
@@ -89,8 +89,8 @@ pub fn widened(values: usize, comparisons: usize) -> f64 {
     t_quantile_at(values - 1, 0.025 / comparisons as f64) / t_quantile(values - 1)
 }
 
-/// Returns the 95 % quantile of Student's t for at least one degree of freedom. From three degrees on it is within 1 %
-/// of the exact quantile.
+/// Returns the one-sided 95 % quantile of Student's t, which t exceeds with a probability of 5 %. There must be at
+/// least one degree of freedom. From three degrees on, the result is within 1 % of the exact quantile.
 #[must_use]
 pub fn t_quantile_95(degrees: usize) -> f64 {
     match degrees {
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(ranks(10), Some([2.0, 9.0]));
         assert_eq!(ranks(20), Some([6.0, 15.0]));
         assert_eq!(ranks(100), Some([40.0, 61.0]));
-        // With 1,000,000 values 2^-n underflows. The ranks are near 500,000 -+ 980.
+        // For n = 1,000,000 values, 2^-n underflows. The ranks are near 500,000 - 980 and 500,000 + 980.
         let [low, high] = ranks(1_000_000).expect("an interval");
         assert!((low - 499_020.0).abs() < 3.0 && (high - 500_981.0).abs() < 3.0, "{low} {high}");
         assert_eq!(median_ci95(&[2.0; 50]), None);

@@ -1,4 +1,4 @@
-//! Computes the metrics of a run, and compares contestants in them.
+//! Computes the metrics of a run, and compares the contestants' values of each metric.
 
 use super::decision::{self, ComparisonFigures};
 use super::paired::Value;
@@ -8,8 +8,8 @@ use crate::{Comparison, Outcome, Run, Stat, Summary, Verdict};
 /// The properties of an experiment point (one combination of settings) that are needed to interpret its runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PointTerms {
-    /// The deadline in nanoseconds, at which a run is stopped. An unfinished run would have taken at least this long.
-    /// `None` if the deadline is not known.
+    /// The time from the start of a run to its deadline, in nanoseconds. At the deadline, the run is stopped. An
+    /// unfinished run would have taken at least this long. `None` if the deadline is not known.
     pub deadline_ns: Option<u64>,
     /// Whether runs with different seeds can differ, for example by random loss or jitter.
     pub is_random: bool,

@@ -12,7 +12,7 @@ use crate::Bound;
 pub struct Value {
     /// The value, in the unit of the metric.
     pub value: f64,
-    /// Whether the run did not finish, so that its true value is `value` or more.
+    /// True if the run did not finish. The true value is then `value` or more.
     pub at_least: bool,
 }
 
@@ -29,16 +29,17 @@ pub struct Ratio {
     pub ratio: Option<f64>,
     /// 95 % t-interval of the ratio, computed on logarithms; `None` when n < 2 or all ratios are equal.
     pub ci95: Option<[f64; 2]>,
-    /// Number of pairs in which both values are above 0 and at least one run finished.
+    /// Number of pairs that count: both values are above 0, and at least one of the two runs finished.
     pub n: u64,
-    /// The kind of bound that the ratio is, because runs did not finish; `None` if all runs finished.
+    /// If some runs did not finish, whether the ratio is a lower or an upper bound; `None` if all runs finished.
     pub bound: Option<Bound>,
     /// Number of pairs in which the value of `a` is less than that of `b`, and number of pairs in which it is more.
     pub wins: [u64; 2],
 }
 
-/// Returns the geometric mean of the ratios a/b. A pair counts only if both values are above 0. A pair in which neither
-/// run finished does not count either, because it does not bound the ratio.
+/// Returns the geometric mean of the ratios a/b. A pair counts only if both values exist and are above 0. The value of
+/// an unfinished run is a lower bound (`at_least`). If both values of a pair are lower bounds, the pair does not count,
+/// because it does not bound the ratio.
 #[must_use]
 pub fn ratio<V: Into<Value> + Copy>(pairs: &[(Option<V>, Option<V>)]) -> Ratio {
     let positive = |value: Option<V>| value.map(V::into).filter(|value| value.value > 0.0);

@@ -48,7 +48,8 @@ fn exact(n: usize, m: usize, u: usize) -> f64 {
     counts[0][0] = 1.0;
     for number in 0..n + m {
         for k in (1..=n.min(number + 1)).rev() {
-            // `number` is the k-th chosen number. It exceeds k - 1, the smallest possible k-th number, by `rank_of_k`.
+            // `number` is the k-th smallest of the chosen numbers, with k from 1. Numbers count from 0, so `number` is
+            // at least k - 1. `rank_of_k` is the excess.
             let rank_of_k = number + 1 - k;
             if rank_of_k > m {
                 continue;
@@ -108,7 +109,7 @@ mod tests {
     fn ties_are_no_evidence() {
         assert!(near(mann_whitney(&[1.0; 5], &[1.0; 200]), 1.0));
         assert!(near(mann_whitney(&[], &[1.0]), 1.0));
-        // Five values above two hundred equal values are evidence of a difference.
+        // Five values of 2 against 200 values of 1 are evidence of a difference.
         assert!(mann_whitney(&[2.0; 5], &[1.0; 200]) < 0.01);
     }
 

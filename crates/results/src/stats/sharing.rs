@@ -7,8 +7,8 @@
 
 use crate::{Run, Sharing};
 
-/// Computes the shares of one seed. `runs` holds one run per contestant that shared the network, in the order of the
-/// contestants. Returns `None` if no bytes arrived while all contestants were loading.
+/// Computes each contestant's share of the bytes, for one seed. `runs` holds one run per contestant that shared the
+/// network, in the order of the contestants. Returns `None` if no bytes arrived while all contestants were loading.
 #[must_use]
 pub fn of(runs: &[&Run]) -> Option<Sharing> {
     let first = runs.first()?;
@@ -35,8 +35,9 @@ pub fn of(runs: &[&Run]) -> Option<Sharing> {
     })
 }
 
-/// Returns the body bytes that the application had read at `until_ns`, counted from the start of the run. The bucket
-/// that contains this instant counts in proportion to its elapsed time.
+/// Returns the number of body bytes that the application read from the start of the run until `until_ns` (nanoseconds
+/// since that start). The bytes of the bucket that contains `until_ns` count in proportion to the part of the bucket
+/// before `until_ns`.
 fn read_until(run: &Run, until_ns: u64) -> u64 {
     let width = run.series.bucket_ns.max(1);
     let of = |(index, &bytes): (usize, &u64)| {
@@ -96,8 +97,8 @@ mod tests {
         let found = of(&[&first, &second]).expect("bytes");
         assert_eq!((found.from_ns, found.until_ns), (150_000_000, 300_000_000));
         assert_eq!(found.bytes, [3000, 1500]);
-        // A contestant that starts after another contestant has finished shares no network time with it, so there are
-        // no shares.
+        // The second contestant starts after the first has finished. At no time do both use the network, so no shares
+        // are computed.
         let late = Run { started_ns: Some(400_000_000), ..second };
         assert_eq!(of(&[&first, &late]), None);
     }

@@ -52,7 +52,8 @@ mod tests {
         assert_eq!(stat.quartiles, Some([1.75, 3.25]));
         // The geometric mean of 1, 2, 3, 4 is the fourth root of 24.
         assert!((stat.geometric_mean.expect("a value") - 2.213_363_839).abs() < 1e-9);
-        // The 95th percentile is at position 0.95 * 3 = 2.85: 3 + 0.85 * (4 - 3) = 3.85.
+        // The sorted values 1, 2, 3, 4 have the positions 0 to 3. The 95th percentile is at position 0.95 * 3 = 2.85,
+        // between the values 3 and 4. It is 3 + 0.85 * (4 - 3) = 3.85.
         assert!((stat.p95.expect("a value") - 3.85).abs() < 1e-12);
         assert!((stat.p10.expect("a value") - 1.3).abs() < 1e-12);
         let seven = Some(7.0);

@@ -1,7 +1,7 @@
 //! Sending and handling of ABORT and ERROR.
 //!
-//! Implements RFC 9260 §9.1, the error causes that an association raises (§3.3.10), and the states in which a Stale
-//! Cookie is accepted (§5.2.6).
+//! Implements RFC 9260 §9.1 and the error causes that an association raises (§3.3.10). Also implements the rule that a
+//! Stale Cookie error of the peer is handled only in the state COOKIE-ECHOED (§5.2.6).
 
 use super::outbound::packet::StatelessPacket;
 use super::{Association, Ctx, State};
@@ -29,14 +29,15 @@ impl Association {
         self.abort_with(ctx, &Cause::ProtocolViolation(rule.as_bytes()), CloseReason::PeerViolated(rule));
     }
 
-    /// Ends the association because the peer does not answer. The ABORT informs a peer that can still receive packets.
+    /// Ends the association because the peer does not answer. An ABORT is sent, because the peer may still receive
+    /// packets.
     pub(super) fn give_up(&mut self, ctx: &mut Ctx<'_>) {
         // RFC 9260 §8.1: an unreachable peer gets no more data, so the packet contains only the ABORT.
         self.abort_for(ctx, None, CloseReason::Unreachable);
     }
 
-    /// Ends the association because the peer answers HEARTBEATs on path `index` but acknowledges no data. Only this side
-    /// knows the reason, so the ABORT contains it as text (RFC 9260 §3.3.10.12).
+    /// Ends the association because the peer answers HEARTBEATs on path `index` but acknowledges no data. Only this
+    /// side knows the reason, so the ABORT contains the reason as text (RFC 9260 §3.3.10.12).
     pub(super) fn abort_black_hole(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.get(index);
         let headers = (packet::HEADER + path.headers()) as u64;

@@ -42,7 +42,8 @@ struct AckContext {
     /// Whether the acknowledgement has shown a lost chunk on any path.
     lost: bool,
     /// The path on which the acknowledged chunks were sent. After a path failure, one SACK may acknowledge chunks of
-    /// two paths. In this case the field holds the path that did not carry the previously acknowledged chunk.
+    /// two paths. The field then prefers the path on which data has resumed to the path of the last chunk that an
+    /// earlier SACK acknowledged.
     acked_path: Option<usize>,
 }
 
@@ -50,9 +51,9 @@ impl AckContext {
     /// Returns whether losses on a path reduce its congestion window. RFC 9260 §7.2.4: the window is reduced once per
     /// fast recovery. §6.2.1 D iv: the SACK that ends a fast recovery may begin the next fast recovery.
     ///
-    /// A loss during the recovery after a timeout also reduces the window. T3-rtx marked all outstanding chunks as
-    /// lost, so a chunk lost now was sent after the timeout, or on another path. RFC 5681 §4.3: losing a retransmission
-    /// is a further sign of congestion.
+    /// After a timeout, the association is not in fast recovery, so a further loss reduces the window again. T3-rtx
+    /// marked all outstanding chunks as lost, so a chunk lost now was sent after the timeout, or on another path. RFC
+    /// 5681 §4.3: losing a retransmission is a further sign of congestion.
     fn reduces(&self) -> bool {
         !self.in_recovery
     }
@@ -65,8 +66,8 @@ impl Association {
         self.on_acknowledgement(ctx, Acknowledgement::Sack(sack));
     }
 
-    /// draft-natarajan-tsvwg-sctp-nrsack: handles an NR-SACK. The peer promises never to drop the chunks that the NR
-    /// gap blocks acknowledge.
+    /// draft-natarajan-tsvwg-sctp-nrsack: handles an NR-SACK. The peer promises never to drop the chunks that are
+    /// acknowledged by NR gap blocks.
     #[cold]
     pub(super) fn on_nr_sack(&mut self, ctx: &mut Ctx<'_>, nr: &NrSackView<'_>) {
         self.stats.sacks_received += 1;
@@ -323,8 +324,9 @@ impl Association {
     fn end_without_acknowledgement(&mut self, ctx: &mut Ctx<'_>, index: usize) -> bool {
         let unreachable = self.paths.is_peer_unreachable(&self.config, ctx.now);
         let path = self.paths.at(index);
-        // RFC 9260 §6.9: a chunk with a TSN cannot be split again, and IP fragments of it do not arrive either. Waiting
-        // helps with a peer that is silent, but not here, so the association ends when its last path has failed (§8.1).
+        // RFC 9260 §6.9: a chunk that has a TSN cannot be split again. The path drops the whole packet of a chunk that
+        // is too large, and also its IP fragments. No action of the peer can help, so the association ends when its
+        // last path has failed (§8.1).
         let limit = path.chunk_limit().saturating_sub(self.extensions.auth_room()) as u64;
         let lowest = self.send.lowest_size();
         let black_hole = lowest > limit && path.on_too_large_timeout(lowest);
@@ -351,7 +353,8 @@ impl Association {
         self.send.lose_flight(index, cause);
     }
 
-    // Window probing (RFC 9260 §6.1 A): the methods below send probes while the peer's window is closed.
+    // The next three methods implement window probing (RFC 9260 §6.1 A): while the peer's window is closed, probes are
+    // sent.
 
     /// Begins or ends window probing, depending on the peer's window.
     #[inline]

@@ -5,14 +5,24 @@
 //!
 //! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. The ports and the
 //! local tag are signed but not stored, because the packet of the COOKIE ECHO contains them. The local address is
-//! signed in full and stored as one byte, because the endpoint knows its addresses.
+//! signed in full, but the cookie stores only one byte, the XOR of its octets. The endpoint finds the address among its
+//! own addresses.
+//!
+//! A cookie has these fields, each after its offset in bytes:
 //!
 //! ```text
-//!  0  generation of the key      4  good until, ms mod 2^32     16  peer's first TSN
-//!  1  flags                      8  peer's tag                  20  peer's a_rwnd
-//!  2  extensions of the peer    12  our first TSN               24  streams, out and in
-//!  3  local address, folded     28  source of the INIT, 4 or 16 bytes; optional fields;
-//!                                   addresses listed; 16 bytes of HMAC-SHA-256
+//!  0  generation of the key
+//!  1  flags
+//!  2  extensions of the peer
+//!  3  local address, folded to one byte
+//!  4  expiry time, ms mod 2^32
+//!  8  peer's tag
+//! 12  our first TSN
+//! 16  peer's first TSN
+//! 20  peer's a_rwnd
+//! 24  streams, out and in (2 bytes each)
+//! 28  source of the INIT (4 or 16 bytes), optional fields, addresses that the INIT listed,
+//!     16 bytes of HMAC-SHA-256
 //! ```
 //!
 //! Implements RFC 9260 §5.1.3 and §5.1.5.
@@ -64,7 +74,8 @@ pub(crate) struct CookieEchoContext<'a> {
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
     pub(crate) local_tag: u32,
-    /// The local addresses, starting with the addresses to which the INIT was most likely sent.
+    /// The local addresses. The first is the destination of the COOKIE ECHO. It stands for the destination of the INIT,
+    /// because both were most likely sent to the same address.
     pub(crate) local_addresses: &'a [IpAddr],
 }
 
@@ -200,7 +211,8 @@ impl CookieSigner {
     }
 }
 
-/// Returns the keyed hash over a cookie, the values that its COOKIE ECHO repeats, and the local address.
+/// Returns the keyed hash over the cookie (`body`), the values that it does not store (`implied`), and the local
+/// address. The packet of the COOKIE ECHO contains the values in `implied`.
 fn signature(key: &[u8; 32], body: &[u8], implied: [u32; 3], local: IpAddr) -> Hmac<Sha256> {
     let mut mac = keyed(key);
     mac.update(body);

@@ -27,7 +27,8 @@ impl EcnState {
         self.on
     }
 
-    /// Records that a packet with an ECN mark contained `tsn`. The ECN Echo carries the lowest such TSN.
+    /// Records that a packet with an ECN mark arrived. `tsn` is the TSN of its first DATA chunk. The ECN Echo carries
+    /// the `tsn` of the latest such packet.
     #[inline]
     pub(super) fn record_mark(&mut self, tsn: u32) {
         if self.on {
@@ -40,8 +41,8 @@ impl EcnState {
         self.echo = self.echo.filter(|echo| tsn.wrapping_sub(*echo) >= 1 << 31);
     }
 
-    /// Requests a CWR in answer to an ECN Echo with `tsn`. Only the highest TSN is kept, because a CWR answers all
-    /// echoes up to the TSN in the CWR.
+    /// Records that this side must send a CWR in answer to an ECN Echo with `tsn`. Only the highest TSN is kept,
+    /// because a CWR answers all echoes up to its own TSN.
     pub(super) fn ask_cwr(&mut self, tsn: u32) {
         let waits = self.reduced.filter(|before| before.wrapping_sub(tsn) < 1 << 31);
         self.reduced = waits.or(Some(tsn));

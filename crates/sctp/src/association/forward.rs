@@ -149,7 +149,8 @@ impl Association {
     /// at least half a round trip after the FORWARD TSN was sent. A skipped chunk counts as lost in any of three cases:
     /// - The peer had already acknowledged chunks that were sent later.
     /// - The acknowledgement of the chunk was overdue when the FORWARD TSN was sent.
-    /// - The SACK covers more skipped bytes than a receiver leaves unacknowledged (RFC 9260 §6.2: two packets).
+    /// - The SACK covers more than two packets of skipped bytes. A receiver acknowledges at least every second packet
+    ///   (RFC 9260 §6.2).
     #[cold]
     pub(super) fn reduce_window_for_skipped(
         &mut self,

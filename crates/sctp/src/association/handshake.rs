@@ -31,7 +31,7 @@ pub(crate) struct Handshake {
     sent: Option<Instant>,
     /// Whether the INIT or COOKIE ECHO was sent more than once.
     repeated: bool,
-    /// The local addresses that all INITs so far have listed; empty before the first INIT.
+    /// The local addresses that every INIT sent so far has listed; empty before the first INIT.
     listed_addresses: Vec<IpAddr>,
 }
 
@@ -58,8 +58,8 @@ impl Association {
         addresses.shrink_to_fit();
         match self.handshake.listed_addresses.is_empty() {
             true => self.handshake.listed_addresses = addresses,
-            // The INIT ACK may answer any of the INITs that were sent. So the peer certainly knows only the addresses
-            // that every INIT listed.
+            // The INIT ACK may answer any of the INITs that were sent. An address that one INIT did not list may
+            // therefore be unknown to the peer.
             false => self.handshake.listed_addresses.retain(|address| addresses.contains(address)),
         }
         self.handshake.sent = Some(ctx.now);
@@ -161,17 +161,18 @@ impl Association {
         match self.handshake.sent.filter(|_| !self.handshake.repeated) {
             Some(sent) => self.paths.at(path).on_round_trip(ctx.now - sent),
             // RFC 9260 §6.3.1 C5: a repeated INIT gives no round-trip time. But the peer has answered, so T1-cookie
-            // starts without the back-off of T1-init, as in Linux. With the back-off, the COOKIE ECHO would be repeated
-            // late after the loss of a COOKIE ACK. A peer that already sends data might give up by that time.
+            // starts without the back-off of T1-init, as in Linux. If the COOKIE ACK were lost, the back-off would
+            // delay the next COOKIE ECHO. The peer may already be sending data, and might give up before that COOKIE
+            // ECHO arrives.
             None => (0..self.paths.len()).for_each(|path| self.paths.at(path).forget_back_off()),
         }
         self.accept_offer(ctx, &offer, from);
-        // The path for the COOKIE ECHO. RFC 9260 §5.4: an address that this side learns from this INIT ACK is not
-        // verified yet. In that case another path is chosen.
+        // The COOKIE ECHO is sent to the source address of the INIT ACK, if that path is usable. RFC 9260 §5.4: an
+        // address that was learned from this INIT ACK is not verified yet, so another path is chosen.
         let mut choices = self.paths.find(from.ip()).into_iter().chain([path, self.paths.current()]);
         let path = choices.find(|&choice| self.paths.get(choice).is_usable()).unwrap_or(path);
-        // RFC 9260 §3.3.3.1: the peer's report of parameters that it did not recognize is ignored. Parameters that this
-        // side did not recognize are reported to the peer.
+        // RFC 9260 §3.3.3.1: the INIT ACK may report parameters of the INIT that the peer did not recognize. This
+        // report is ignored. Parameters of the INIT ACK that this side did not recognize are reported to the peer.
         for param in &offer.unrecognized {
             self.report(path, &Cause::UnrecognizedParams(param));
         }
@@ -191,8 +192,8 @@ impl Association {
     fn on_bad_init_ack(&mut self, ctx: &mut Ctx<'_>, tag: u32, refusal: &InitRefusal, from: SocketAddr) {
         match refusal {
             InitRefusal::SmallWindow => {
-                // RFC 9260 §3.3.3: an INIT ACK with a small window does not end the association. It is answered with an
-                // ABORT.
+                // RFC 9260 §3.3.3: an INIT ACK with a small window is answered with an ABORT, but this side continues
+                // to wait for another INIT ACK.
                 self.refuse(ctx, from, tag, &Cause::InvalidMandatoryParam);
             }
             InitRefusal::InvalidMandatory => {
@@ -349,8 +350,8 @@ impl Association {
         }
         let (stale_cookies, unanswered_echoes) = (echo.stale_cookies + 1, echo.retries);
         let (once, init_repeated) = (echo.retries == 0, echo.init_repeated);
-        // Data that the peer has acknowledged cannot be sent again. If that data belongs to an association that the
-        // peer has ended, the peer would wait forever for these TSNs in the new association.
+        // Data that the peer has acknowledged cannot be sent again. The peer may have ended the association in which it
+        // acknowledged the data. In a new association, the peer would wait forever for the TSNs of this data.
         let acknowledged = self.send.base() > 0;
         if stale_cookies > STALE_COOKIES || acknowledged {
             self.close(ctx, CloseReason::StaleCookie);
@@ -431,8 +432,8 @@ impl Association {
         self.outbox.set_handshake(true);
     }
 
-    /// Marks all DATA that was sent with a COOKIE ECHO for retransmission with the same TSNs. The peer refused the
-    /// cookie, so it did not accept the DATA either.
+    /// Marks the DATA that was sent with a COOKIE ECHO as lost, so that it is retransmitted with the same TSNs. Called
+    /// if the peer refused the cookie, if T3-rtx expired, or if the handshake starts again.
     pub(super) fn mark_all_for_retransmission(&mut self) {
         for index in 0..self.paths.len() {
             self.send.lose_path(index, SendCause::Timeout);

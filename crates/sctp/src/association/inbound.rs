@@ -149,8 +149,8 @@ impl Association {
         let chunk = match Chunk::parse(raw) {
             _ if !self.extensions.recognizes(raw.kind) => Chunk::Unknown(UnknownChunk { raw }),
             Ok(chunk) => chunk,
-            // RFC 9260 §5.2.3: an INIT ACK is ignored in later states, even if it is malformed. In COOKIE-WAIT a valid
-            // INIT ACK may follow a malformed INIT ACK, so T1-init keeps running.
+            // RFC 9260 §5.2.3: in any state but COOKIE-WAIT an INIT ACK is ignored, even a malformed one. In
+            // COOKIE-WAIT a valid INIT ACK may follow the malformed INIT ACK, so T1-init keeps running.
             Err(Malformed::Chunk { kind: InitAck::KIND }) => return false,
             // RFC 9260 §3.3.5: the Heartbeat Information is mandatory, but pion (v1.11.3) sends HEARTBEATs without it.
             // Without the information there is nothing to return to the peer. The HEARTBEAT is ignored and does not end
@@ -255,7 +255,7 @@ impl Association {
         self.abort_with(ctx, &Cause::NoUserData(tsn), reason);
     }
 
-    /// RFC 4960 Appendix A: records the TSN of a packet with an ECN mark. The ECN Echo carries the lowest such TSN.
+    /// RFC 4960 Appendix A: records the TSN of the first DATA chunk in a packet with an ECN mark, for the ECN Echo.
     #[inline]
     fn record_mark(&mut self, tsn: Tsn, arrived: &PacketMeta, had_data: bool) {
         if !had_data && arrived.ecn == Ecn::Ce {
@@ -263,8 +263,9 @@ impl Association {
         }
     }
 
-    /// Records whether the DATA of a packet is late. DATA is late if no DATA arrived for longer than an RTO before the
-    /// packet, while a chunk or a part of a message was missing. Called before the first chunk of the packet is taken.
+    /// Records that the DATA of a packet is late, if two conditions hold. The previous DATA arrived more than an RTO
+    /// ago, although the receive window was open. A chunk or a part of a message has been missing since then. Called
+    /// before the first chunk of the packet is taken.
     #[inline]
     fn check_overdue(&mut self, now: Instant, arrived: &PacketMeta, had_data: bool) {
         if !had_data && self.paths.is_data_overdue(now, arrived.path) && self.recv.is_unfinished() {

@@ -107,7 +107,8 @@ impl Ctx<'_> {
 }
 
 /// Returns the addresses in `local_addresses` at which the peer at the address `peer` can reach this host. A peer on a
-/// loopback address is on this host itself. It can reach any local address if none of them is a loopback address.
+/// loopback address is on this host. It reaches the loopback addresses in the list or, if there are none, all addresses
+/// in the list.
 pub(crate) fn local_addresses_for(
     local_addresses: &[Local],
     peer: IpAddr,
@@ -242,8 +243,8 @@ impl Association {
         &self.extensions
     }
 
-    /// Returns the authentication state, whose keys may be changed. Returns `None` if this side does not use
-    /// authentication.
+    /// Returns the authentication state, so that the caller can change its keys. Returns `None` if this side does not
+    /// use authentication.
     pub(crate) fn auth_mut(&mut self) -> Option<&mut Auth> {
         self.extensions.auth_mut()
     }
@@ -291,7 +292,7 @@ impl Association {
         self.timers.grow(self.paths.len());
     }
 
-    /// RFC 6951 §5.4, §6.1: sets the UDP port of a path's address. A port of 0 turns UDP encapsulation off for that
+    /// RFC 6951 §5.4, §6.1: sets the peer's UDP port on a path. Port 0 turns UDP encapsulation off for packets on that
     /// path.
     #[cold]
     pub(crate) fn set_udp_port(&mut self, path: usize, port: u16) {

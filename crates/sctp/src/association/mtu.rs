@@ -4,7 +4,8 @@
 //! data, timers and packets. A probe is a HEARTBEAT followed by a PAD chunk. The loss of a probe indicates neither
 //! congestion nor failure of the path.
 //!
-//! Implements RFC 9260 §7.3 and RFC 8899 §6.2 (SCTP: probes §6.2.1.2, ICMP §6.2.1.4, in UDP §6.2.2).
+//! Implements RFC 9260 §7.3 and RFC 8899 §6.2: probes (§6.2.1.2), ICMP messages (§6.2.1.4) and UDP encapsulation
+//! (§6.2.2).
 
 use super::timers::Timer;
 use super::{Association, Ctx};
@@ -60,8 +61,8 @@ impl Association {
         }
     }
 
-    /// RFC 8899 §6.2.1.2: handles a PAD chunk. The chunk shows that the peer probes its path MTU, so the peer can
-    /// receive more than small datagrams.
+    /// RFC 8899 §6.2.1.2: handles a PAD chunk. The chunk shows that the peer probes its path MTU. This side assumes
+    /// that such a peer accepts packets as large as this side's interface MTU.
     pub(super) fn on_pad(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         if self.paths.at(index).on_peer_probes() {
             self.searched(ctx, index, SearchResult { change: MtuChange::Same, ended: false });

@@ -25,15 +25,15 @@ pub(crate) struct InitContents {
     pub(crate) preserve_ms: u32,
     /// The extensions that the sender supports, after the dependencies between extensions were applied.
     pub(crate) extensions: Extensions,
-    /// The extensions that the peer announced, before the dependencies between extensions were applied. The INIT ACK
-    /// announces extensions according to this field.
+    /// The extensions that the sender announced, before the dependencies between extensions were applied. If the
+    /// sender's chunk is an INIT, the INIT ACK of this side announces extensions according to this field.
     pub(crate) announced: Extensions,
     pub(crate) lists_extensions: bool,
     /// The peer's authentication parameters, if this side uses authentication.
     pub(crate) auth: Option<AuthParams>,
     /// The adaptation layer indication.
     pub(crate) adaptation: Option<u32>,
-    /// Complete unrecognized parameters that have to be reported to the peer.
+    /// The unrecognized parameters that have to be reported to the peer, each with its header.
     pub(crate) unrecognized: Vec<Vec<u8>>,
 }
 
@@ -79,8 +79,8 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<In
         let param = match Param::parse(raw) {
             // RFC 5061 §4.2: parameters that are not allowed in INIT and INIT ACK are skipped, even if malformed.
             _ if (0xc001..=0xc005).contains(&raw.kind) && ours.asconf => continue,
-            // If ASCONF is disabled, the parameters 0xC001 to 0xC005 are unrecognized. Parameter 0xC006 is not: the
-            // Adaptation Layer Indication (RFC 5061 §4.2.6) has nothing to do with ASCONF.
+            // If ASCONF is disabled, the parameters 0xC001 to 0xC005 count as unrecognized. Parameter 0xC006, the
+            // Adaptation Layer Indication (RFC 5061 §4.2.6), is independent of ASCONF and always recognized.
             _ if (0xc001..=0xc005).contains(&raw.kind) && !ours.asconf => Param::Unknown(raw),
             // RFC 9653 §4: the Zero Checksum Acceptable parameter is unrecognized if this side does not support the
             // extension.
@@ -125,7 +125,8 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<In
             }
             param => {
                 if let Some(address) = param.address()
-                    // RFC 8261 §6.1: over DTLS peers must not list addresses, so listed addresses are ignored.
+                    // RFC 8261 §6.1: peers must not list addresses if SCTP runs over DTLS, so listed addresses are
+                    // ignored.
                     && !from.is_unspecified()
                     && is_unicast(address)
                     && in_scope(address, from)

@@ -1,8 +1,8 @@
 //! Pending control chunks and their paths. A chunk is pending until `outbound` writes it.
 //!
-//! Handlers of events mark in the [`Outbox`] which chunks have to be sent. The number of queued complete chunks is
-//! limited. Pending DATA, SACK, FORWARD TSN, RE-CONFIG, ASCONF and HEARTBEAT chunks are not in the [`Outbox`], but in
-//! the modules that implement these chunks.
+//! Handlers of events mark in the [`Outbox`] which chunks have to be sent. HEARTBEAT ACK and ERROR chunks are queued
+//! already encoded, and their number is limited. Pending DATA, SACK, FORWARD TSN, RE-CONFIG, ASCONF and HEARTBEAT
+//! chunks are not in the [`Outbox`], but in the modules that implement these chunks.
 //!
 //! This module only stores the marks and chunks. The RFC rules for each chunk are implemented in other modules.
 
@@ -16,7 +16,7 @@ pub(crate) struct Outbox {
     handshake: bool,
     /// The path on which a pending COOKIE ACK has to be sent.
     cookie_ack: Option<u8>,
-    /// Queued complete chunks; `None` if there are none.
+    /// Queued encoded chunks; `None` if there are none.
     chunks: Option<Box<Chunks>>,
     /// Whether a path MTU probe may be due on some path.
     mtu_probes: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Outbox {
     shutdown: bool,
 }
 
-/// Queued complete chunks, each with its path.
+/// Queued encoded chunks, each with its path.
 #[derive(Debug, Default)]
 struct Chunks {
     heartbeat_acks: VecDeque<(usize, Vec<u8>)>,

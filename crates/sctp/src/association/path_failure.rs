@@ -163,8 +163,9 @@ impl Association {
         let health = path.on_error(ctx.now, most);
         path.back_off();
         let active = path.is_active();
-        // RFC 9260 §8.1, §5.4: an error on the current path counts for the association if that path is verified. If
-        // only HEARTBEATs can be sent until a path is verified, errors on the unverified current path count too.
+        // RFC 9260 §8.1, §5.4: an error on the current path increases the error counter of the association if this path
+        // is verified. While only HEARTBEATs can be sent, because the current path is unverified, its errors are
+        // counted too.
         let is_stranded = self.is_stranded();
         if (confirmed || is_stranded) && index == self.paths.current() {
             self.paths.count_error(ctx.now);
@@ -267,8 +268,8 @@ impl Association {
         let Some(most) = self.config.primary_switch.filter(|_| index == self.paths.primary()) else {
             return;
         };
-        // RFC 7829 §5 (1): the primary path is replaced only once it is potentially failed, or failed if the
-        // potentially failed state is off. Until then data is sent on the primary path.
+        // RFC 7829 §5 (1): data is sent on the primary path until this path is potentially failed. If `pf_max_retrans`
+        // is off, data is sent there until the path has failed.
         let most = most.max(self.config.pf_max_retrans.unwrap_or(self.config.path_max_retrans));
         if self.paths.get(index).errors() > most {
             self.paths.reselect();

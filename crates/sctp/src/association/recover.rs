@@ -118,8 +118,8 @@ impl Association {
         let path = self.paths.at(index);
         path.probe_tail(has_new_data, end);
         if path.flight() == 0 {
-            // No other chunk is in flight on this path. T3-rtx starts later, when the probe is sent. It starts for the
-            // path on which the probe is sent.
+            // No chunk is in flight on this path, because the probe has not been sent yet. T3-rtx starts when the probe
+            // is sent, for the path that carries the probe.
             self.timers.stop(Timer::T3Rtx(index));
         } else {
             self.timers.set(Timer::T3Rtx(index), now + rto);

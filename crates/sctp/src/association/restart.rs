@@ -132,8 +132,8 @@ impl Association {
             auth.add_deactivated(before.iter().flat_map(|auth| auth.deactivated_keys()));
             Box::new(auth)
         });
-        // RFC 9260 §5.2.2: use the stream counts that the INIT ACK contained. Streams that were added to the old
-        // association do not count, even if they were added after that INIT ACK.
+        // RFC 9260 §5.2.2: use the numbers of streams in the INIT ACK. Streams that were added to the old association
+        // are ignored, even if they were added after the INIT ACK was sent.
         self.extensions.reconfig = None;
         self.streams.set(cookie.outbound, cookie.inbound);
         let from = SocketAddr::new(cookie.init_source, source.port());

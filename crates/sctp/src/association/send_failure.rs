@@ -2,9 +2,9 @@
 //!
 //! A packet without a route never left the host, so the failure is known before any protocol timer expires. The
 //! packet's data is sent on another path at once, as if the path without a route were potentially failed. If there is
-//! no other path, the data waits until the host reports a change of its routes. A missing route does not count as an
-//! error of the path or association. T3-rtx and HEARTBEAT still count errors. So the association ends after the usual
-//! time if the host stays without a network.
+//! no other path, the data waits until the host reports a change of its routes. The missing route itself is not counted
+//! as an error of the path or association. T3-rtx and the HEARTBEAT timer keep running and count errors as usual. So
+//! the association still ends after the usual time if the host stays without a network.
 //!
 //! Implements RFC 7829 §3 (2) for failures that this host detects itself, and RFC 1122 §3.3.1.4 (advice about dead
 //! gateways).
@@ -60,9 +60,9 @@ impl Association {
         (0..self.paths.len()).any(|index| self.ends(index).1 == peer)
     }
 
-    /// Handles the report that a lower layer can now carry packets to the peer. An INIT that the host could not send is
-    /// sent at once. This is the first INIT that leaves the host, so its answer measures the round trip (RFC 9260
-    /// §6.3.1 C5).
+    /// Handles the report that a lower layer can now carry packets to the peer. If the host could not send the INIT
+    /// earlier, the INIT is sent now. No earlier copy has left the host, so the INIT ACK gives a round-trip sample (RFC
+    /// 9260 §6.3.1 C5).
     pub(crate) fn on_peer_reachable(&mut self, ctx: &mut Ctx<'_>) {
         let path = self.handshake_path();
         if matches!(self.state, State::CookieWait(_)) && self.paths.at(path).take_unsent() {

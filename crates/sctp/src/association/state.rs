@@ -33,8 +33,8 @@ pub(crate) struct CookieWaitState {
     pub(crate) preserve_ms: Option<u32>,
     /// The number of stale cookies so far.
     pub(crate) stale_cookies: u32,
-    /// The number of COOKIE ECHOs with earlier cookies that are still unanswered. The peer may yet report that these
-    /// cookies are stale.
+    /// The number of unanswered COOKIE ECHOs that carried an earlier cookie. The peer may still answer each of them
+    /// with a Stale Cookie error.
     pub(crate) unanswered_echoes: u32,
 }
 
@@ -47,15 +47,16 @@ pub(crate) struct CookieEchoedState {
     pub(crate) retries: u32,
     /// The number of stale cookies so far.
     pub(crate) stale_cookies: u32,
-    /// The number of COOKIE ECHOs sent with earlier cookies to which the peer may still report a stale cookie.
+    /// The number of unanswered COOKIE ECHOs that carried an earlier cookie. The peer may still answer each of them
+    /// with a Stale Cookie error.
     pub(crate) unanswered_echoes: u32,
     /// Whether the INIT that the peer answered with this cookie was sent more than once.
     pub(crate) init_repeated: bool,
 }
 
 impl CookieEchoedState {
-    /// Returns whether a COOKIE ECHO has already been sent without success: the peer did not answer this cookie, or
-    /// reported an earlier cookie as stale.
+    /// Returns whether an earlier COOKIE ECHO was sent without success: the same COOKIE ECHO was retransmitted, or the
+    /// peer reported an earlier cookie as stale.
     pub(crate) fn is_overdue(&self) -> bool {
         self.retries > 0 || self.stale_cookies > 0
     }

@@ -55,7 +55,7 @@ impl StreamCounts {
         self.outbound = self.outbound.saturating_add(more);
     }
 
-    /// RFC 6525 §5.2.5: adds incoming streams of the peer.
+    /// RFC 6525 §5.2.5: adds `more` streams on which the peer sends to this side.
     pub(crate) fn add_inbound(&mut self, more: u16) {
         self.inbound = self.inbound.saturating_add(more);
     }

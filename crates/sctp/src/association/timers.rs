@@ -23,9 +23,9 @@ macro_rules! timers {
         const ONCE: &[Timer] = &[$(Timer::$once,)*];
         const EACH_PATH: &[fn(usize) -> Timer] = &[$(Timer::$each,)*];
 
-        /// Numbers the timers of the association, from which `Timer::index` computes their table indices.
+        /// One value for each timer of the association. `Timer::index` computes table indices from the discriminants.
         enum Once { $($once,)* }
-        /// Numbers the timers of one path.
+        /// One value for each timer of a path.
         enum EachPath { $($each,)* }
 
         impl Timer {
@@ -150,8 +150,8 @@ impl Timers {
         (earliest != Instant::MAX).then_some(earliest)
     }
 
-    /// Returns the earliest deadline if it is earlier than `bound`. In most calls the lower bound `floor` shows that no
-    /// deadline is earlier, so the table is not searched.
+    /// Returns the earliest deadline if it is earlier than `bound`. No deadline is earlier than `floor`, so in most
+    /// calls the table need not be searched.
     #[inline]
     pub(crate) fn earlier_than(&mut self, bound: Instant) -> Option<Instant> {
         if self.floor >= bound { None } else { self.search_below(bound) }

@@ -179,8 +179,8 @@ anabranch_base::knobs! {
              yes or no";
         /// AUTH: chunks can be authenticated (RFC 4895).
         auth: bool = false, EXTENSION, SWITCH, "chunks can be authenticated: AUTH (RFC 4895): yes or no";
-        /// The chunk types that are accepted only if authenticated. ASCONF chunks are always accepted only if
-        /// authenticated.
+        /// The chunk types that the peer must authenticate. ASCONF and ASCONF-ACK chunks must always be authenticated,
+        /// whatever this setting is.
         auth_chunks: ChunkSet = ChunkSet::default(), OURS,
             Text(ChunkSet::parse, ToString::to_string),
             "what is taken only authenticated: none, all, or data, sack, heartbeat, abort, shutdown, error, \

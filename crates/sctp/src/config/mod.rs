@@ -30,13 +30,13 @@
 //! |---|---|
 //! | high rate, long round trip | `rcvbuf` and `sndbuf` of twice the bandwidth-delay product; `max_burst=0` |
 //! | leave a failed path quickly | `pf_max_retrans=0`, a small `rto_min`, `hb_interval=5s` for idle paths |
-//! | detect a dead peer earlier | smaller `assoc_max_retrans` and `hb_interval`; `assoc_silence` is the minimum time that errors must last |
+//! | detect a dead peer earlier | smaller `assoc_max_retrans` and `hb_interval`; `assoc_silence` is the minimum time from the first error until the peer counts as dead |
 //! | small messages next to large ones | `interleaving=yes`, `scheduler=rr` or `priority`; `nagle=no` |
 //! | data that expires | `partial_reliability=yes`, and a [`Reliability`](crate::Reliability) for each message |
 //! | immediate acknowledgements | `delack=0`, or `ack_every=1` |
 //! | addresses that change | `auth=yes,asconf=yes` and [`Config::shared_keys`] |
-//! | paths that silently drop large packets | `pmtud=plpmtud`, or `blackhole` to start with the interface MTU |
-//! | streams that are reset or added | `reconfig=yes`, `max_streams` as the limit for the peer |
+//! | paths that silently drop large packets | `pmtud=plpmtud`, or `pmtud=blackhole`, which starts with the interface MTU |
+//! | streams that are reset or added | `reconfig=yes`; `max_streams` limits how many streams the peer can add |
 //! | several programs behind one NAT, or on one host | `udp_apart=yes` |
 //! | one memory limit for all associations | [`Config::memory`] |
 //!
@@ -89,8 +89,8 @@ const WITH_BBR: [(&str, &str); 3] = [("rack", "yes"), ("prr", "no"), ("hystart",
 pub enum InitialWindow {
     /// RFC 4960 §7.2.1: min(4 MTU, max(2 MTU, 4380 bytes)), where MTU is the path MTU.
     Rfc4960,
-    /// RFC 9260 §7.2.1: min(4 PMDCS, max(2 PMDCS, 4404 bytes)), where PMDCS is the largest DATA chunk. For IPv6 it is
-    /// 4344 bytes instead of 4404.
+    /// RFC 9260 §7.2.1: min(4 PMDCS, max(2 PMDCS, 4404 bytes)), where PMDCS is the size of the largest DATA chunk. For
+    /// IPv6, 4344 bytes replace the 4404 bytes.
     Rfc9260,
     /// A number of full packets.
     Packets(u32),
@@ -208,7 +208,7 @@ impl Config {
     /// # use anabranch_sctp::{Config, KnobError};
     /// let mut config = Config::default();
     /// config.set("asconf", "yes")?;
-    /// assert!(config.check().is_err(), "addresses change only authenticated");
+    /// assert!(config.check().is_err(), "address changes must be authenticated");
     /// config.set("auth", "yes")?;
     /// assert!(config.check().is_ok());
     /// # Ok::<(), KnobError>(())
@@ -228,8 +228,8 @@ impl Config {
         {
             return Err(KnobError(format!("sctp:cc=bbr needs {key}={value}")));
         }
-        // RFC 6458 §8.1.1: RTO.Min and RTO.Max apply to all RTOs. RTO.Initial may be below RTO.Min, which bounds only
-        // computed values (RFC 9260 §6.3.1 C6). No timeout is ever longer than RTO.Max.
+        // RFC 6458 §8.1.1: RTO.Max bounds every timeout. RTO.Min bounds only computed RTOs (RFC 9260 §6.3.1 C6), so
+        // RTO.Initial may be below RTO.Min.
         let [min, initial, max] = [self.rto_min, self.rto_initial, self.rto_max].map(format_duration);
         if self.rto_min > self.rto_max {
             return Err(KnobError(format!("sctp:rto_min={min} is more than rto_max={max}")));

@@ -1,7 +1,7 @@
 //! The profiles: named sets of values. A profile lists the values that differ from its parent, each with its source.
 //!
-//! The values of `rfc9260` are the defaults of the table in `knobs`. Where a specification or an implementation
-//! leaves a value open, the source says "ours".
+//! The values of `rfc9260` are the defaults of the table in `knobs`. If the specification or implementation that a
+//! profile follows leaves a value open, the source of this value is given as "ours".
 
 use anabranch_base::knobs::{Profile, names};
 

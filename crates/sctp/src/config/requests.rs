@@ -19,11 +19,12 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReconfigRequests {
-    /// Requests that reset the outgoing streams of the peer or of this side (`SCTP_ENABLE_RESET_STREAM_REQ`).
+    /// Whether the peer may request a reset of its own outgoing streams or of this side's outgoing streams
+    /// (`SCTP_ENABLE_RESET_STREAM_REQ`).
     pub streams: bool,
-    /// Requests that reset all SSNs and TSNs (`SCTP_ENABLE_RESET_ASSOC_REQ`).
+    /// Whether the peer may request a reset of all SSNs and TSNs (`SCTP_ENABLE_RESET_ASSOC_REQ`).
     pub association: bool,
-    /// Requests that add streams (`SCTP_ENABLE_CHANGE_ASSOC_REQ`).
+    /// Whether the peer may request that streams are added (`SCTP_ENABLE_CHANGE_ASSOC_REQ`).
     pub change: bool,
 }
 

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Endpoint pair shared keys by identifier, and the identifier of the key used for sending. Chunks that the peer
-/// signs with any of these keys are accepted.
+/// The endpoint pair shared keys (RFC 4895), by identifier, and the identifier of the key that signs sent chunks.
+/// Chunks that the peer signs with any of these keys are accepted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SharedKeys {
     keys: BTreeMap<u16, Arc<[u8]>>,

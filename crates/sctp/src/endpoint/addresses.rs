@@ -58,7 +58,7 @@ impl Endpoint {
     /// pair.a.remove_address(pair.now, address(Side::A, 0).ip());
     /// pair.settle();
     /// let gone = |event: &Event| matches!(event, Event::PathRemoved { id, .. } if *id == there);
-    /// assert!(pair.events(Side::B).iter().any(gone), "by way of the other");
+    /// assert!(pair.events(Side::B).iter().any(gone), "the peer is told from the other address");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn remove_address(&mut self, now: Instant, address: IpAddr) {
@@ -93,7 +93,7 @@ impl Endpoint {
     /// pair.a.use_address(pair.now, here, other.ip(), false)?;
     /// pair.settle();
     /// let gone = |event: &Event| matches!(event, Event::PathRemoved { id, .. } if *id == there);
-    /// assert!(pair.events(Side::B).iter().any(gone), "other associations keep it");
+    /// assert!(pair.events(Side::B).iter().any(gone), "the peer has removed its path to this address");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

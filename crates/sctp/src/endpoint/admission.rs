@@ -31,9 +31,9 @@ pub struct Request {
     pub peer: SocketAddr,
     /// All addresses of the peer, as listed in its INIT.
     pub addresses: Vec<IpAddr>,
-    /// The number of streams on which this side could send.
+    /// The number of streams on which this side can send if it admits the association.
     pub outbound_streams: u16,
-    /// The number of streams on which the peer could send.
+    /// The number of streams on which the peer can send if this side admits the association.
     pub inbound_streams: u16,
 }
 
@@ -62,7 +62,8 @@ pub(super) struct Admission {
     ports: BTreeMap<u16, usize>,
     waiting: VecDeque<PendingCookieEcho>,
     new_requests: VecDeque<Request>,
-    /// The tag of the request that the application has admitted. Set only while its packet is processed.
+    /// The local tag of the association that the application is admitting. Set only while [`Endpoint::admit`] processes
+    /// the packet with the COOKIE ECHO.
     admitted: Option<u32>,
 }
 
@@ -85,10 +86,10 @@ impl Admission {
 }
 
 impl Endpoint {
-    /// Requires that the application admits each association with a listening port.
+    /// From now on, the application must admit each association with the listening port `port`.
     /// [`poll_request`](Self::poll_request) reports each association as a [`Request`], which waits until it is
-    /// [admitted](Self::admit) or [refused](Self::refuse). At most `most` requests wait. A further peer gets no answer
-    /// and has to try again.
+    /// [admitted](Self::admit) or [refused](Self::refuse). At most `most` requests wait. While `most` requests wait, a
+    /// further peer gets no answer and has to try again.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::{address, Pair, Side}, Associate, CloseReason, Config, Event};

@@ -258,8 +258,8 @@ impl Endpoint {
         self.read(now, id, |association| association.recv(stream, buffer), Option::is_none)
     }
 
-    /// Runs `read` on an association and sends a SACK that became due. `is_nothing` returns true for a result of `read`
-    /// that contains no data.
+    /// Runs `read` on an association. If the read opens the receive window and so makes a SACK due, the SACK is sent.
+    /// `is_nothing` returns true for a result of `read` that contains no data.
     #[inline]
     fn read<R>(
         &mut self,
@@ -454,7 +454,7 @@ impl Endpoint {
     /// pair.a.release(pair.now, id);
     /// assert!(pair.a.info(id).is_none());
     /// pair.settle();
-    /// assert_eq!(pair.b.associations(), 0, "it was not over: the peer has had an ABORT");
+    /// assert_eq!(pair.b.associations(), 0, "the association had not ended, so the peer received an ABORT");
     /// ```
     pub fn release(&mut self, now: Instant, id: AssociationId) {
         if let Some(slot) = self.find(id) {

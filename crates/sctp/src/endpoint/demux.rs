@@ -1,7 +1,7 @@
 //! Demultiplexing: finds the association that a packet belongs to.
 //!
-//! Most packets are found by the local tag, which is random and known only to the peer. Packets with an unknown tag or
-//! with tag 0 are found by addresses and ports.
+//! The association of most packets is found by the local tag, which is random and known only to the peer. If the tag is
+//! unknown or 0, the association is found by addresses and ports.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};

@@ -17,7 +17,7 @@ use anabranch_wire::sctp::{Chunks, CookieEcho, Header, RawChunk};
 
 impl Endpoint {
     /// Adds or replaces the shared key `key`. The key applies to one association or, for `None`, to associations that
-    /// begin from now on. Key 0 is the empty key unless it is replaced or the configuration sets other keys.
+    /// begin from now on. If the configuration sets no keys, key 0 is the empty key until it is replaced.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message};

@@ -296,8 +296,8 @@ struct InitAckValues {
     outbound: u16,
     inbound: u16,
     tie_tags: (u32, u32),
-    /// The random number for AUTH (RFC 4895 §3.1) of an existing association, if the association keeps its verification
-    /// tag.
+    /// The random number for AUTH (RFC 4895 §3.1) of the existing association. `None` if the INIT ACK does not contain
+    /// the local verification tag of that association.
     random: Option<[u8; RANDOM]>,
 }
 

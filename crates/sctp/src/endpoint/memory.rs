@@ -51,7 +51,7 @@ impl Endpoint {
             awaits_route: _,
             shard: _,
             other_shards: _,
-            // These fields are held for peers, so their bytes count.
+            // These fields hold state on behalf of peers, so the total includes their bytes.
             used_cookies,
             admission,
             ports,

@@ -59,7 +59,7 @@ pub struct Endpoint {
     local_addresses: Vec<Local>,
     rng: Rng,
     sealer: CookieSigner,
-    /// The endpoint pair shared keys with which new associations start.
+    /// The shared keys with which each new association starts (RFC 4895, "endpoint pair shared keys").
     keys: SharedKeys,
     used_cookies: UsedCookies,
     listeners: BTreeSet<u16>,
@@ -88,9 +88,10 @@ pub struct Endpoint {
     accepts_zero_checksum: bool,
     /// Whether associations may take the fast path.
     pub(crate) fast_path: bool,
-    /// Whether a peer's restart begins a new association on a listening port.
+    /// Whether a restarted peer that connects to a listening port gets a new association. If false, the old association
+    /// continues.
     replaces_restarted: bool,
-    /// Whether an association has packets that the host could not send, so it waits for the host's routes to change.
+    /// Whether some association waits for the host's routes to change, because the host could not send its packets.
     awaits_route: bool,
     /// The index of this endpoint among the endpoints that share its addresses and port.
     shard: Shard,

@@ -38,10 +38,10 @@ fn address_keys_of<'a>(
 }
 
 impl Endpoint {
-    /// Returns whether the packet is, or may be, meant for another SCTP stack on this host. Without UDP encapsulation,
-    /// every SCTP stack on the host receives each packet, even a packet from this host to itself. `other_shards` may
-    /// know whether another stack uses the port. A packet over loopback with equal source and destination address may
-    /// belong to any stack, so it is never answered.
+    /// Returns whether the packet is possibly meant for another SCTP stack on this host. Without UDP encapsulation,
+    /// every SCTP stack on the host receives each packet, even a packet from this host to itself. If `other_shards` is
+    /// set, it says whether another stack uses the port. A loopback packet with equal source and destination address
+    /// could belong to any stack, so it is never answered.
     pub(super) fn is_overheard(&self, packet: &Packet<'_>, port: u16) -> bool {
         let (source, target) = (packet.source, packet.target);
         source.port() == 0 && source.ip().is_loopback() && source.ip() == target.ip()
@@ -65,9 +65,9 @@ impl Endpoint {
         self.out_of_the_blue(now, packet, view);
     }
 
-    /// RFC 9260 §8.5.1: handles a packet whose addresses and ports are those of an existing association, but whose
-    /// verification tag is not this side's. Only ABORT and SHUTDOWN COMPLETE may have the peer's tag instead, with the
-    /// T bit set. A SHUTDOWN ACK is answered during the handshake.
+    /// RFC 9260 §8.5.1: handles a packet with the addresses and ports of an existing association, but a wrong
+    /// verification tag. An ABORT or a SHUTDOWN COMPLETE is accepted if it has both the T bit and the peer's tag.
+    /// During the handshake, a SHUTDOWN ACK is answered with SHUTDOWN COMPLETE.
     fn on_wrong_tag(&mut self, now: Instant, slot: u32, packet: &Packet<'_>, view: &PacketView<'_>) {
         let Some(association) = self.alive(slot) else {
             return;
@@ -151,8 +151,8 @@ impl Endpoint {
         rest: Chunks<'_>,
         signature: Option<(RawChunk<'_>, &[u8])>,
     ) {
-        // RFC 9260 §5.1.5, 1 to 3: the cookie must be signed by us, for the ports and the tag of this packet. The INIT
-        // may have arrived at another local address.
+        // RFC 9260 §5.1.5, 1 to 3: this side must have signed the cookie for the ports and the tag of this packet. The
+        // INIT may have arrived at another local address, so the signature is checked with all local addresses.
         let here = packet.target.ip();
         let others =
             self.local_addresses.iter().map(|local| local.address.ip()).filter(|&local| local != here);
@@ -213,8 +213,8 @@ impl Endpoint {
             None if self.used_cookies.contains(now, cookie.local_tag) => {
                 self.refuse_cookie(packet, header, &cookie)
             }
-            // RFC 9260 §5.2.4: another shard has the association with these addresses and ports. A cookie for that
-            // association would have a tag of that shard, so this cookie is discarded.
+            // RFC 9260 §5.2.4: another shard has the association with these addresses and ports. This cookie has a tag
+            // of this shard, so the cookie does not belong to that association and is discarded.
             None if self.is_known_elsewhere(&cookie, packet) => self.totals.discarded += 1,
             None if self.needs_admission(&cookie) => self.hold_for_admission(packet, header, &cookie),
             None => match self.accept(now, &cookie, packet) {

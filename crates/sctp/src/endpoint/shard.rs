@@ -1,14 +1,14 @@
 //! Several endpoints that share the same addresses and port, one per thread.
 //!
-//! The local verification tag of an association encodes the endpoint (shard) that owns the association. From its COOKIE
-//! ECHO on, every packet of the peer carries this tag, whatever its addresses and UDP ports are. A hash of addresses
-//! would not find an association that is multi-homed, or whose NAT mapping has changed.
+//! The local verification tag of an association encodes the endpoint (shard) that owns the association. The peer's
+//! COOKIE ECHO and all later packets of the peer carry this tag, whatever addresses and UDP ports these packets have. A
+//! hash of addresses would not find an association that is multi-homed, or whose NAT mapping has changed.
 //!
 //! An INIT, or an ABORT that reflects the peer's tag, is matched by addresses and ports instead of the local tag. Each
 //! endpoint publishes the addresses and ports that it owns as [`Claim`]s, and looks up the claims of other endpoints
 //! through [`OtherShards`].
 //!
-//! Implements RFC 9260 §5.3.1 for the bits of a tag that are not random.
+//! Implements RFC 9260 §5.3.1: a tag is random, except for the part that encodes the shard.
 
 use super::Endpoint;
 use super::demux::AddressKey;
@@ -23,7 +23,8 @@ pub struct Shard {
     count: u32,
 }
 
-/// A notice that an endpoint has gained or lost the association with these ports and this address of the peer.
+/// A notice by an endpoint to the other shards: the endpoint has gained or lost an association. The claim names the
+/// peer's address and both ports of the association.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Claim {
     /// The peer's address.
@@ -38,8 +39,8 @@ pub struct Claim {
 
 /// Queries to the other endpoints that share the port ([`Shard`]).
 pub trait OtherShards: Send + Sync + fmt::Debug {
-    /// Returns whether an endpoint other than `shard` has the association with these ports and this address of the
-    /// peer.
+    /// Returns whether the endpoint of another shard than `shard` has the association with these ports and this address
+    /// of the peer.
     fn has_association(&self, shard: Shard, peer: IpAddr, peer_port: u16, local_port: u16) -> bool;
 
     /// Returns whether another SCTP stack on this host uses the port at this local address or, without an `address`, at
@@ -99,9 +100,9 @@ impl Default for Shard {
 }
 
 impl Endpoint {
-    /// Makes this endpoint one of several that share the same addresses and port. Must be called before the first
-    /// association. The endpoint then chooses only local tags and local ports that belong to its shard. If the
-    /// application chooses a local port, that port must belong to the shard as well.
+    /// Makes this endpoint one of several that share the same addresses and UDP port. Must be called before the first
+    /// association. The endpoint then chooses only local tags and local SCTP ports that belong to its shard. If the
+    /// application chooses a local SCTP port, that port must belong to the shard as well.
     ///
     /// ```
     /// # use anabranch_base::{Engine, Rng, SendBatch};
@@ -243,8 +244,7 @@ mod tests {
         alone.associate(Instant::ZERO, ask).expect("begun");
         assert_eq!(alone.poll_claim(), None);
     }
-    /// RFC 9260 §8.5 and §8.4: a packet that belongs to an association of another shard is not answered as out of the
-    /// blue.
+    /// RFC 9260 §8.5 and §8.4: this shard sends no answer to a packet that belongs to an association of another shard.
     #[test]
     fn packets_of_another_shards_association_are_not_answered() {
         let mut endpoint = endpoint(Shard::new(1, 3).expect("there is one"));

@@ -87,8 +87,8 @@ impl Endpoint {
         Some(result)
     }
 
-    /// Updates the state of the slot that depends on its association: the entries in the demultiplexer, the deadline,
-    /// and the position in the send queue.
+    /// Updates what the endpoint stores about the association in a slot: the entries in the demultiplexer, the
+    /// deadline, and the position in the send queue.
     #[inline]
     pub(super) fn settle(&mut self, now: Instant, slot: u32) {
         let Some(entry) = self.slots.get_mut(slot as usize) else {

@@ -19,9 +19,9 @@ use std::sync::Arc;
 const MAX_CHUNK: usize = 2048;
 
 impl Endpoint {
-    /// Makes an INIT chunk for the signalling to carry. The chunk holds a tag, an initial TSN, the window, streams and
-    /// extensions of this endpoint. The endpoint keeps no state for the chunk and starts no timer; the caller passes
-    /// the chunk to [`associate_by_init`](Self::associate_by_init) later.
+    /// Makes an INIT chunk that the application sends to the peer by its own signalling, such as SDP. The chunk holds a
+    /// tag, an initial TSN, the window, streams and extensions of this endpoint. The endpoint keeps no state for the
+    /// chunk and starts no timer; the caller passes the chunk to [`associate_by_init`](Self::associate_by_init) later.
     ///
     /// ```
     /// # use anabranch_base::Rng;
@@ -111,8 +111,8 @@ impl Endpoint {
     }
 }
 
-/// Returns the configuration for an INIT that signalling carries and that no INIT ACK answers. Authentication is off,
-/// because its keys cannot be derived from the INIT alone.
+/// Returns the configuration for an INIT that is exchanged through signalling, so that no INIT ACK is needed.
+/// Authentication is off, because its keys cannot be derived from the INIT alone.
 fn bare(config: &Config) -> Config {
     let mut config = config.clone().without_addresses();
     config.auth = false;

@@ -11,8 +11,9 @@ use crate::reliability::{Abandoned, Policy};
 use anabranch_base::Instant;
 
 impl Endpoint {
-    /// Returns the number of abandoned messages (RFC 7496 §4.3, §4.4). `None` as the stream or the policy counts all
-    /// streams or all policies. Returns `None` if there is no such association.
+    /// Returns the number of abandoned messages (RFC 7496 §4.3, §4.4). If `stream` is `None`, the messages of all
+    /// streams are counted. If `policy` is `None`, the messages of all policies are counted. The result is `None` if
+    /// there is no such association.
     ///
     /// ```
     /// # use anabranch_base::time::Duration;

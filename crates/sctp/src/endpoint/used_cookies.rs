@@ -23,7 +23,8 @@ pub(super) struct UsedCookies {
 }
 
 impl UsedCookies {
-    /// Records that the association with this tag has ended. Its cookie is valid for at most `life`.
+    /// Records that the association with this local tag has ended. The record is kept for `life` from `now`. After this
+    /// time, the cookie of the association is no longer valid.
     pub(super) fn add(&mut self, now: Instant, life: Duration, tag: u32) {
         self.expire(now);
         if self.expiries.len() >= MAX_TAGS

@@ -140,7 +140,7 @@ fn begin(config: &Config, max_chunk_size: u64, v6: bool, seed: u64) -> Algorithm
         Choice::Rfc4960 => variant(Variant::Rfc4960),
         Choice::Rfc9260 => variant(Variant::Rfc9260),
         // RFC 9260 §7.2.3: after a loss, ssthresh is computed from cwnd, not from the bytes in flight. The other
-        // settings are those of Linux's CUBIC, except for mechanisms that count segments.
+        // settings are those of Linux's CUBIC, but its mechanisms that count segments are off.
         Choice::Cubic => AlgorithmConfig::Cubic(cubic::Config {
             threshold_of_window: true,
             alpha_rises: false,

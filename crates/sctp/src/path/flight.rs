@@ -81,8 +81,8 @@ impl Path {
         self.flight >= self.window()
     }
 
-    /// RFC 9260 §7.2.3: whether only one packet may be in flight. This limit applies from a timeout until data is
-    /// acknowledged.
+    /// RFC 9260 §7.2.3: whether only one packet may be in flight. This limit applies from a timeout until DATA or a
+    /// FORWARD TSN is acknowledged.
     pub(crate) fn sends_one_packet(&self) -> bool {
         self.one_packet
     }
@@ -209,8 +209,8 @@ impl Path {
         before
     }
 
-    /// Ends the round-trip measurement, because the measured chunk was acknowledged. Passes the sample, if there is
-    /// one, to the RTT estimator.
+    /// Ends the round-trip measurement, because the measured chunk was acknowledged. Passes `sample` to the RTT
+    /// estimator. A chunk that was sent more than once gives no sample.
     #[inline]
     pub(crate) fn end_measurement(&mut self, sample: Option<Duration>) {
         self.timed = None;
@@ -318,8 +318,8 @@ impl Path {
         self.flight = self.flight.saturating_sub(bytes);
     }
 
-    /// Records that chunks of `bytes` bytes are lost. `reduces` is true for the first loss of a recovery, which
-    /// reduces the congestion window.
+    /// Records the loss of chunks with `bytes` bytes in total. `reduces` is true for the first loss of a recovery,
+    /// which reduces the congestion window.
     pub(crate) fn on_lost(&mut self, now: Instant, bytes: u64, reduces: bool) {
         if reduces {
             // RFC 9260 §7.2.4: the window is reduced once per fast recovery, when the recovery begins. The SACK that

@@ -1,8 +1,8 @@
 //! Decides whether a destination address still answers.
 //!
-//! Owns the error counter of a path. HEARTBEATs are small and may arrive where data is lost. Examples are a path MTU
-//! black hole, a peer with small buffers, and a queue that drops only data. After a few timeouts of data in a row, an
-//! answered HEARTBEAT therefore no longer clears the errors of the path.
+//! Owns the error counter of a path. HEARTBEATs are small, so they may arrive although data is lost. Possible causes
+//! are a path MTU black hole, a peer with small buffers, and a queue that drops only data. After a few timeouts of data
+//! in a row, an answered HEARTBEAT therefore no longer clears the errors of the path.
 //!
 //! Implements RFC 9260 §8.2 and RFC 7829 §3. The error counter of the association (RFC 9260 §8.1) is in
 //! `error_counter`.
@@ -11,11 +11,12 @@ use super::{Path, mtu};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// The number of consecutive T3-rtx expirations up to which an answered HEARTBEAT still clears the errors of a path. It
-/// equals MAX_PROBES of RFC 8899 §5.1.2, so that a few random losses do not look like a path that drops all data.
+/// If T3-rtx has expired more than this number of times in a row, the path probably drops all data. An answered
+/// HEARTBEAT then no longer clears the errors of the path. The value is MAX_PROBES of RFC 8899 §5.1.2.
 const EXCUSED: u32 = 3;
-/// The number of timeouts in a row after which it is no coincidence that HEARTBEATs pass and data does not: the value of
-/// Path.Max.Retrans in RFC 9260 §16. A smaller setting fails a path sooner, but is no reason to end the association.
+/// If more timeouts than this occur in a row while HEARTBEATs are answered, the loss of data is no coincidence. The
+/// value is the default of Path.Max.Retrans in RFC 9260 §16. A smaller configured Path.Max.Retrans makes the path fail
+/// earlier, but does not end the association earlier.
 const NO_COINCIDENCE: u32 = 5;
 
 /// The T3-rtx expirations since data was last acknowledged.
@@ -24,9 +25,9 @@ pub(super) struct UnansweredData {
     timeouts: u32,
     /// The time at which T3-rtx last expired.
     last: Instant,
-    /// Whether the peer has answered a HEARTBEAT since the first of the `timeouts` expirations of T3-rtx.
+    /// Whether the peer has answered a HEARTBEAT since the first of the T3-rtx expirations that `timeouts` counts.
     heartbeats_pass: bool,
-    /// The number of the `timeouts` at which the lowest chunk did not fit the path any more.
+    /// How many of the T3-rtx expirations in `timeouts` came while the lowest chunk was too large for the path.
     too_large: u32,
 }
 
@@ -50,7 +51,7 @@ pub(crate) struct Evidence {
     pub(crate) max_retrans: u32,
 }
 
-/// The change of a path's state that an error has caused.
+/// How an error has changed the state of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HealthChange {
     /// The state has not changed.
@@ -87,9 +88,10 @@ impl Path {
         lost && !self.awaits_heartbeat_ack()
     }
 
-    /// Counts a timeout at which the lowest chunk, of `size` bytes, does not fit the path any more. Returns whether the
-    /// path drops all packets of that size. The size must exceed BASE_PLPMTU, which every path takes (RFC 8899 §5.1.2).
-    /// HEARTBEATs must pass, and there must be more timeouts than random losses explain.
+    /// Counts a timeout at which the chunk with the lowest TSN no longer fits the path's MTU. `size` is the chunk's
+    /// size in bytes. Returns whether the path seems to drop all packets of that size. This is so if three conditions
+    /// hold: `size` exceeds BASE_PLPMTU, which every path delivers (RFC 8899 §5.1.2); the peer answers HEARTBEATs; and
+    /// there were more timeouts than random losses explain.
     pub(crate) fn on_too_large_timeout(&mut self, size: u64) -> bool {
         let above_base = size > u64::from(mtu::base_plpmtu(self.address().is_ipv6()));
         let passes = !self.awaits_heartbeat_ack();
@@ -123,7 +125,7 @@ impl Path {
                 return false;
             }
             // The answer lowers the error counter to at most Path.Max.Retrans. The path is then active, and data is
-            // tried on it. The next timeout marks a path as failed whose counter is at this limit.
+            // tried on it. If the counter is at this limit, the next timeout marks the path as failed again.
             errors = self.errors.min(max_retrans);
         }
         // RFC 9260 §8.3: the answer gives a round-trip sample.
@@ -174,7 +176,7 @@ impl Path {
         self.active
     }
 
-    /// RFC 7829 §3: whether the path is potentially failed. Data is sent on other paths while another path is active.
+    /// RFC 7829 §3: whether the path is potentially failed. Such a path carries no data while another path is active.
     pub(crate) fn is_potentially_failed(&self) -> bool {
         self.potentially_failed
     }
@@ -184,18 +186,18 @@ impl Path {
         self.pf_max.is_some()
     }
 
-    /// Records that the host had no route to the destination for the last packet.
+    /// Records that the last packet was not sent, because the host had no route to this destination.
     pub(crate) fn on_unsent(&mut self) {
         self.awaits_route = true;
     }
 
-    /// Whether the host had no route to this destination for the last packet.
+    /// Whether the last packet was not sent, because the host had no route to this destination.
     pub(crate) fn is_unsent(&self) -> bool {
         self.awaits_route
     }
 
-    /// Returns whether the host had no route to this destination for the last packet, and sets this state to false.
-    /// Called after the host's routes have changed.
+    /// Returns whether the last packet was not sent, because the host had no route to this destination. Then clears
+    /// this record, because the next packet can perhaps be sent.
     pub(crate) fn take_unsent(&mut self) -> bool {
         std::mem::take(&mut self.awaits_route)
     }

@@ -105,16 +105,16 @@ impl Path {
         self.stats.heartbeats_sent += 1;
     }
 
-    /// Returns whether an unanswered HEARTBEAT must not be counted as an error, because the same silence of the path is
-    /// already counted. While data is in flight, T3-rtx counts the errors (RFC 9260 §8.3 sends HEARTBEATs only to idle
-    /// addresses). If T3-rtx has just expired, no data is in flight, but `error_counted` is set. The RTO is then
-    /// doubled only once (§6.3.3 E2).
+    /// Returns whether the errors of the path are counted without this unanswered HEARTBEAT. While data is in flight,
+    /// T3-rtx counts them (RFC 9260 §8.3 sends HEARTBEATs only to idle addresses). After T3-rtx has expired, no data is
+    /// in flight, but `error_counted` shows that the error is already counted. On a potentially failed path, a
+    /// HEARTBEAT whose error is known counts no second error and does not double the RTO (§6.3.3 E2).
     pub(crate) fn is_silence_known(&self) -> bool {
         self.flight > 0 || self.heartbeat.error_counted
     }
 
-    /// RFC 9260 §8.3: returns the time at which the path will have been idle for the heartbeat interval. `None` if
-    /// the path was not used recently.
+    /// RFC 9260 §8.3: returns the time at which the path will have been idle for a heartbeat period. `None` if the path
+    /// has already been idle for the shortest period: `interval` plus half the RTO.
     pub(crate) fn next_heartbeat(&self, now: Instant, interval: Duration, rng: &mut Rng) -> Option<Instant> {
         let used = self.last_used + interval + self.rto() / 2 > now;
         used.then(|| self.last_used + self.heartbeat_period(interval, rng))

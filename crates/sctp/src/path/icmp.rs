@@ -11,7 +11,7 @@ use anabranch_base::IcmpKind;
 pub(crate) enum Advice {
     /// Ignore the message.
     Ignore,
-    /// Limit packets to this destination to this number of bytes.
+    /// Packets to this destination must have at most this number of bytes.
     Shrink(u32),
     /// Treat the message as an ABORT, because the peer's host does not speak SCTP.
     Abort,

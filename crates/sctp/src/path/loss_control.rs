@@ -23,12 +23,14 @@ pub(crate) const LONGEST_ACK_DELAY: Duration = Duration::from_millis(200);
 #[derive(Debug, Default)]
 pub(crate) struct LossByTime {
     rack: Rack,
-    /// The TSN offset at which the next search for lost chunks begins. Every chunk with a lower offset that was sent
-    /// only once is acknowledged, marked as lost, or in flight on another path.
+    /// The next search for lost chunks begins at this TSN offset. A chunk below this offset that was sent only once is
+    /// acknowledged, marked as lost, or in flight on a path other than this one.
     edge: u64,
-    /// Offset and send time of chunks retransmitted to this path, oldest first.
+    /// The chunks retransmitted on this path, oldest first: the TSN offset of each chunk and the time of its
+    /// retransmission.
     retransmissions: VecDeque<(u64, Instant)>,
-    /// The time at which the next chunk is declared lost, unless an acknowledgement arrives earlier.
+    /// The time at which a chunk in flight will be declared lost, unless an acknowledgement arrives earlier. `None` if
+    /// no loss is suspected.
     reorder_at: Option<Instant>,
     /// Losses detected since the last report to the congestion controller.
     lost: NewlyLost,
@@ -40,8 +42,8 @@ impl LossByTime {
         self.lost.add(at, bytes);
     }
 
-    /// Returns the reordering window: the time by which a packet may arrive later than packets sent after it. `sure` is
-    /// true in a recovery, or after DupThresh later chunks were delivered.
+    /// Returns the reordering window: how long after later packets a packet may arrive before it counts as lost. `sure`
+    /// is true in a recovery, or after DupThresh later chunks were delivered.
     pub(crate) fn window(&self, smoothed: Option<Duration>, sure: bool) -> Duration {
         self.rack.window(smoothed, sure)
     }
@@ -62,14 +64,14 @@ impl LossByTime {
         self.retransmissions.pop_front();
     }
 
-    /// Returns the TSN offset at which the search for lost chunks begins. No chunk below it that was sent once can
-    /// become lost.
+    /// Returns the TSN offset at which the next search for lost chunks begins. Of the chunks with lower offsets, only
+    /// retransmitted chunks are still examined for loss.
     pub(crate) fn edge(&self) -> u64 {
         self.edge
     }
 
-    /// Records the result of a search for lost chunks. The next search begins at TSN offset `edge`. The next chunk
-    /// becomes lost at the time `reorder_at`, unless it is acknowledged earlier.
+    /// Records the result of a search for lost chunks. The next search begins at TSN offset `edge`. `reorder_at` is the
+    /// time at which a chunk in flight will be declared lost, unless an acknowledgement arrives earlier.
     pub(crate) fn judged(&mut self, edge: u64, reorder_at: Option<Instant>) {
         (self.edge, self.reorder_at) = (edge, reorder_at);
     }
@@ -118,8 +120,8 @@ pub(crate) struct LossControl {
     /// Linux's HyStart is off on paths whose round-trip time is shorter than this value.
     hystart_min_rtt: Duration,
     pacer: Option<Pacer>,
-    /// The TSN offset of the next new chunk when the pacer last held back data. Until all chunks below it are
-    /// acknowledged, the window counts as full.
+    /// The TSN offset of the chunk that was next to be sent when the pacer last held back data. Until all chunks below
+    /// this offset are acknowledged, the window counts as full.
     paced_until: u64,
     /// Whether proportional rate reduction (RFC 6937) is on. `reduction` is its state in the current recovery.
     proportional: bool,
@@ -160,7 +162,8 @@ impl LossControl {
         self.reduction = self.proportional.then(|| Box::new(Prr::new(flight)));
     }
 
-    /// Drops suspected losses after T3-rtx expired, because all data in flight then counts as lost.
+    /// After T3-rtx has expired, forgets which chunks were only suspected to be lost, because all data in flight now
+    /// counts as lost.
     pub(super) fn on_timeout(&mut self) {
         if let Some(hystart) = &mut self.hystart {
             hystart.on_timeout();
@@ -175,7 +178,7 @@ impl LossControl {
         self.reduction = None;
     }
 
-    /// Records that the chunk at `offset` was retransmitted to this path.
+    /// Records that the chunk at `offset` was retransmitted on this path.
     pub(super) fn on_retransmitted(&mut self, now: Instant, offset: u64) {
         if let Some(by_time) = &mut self.by_time {
             by_time.retransmissions.push_back((offset, now));
@@ -245,17 +248,17 @@ impl Path {
         }
     }
 
-    /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. `polls` counts the calls
-    /// of `poll_transmit`, and `more` says whether more data waits to be sent. If a SACK found the window full, the
-    /// window counts as full until the next call, while more data waits. Otherwise a host that reads several SACKs at
-    /// once would grow the window for the first SACK only.
+    /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. `polls` is the number of
+    /// calls of `poll_transmit` so far, and `more` says whether more data waits to be sent. If an earlier SACK found
+    /// the window full and more data waits, the window counts as full until the next call of `poll_transmit`. Without
+    /// this rule, a host that reads several SACKs at once would grow the window for the first SACK only.
     #[inline]
     pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
         if more && self.window_full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }
     }
 
     /// Whether the sender used the whole congestion window. `flight` is the number of bytes in flight before a SACK
-    /// arrived. `acked` is the offset of the first TSN that the SACK does not acknowledge, from the initial TSN.
+    /// arrived. `acked` is the TSN offset below which the SACK acknowledges all chunks.
     ///
     /// RFC 9260 §7.2.1 requires a full window. With a mechanism of this module, the rules of TCP (and Linux) apply
     /// instead. The window then counts as used in three cases: less than one packet was free, or slow start used half
@@ -270,7 +273,7 @@ impl Path {
             || (window < self.threshold() && 2 * flight > window)
     }
 
-    /// Returns whether a packet may be sent, if a tail loss probe or proportional rate reduction decides this.
+    /// If a tail loss probe or proportional rate reduction decides whether a packet may be sent, returns the decision.
     /// Otherwise returns `None`.
     #[inline(never)]
     pub(super) fn is_open_by(
@@ -350,8 +353,8 @@ impl Path {
         let SackFacts { base, end, is_recovered, repaired, spurious: needless, idle } = *facts;
         let flight = self.flight;
         if needless && self.is_controlled() {
-            // RFC 8985 §6.2 step 4: a spurious retransmission widens the reordering window, even of a path that has not
-            // sent data yet. The loss recovery state is created for this purpose.
+            // RFC 8985 §6.2 step 4: a spurious retransmission on any path widens the reordering windows of all paths.
+            // If this path has not sent data yet, its loss recovery state is created here.
             self.congestion();
         }
         let Some((controller, Some(control))) = self.begun() else { return };
@@ -373,8 +376,8 @@ impl Path {
         }
     }
 
-    /// Returns when the loss timer expires, or `None` if losses are not detected by time (RFC 8985). `is_quiet` returns
-    /// true if no loss is known.
+    /// Returns the deadline of the loss timer, or `None` if losses are not detected by time (RFC 8985). `is_quiet`
+    /// returns true if no loss is known.
     #[inline]
     pub(crate) fn loss_deadline(&mut self, is_quiet: impl Fn() -> bool) -> Option<LossDeadline> {
         let (flight, alone) = (self.flight, self.flight <= self.chunk_limit() as u64);

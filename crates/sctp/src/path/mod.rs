@@ -61,8 +61,8 @@ pub(crate) struct Path {
     ambiguous_below: u64,
     /// Number of consecutive errors of this path.
     errors: u32,
-    /// The expirations of T3-rtx since data was last acknowledged; `None` if there were none. Unlike `errors`, answered
-    /// HEARTBEATs do not clear them.
+    /// Counts the expirations of T3-rtx since data was last acknowledged. `None` if there were none. Unlike `errors`,
+    /// this count is kept if a HEARTBEAT is answered while data is outstanding.
     unanswered: Option<Box<health::UnansweredData>>,
     rtt: RttEstimator,
     congestion: Congestion,
@@ -70,8 +70,8 @@ pub(crate) struct Path {
     seed: u64,
     /// Number of bytes of DATA chunks in flight, headers and padding included.
     flight: u64,
-    /// The number of calls of `poll_transmit` (`Paths::polls`) when the last SACK found the congestion window full;
-    /// `None` if it was not full.
+    /// The value of `Paths::polls` (the number of calls of `poll_transmit`) when a SACK last acknowledged new data of
+    /// this path. `None` if the congestion window was not full at that time.
     window_full_at: Option<u64>,
     /// The lowest TSN offset in flight on this path, or a lower bound at which the search for the lowest TSN offset
     /// starts.
@@ -85,11 +85,12 @@ pub(crate) struct Path {
     mtu: u32,
     /// The search for a larger path MTU, if probes are used.
     search: Option<Box<mtu::Search>>,
-    /// The time at which a packet that can give a round-trip sample was last sent.
+    /// The send time of the last packet whose answer can give a round-trip sample.
     last_used: Instant,
     /// The time at which DATA was last sent; `Instant::MAX` for never.
     last_data: Instant,
-    /// RFC 9260 §7.2.3: whether only one packet may be in flight, from a timeout until data is acknowledged.
+    /// RFC 9260 §7.2.3: whether only one packet may be in flight. True from a timeout until DATA or a FORWARD TSN is
+    /// acknowledged.
     one_packet: bool,
     stats: PathCounters,
 }
@@ -239,7 +240,7 @@ impl Path {
         self.has_no_source = true;
     }
 
-    /// Records that a packet that can give a round-trip sample was sent.
+    /// Records that a packet was sent whose answer can give a round-trip sample.
     pub(crate) fn on_used(&mut self, now: Instant) {
         self.last_used = now;
     }
@@ -265,7 +266,8 @@ impl Path {
         self.confirmed && self.active && !self.has_no_source
     }
 
-    /// Whether the peer's address is confirmed and this host has a source address for it. The peer need not answer.
+    /// Whether the peer's address is confirmed and this host has a source address for it. Also true for a path that has
+    /// failed.
     pub(crate) fn is_reachable(&self) -> bool {
         self.confirmed && !self.has_no_source
     }

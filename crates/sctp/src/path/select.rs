@@ -29,8 +29,9 @@ pub(crate) struct Paths {
     changes: u32,
     /// The counter of consecutive errors on all paths together.
     errors: ErrorCounter,
-    /// For each direction, the time and the path of the last progress of user data. Kept only if the association has
-    /// several paths and has sent data. Before that, a silent peer does not mean that a path is interrupted.
+    /// For each direction, the time and the path of the last progress of user data. `None` until the association has
+    /// several paths and has sent data. If no data was sent, silence of the peer does not mean that a path is
+    /// interrupted.
     progress: Option<Box<[Progress; 2]>>,
 }
 
@@ -38,12 +39,14 @@ pub(crate) struct Paths {
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     at: Instant,
-    /// The path on which user data last made progress; `None` if there was no progress since the last pause.
+    /// The path on which user data last made progress: sent data was acknowledged, or received data arrived. The field
+    /// is set anew when this side sends data with no chunk outstanding. For sent data it is then the path of this data,
+    /// and for received data `None`.
     path: Option<usize>,
     /// Whether the next progress will end an interruption. True if, since the last progress, the path has failed, or
     /// outstanding data has waited for longer than an RTO.
     late: bool,
-    /// For received data: whether the receive window was closed after the last progress, so that the peer must not
+    /// For received data: whether this side's receive window was full when DATA last arrived, so that the peer must not
     /// send. For sent data: always false.
     closed: bool,
 }
@@ -59,8 +62,8 @@ impl Progress {
     }
 }
 
-/// An interruption of user data that began at `since` and has just ended. The data resumed on another path, on a path
-/// that had failed, or after data had waited for longer than an RTO.
+/// An interruption of user data that began at `since` and has just ended. The data resumed on another path, or on the
+/// same path after that path had failed or data had waited for longer than an RTO.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interruption {
     pub(crate) since: Instant,
@@ -135,7 +138,7 @@ impl Paths {
         self.changes += 1;
     }
 
-    /// Sets the UDP port of a path's address. Port 0 stands for SCTP without UDP.
+    /// Sets the peer's UDP port on a path. Port 0 stands for SCTP without UDP.
     pub(crate) fn set_udp_port(&mut self, path: usize, port: u16) {
         self.list[path].address.set_port(port);
         self.changes += 1;
@@ -232,7 +235,7 @@ impl Paths {
     }
 
     /// Whether no DATA has arrived for longer than an RTO although the receive window was open. The peer's RTO is not
-    /// known. The RTO in the other direction of the path is close to it.
+    /// known, so this side's RTO for the same path is used.
     #[inline]
     pub(crate) fn is_data_overdue(&self, now: Instant, path: usize) -> bool {
         let overdue = |it: &Progress| !it.closed && now.since(it.at) > self.list[path].rto();
@@ -247,7 +250,7 @@ impl Paths {
     }
 
     /// Records that DATA from the peer has arrived on a path. `closed` says whether this side's receive window is
-    /// closed now. Returns the interruption of the data transfer that this DATA has ended, if any.
+    /// closed now. If this DATA ends an interruption of the data transfer, returns that interruption.
     #[inline]
     pub(crate) fn on_data_from(&mut self, now: Instant, path: usize, closed: bool) -> Option<Interruption> {
         self.data_from = path;
@@ -257,8 +260,8 @@ impl Paths {
         Some(Interruption { received: true, ..interruption? })
     }
 
-    /// Records that data sent to a path was acknowledged. Returns the interruption of the data transfer that this
-    /// acknowledgement has ended, if any.
+    /// Records that data sent on a path was acknowledged. If this acknowledgement ends an interruption of the data
+    /// transfer, returns that interruption.
     #[inline]
     pub(crate) fn on_data_acked(&mut self, now: Instant, path: usize) -> Option<Interruption> {
         self.progress.as_mut()?[0].advance(now, path)
@@ -282,16 +285,16 @@ impl Paths {
         }
     }
 
-    /// Records that the path has failed or potentially failed. The pause until data passes again then counts as an
-    /// interruption, even if the data passes on the same path.
+    /// Records that the path has failed or potentially failed. If the last progress of data was on this path, the time
+    /// until the next progress counts as an interruption. This holds even if the next progress is on this path again.
     pub(crate) fn on_failed(&mut self, path: usize) {
         for progress in self.progress.iter_mut().flat_map(|both| both.iter_mut()) {
             progress.late |= progress.path == Some(path);
         }
     }
 
-    /// Records that no data on any path was acknowledged for an RTO, so outgoing data is interrupted. A shorter wait is
-    /// an ordinary round trip, queue or delayed SACK (RFC 9260 §6.3.1).
+    /// Records that no data on any path was acknowledged for an RTO, so the transfer of outgoing data counts as
+    /// interrupted. A shorter wait can come from the round trip itself, a queue, or a delayed SACK (RFC 9260 §6.3.1).
     pub(crate) fn on_data_timeout(&mut self) {
         if let Some([sent, _]) = self.progress.as_deref_mut() {
             sent.late = true;
@@ -334,7 +337,7 @@ impl Paths {
         (0..n).map(|step| (path + step) % n).find(takes).unwrap_or(path)
     }
 
-    /// Chooses the path for new data again, after a path has failed, recovered, or been verified.
+    /// Repeats the choice of the path for new data, after a path has failed, recovered, or been verified.
     pub(crate) fn reselect(&mut self) {
         // RFC 9260 §6.4.1: data is sent on the primary path while that path is active, otherwise on one alternate path.
         // The return to the primary path is immediate.
@@ -376,10 +379,10 @@ impl Paths {
         self.list[0].address.ip()
     }
 
-    /// Returns the usable path whose source and destination address share the longest prefix (RFC 6724 §6 rule 9). This
-    /// path is used when the host has lost the source address of its data. Another local address may be in a network
-    /// that cannot reach the peer's address. An ASCONF between such addresses would be lost, and only an expiry of T4
-    /// would reveal the loss.
+    /// Returns the usable path whose source and destination address share the longest prefix (RFC 6724 §6 rule 9). An
+    /// ASCONF is sent on this path when the host has lost the source address of its data. The source address of another
+    /// path may be in a network that cannot reach the peer's address. The ASCONF would then be lost, and only an expiry
+    /// of T4 would reveal the loss.
     pub(crate) fn nearest(&self) -> usize {
         let near = |index: usize| {
             let path = &self.list[index];
@@ -389,7 +392,7 @@ impl Paths {
             let path = &self.list[index];
             !path.removed && path.is_usable()
         });
-        // If several paths share equally many leading address bits, the current path is preferred.
+        // If the common prefixes of several paths are equally long, the current path is preferred.
         usable.fold(self.current, |best, index| if near(index) > near(best) { index } else { best })
     }
 
@@ -404,8 +407,8 @@ impl Paths {
         if this.is_sound() {
             return None;
         }
-        // RFC 7829 §3 (4): if all paths have failed or are potentially failed, the usable path with the fewest errors
-        // is chosen. If the numbers of errors are equal, a path other than `path` is preferred.
+        // RFC 7829 §3 (4): if every path has failed or potentially failed, the potentially failed path with the fewest
+        // errors is chosen. If the numbers of errors are equal, a path other than `path` is preferred.
         let least =
             others.clone().filter(|&o| self.list[o].is_usable()).map(|o| self.list[o].errors).min()?;
         let better = !this.is_usable() || least <= this.errors;
@@ -414,9 +417,9 @@ impl Paths {
             .filter(|_| better)
     }
 
-    /// If every destination has failed, makes the next confirmed destination the current one (RFC 9260 §8.2 leaves the
-    /// choice open). If the configuration enables the state "potentially failed", makes the destination with the fewest
-    /// errors the current one (RFC 7829 §4.1).
+    /// If every destination has failed, chooses a confirmed destination as the current one. The choice is the next
+    /// destination in the list (RFC 9260 §8.2 leaves it open). If the state "potentially failed" is enabled, the choice
+    /// is the destination with the fewest errors (RFC 7829 §4.1).
     pub(crate) fn rotate(&mut self) {
         if self.list.iter().any(Path::is_usable) {
             return;

@@ -22,8 +22,8 @@ pub(crate) struct Verified {
 }
 
 impl Path {
-    /// Processes a HEARTBEAT ACK that names this path. Returns `None` if the nonce is not that of the outstanding
-    /// HEARTBEAT.
+    /// Processes a HEARTBEAT ACK that names this path. Returns the round-trip time and the changes of the path's state.
+    /// Returns `None` if the nonce is not that of the outstanding HEARTBEAT.
     pub(crate) fn on_heartbeat_ack(
         &mut self,
         now: Instant,

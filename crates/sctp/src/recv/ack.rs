@@ -33,7 +33,8 @@ pub(crate) struct Ack {
     has_new_data: bool,
     /// Whether a packet without new data has arrived since the last SACK.
     has_repeated_packet: bool,
-    /// The number of bytes that SACKs may still use in total if the packets that they answer carry no new data.
+    /// The total size in bytes that remains for SACKs in answer to packets without new data. The limit prevents
+    /// amplification.
     allowance: usize,
     /// Properties of the chunks of the current packet, which decide when a SACK is due.
     in_packet: InPacket,
@@ -129,8 +130,8 @@ impl Ack {
         self.has_repeated_packet |= !seen.new;
         // A SACK is due at once for every second packet, for duplicates and for refused data (RFC 9260 §6.2). While
         // there is a gap, a SACK is due for every packet (§7.2.4). A SACK is also due at once for the very first DATA
-        // (§5.1), and if the sender sets the I bit (RFC 7053 §5.2). A packet that fills a gap is acknowledged at once,
-        // too (RFC 5681 §4.2, whose guidelines §6.2 adopts).
+        // (§5.1), and if the sender sets the I bit (RFC 7053 §5.2). A packet that fills a gap is also acknowledged at
+        // once (RFC 5681 §4.2; RFC 9260 §6.2 adopts these guidelines).
         let now = !self.delayed
             || self.packets >= self.every
             || gaps
@@ -168,7 +169,8 @@ impl Ack {
         self.due || self.packets > 0
     }
 
-    /// Records that a SACK was sent or is no longer needed. `bytes` is its size, packet header included.
+    /// Records that a SACK was sent or is no longer needed. `bytes` is the size of the sent SACK, packet header
+    /// included; 0 if no SACK was sent.
     #[inline]
     pub(crate) fn sent(&mut self, bytes: usize) {
         if self.is_only_repeated() {

@@ -39,8 +39,8 @@ impl RecvHalf {
                 }
             }
             self.credit_dropped();
-            // An unfinished message may have waited only for the skipped chunks. With the window closed, no other
-            // chunk would trigger its delivery in parts.
+            // Now that these chunks are skipped, perhaps an unfinished message can be delivered in parts. While the
+            // window is closed, no further chunk arrives that would trigger this delivery.
             let at_once = self.window.is_pressed();
             if let Some(reassembly) = &mut self.reassembly {
                 reassembly.deliver_in_parts(self.tracker.next(), &mut self.order, at_once);
@@ -76,9 +76,9 @@ impl RecvHalf {
         Ok(forwarded)
     }
 
-    /// Advances the cumulative TSN to `cumulative`, and further over the chunks right after `cumulative` that have
-    /// already arrived. Returns `Forwarded::New` and the TSN offset right after `cumulative`. If `cumulative` is not
-    /// new, returns `Forwarded::Old` and the next expected TSN offset.
+    /// Advances the cumulative TSN to `cumulative`, then over the following chunks if they have already arrived.
+    /// Returns `Forwarded::New` and the TSN offset of `cumulative` + 1. If `cumulative` is not new, returns
+    /// `Forwarded::Old` and the next expected TSN offset.
     fn skip_tsns(&mut self, cumulative: Tsn) -> (Forwarded, u64) {
         let ahead = self.tracker.ahead(cumulative.0);
         let end = self.tracker.next();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     /// RFC 3758 §3.6: abandoned messages may be missing. All other messages are delivered whole, once and in order.
-    /// Data of abandoned messages that was dropped takes no room in the receive buffer.
+    /// When data of an abandoned message is dropped, the data takes no more room in the receive buffer.
     #[test]
     fn messages_that_are_not_abandoned_arrive_whole_and_in_order() {
         for seed in 0..400 {

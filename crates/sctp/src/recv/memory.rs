@@ -54,17 +54,17 @@ impl RecvHalf {
         (self.window.capacity() / 4).max(LITTLE)
     }
 
-    /// Returns whether bookkeeping takes so much memory that a part of it reduces the advertised window.
+    /// Returns whether bookkeeping takes more memory than its allowance. The excess reduces the advertised window.
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
         self.bookkeeping() > self.allowance()
     }
 
     /// RFC 9260 §6.2: whether the chunk at `offset` is accepted while the window is closed. Chunks beyond the highest
-    /// TSN are refused. Chunks that fill a gap are accepted up to `SLACK`, because an honest sender counted them
-    /// against the window before it sent the later chunks. With shared memory, other associations may lower the window
-    /// while there are large gaps. Then only the lowest missing chunk is accepted, because the application can read on
-    /// when it has arrived.
+    /// TSN are refused. Chunks that fill a gap are accepted until the buffer exceeds the window by `SLACK` bytes. An
+    /// honest sender counted these chunks against the window before it sent the later chunks. If associations share
+    /// memory, other associations may cause a smaller window while there are large gaps. Then only the lowest missing
+    /// chunk is accepted, because the application can read on after that chunk.
     pub(super) fn takes_beyond(&self, offset: u64) -> bool {
         let Some(account) = &self.account else {
             return offset < self.tracker.end() && !self.window.is_overrun(SLACK);
@@ -92,7 +92,7 @@ impl RecvHalf {
         }
     }
 
-    /// Lowers the receive window by the bytes of bookkeeping beyond the free allowance. If memory is shared, the window
+    /// Lowers the receive window by the bytes of bookkeeping that exceed `allowance`. If memory is shared, the window
     /// is also limited to this association's part of the shared memory.
     pub(super) fn lower_ceiling(&mut self) {
         let (bookkeeping, used) = (self.bookkeeping(), self.window.used());
@@ -111,9 +111,9 @@ impl RecvHalf {
 const PART: u64 = 4;
 /// Bytes of memory per message byte held: buffers have spare capacity, and empty buffers are kept for reuse.
 const TIMES: u64 = 3;
-/// Bookkeeping in bytes of a fragment or message that waits.
+/// The memory in bytes for the bookkeeping of one waiting fragment or message.
 const PIECE: u64 = 256;
-/// Bookkeeping in bytes of a message boundary.
+/// The memory in bytes for the bookkeeping of one message boundary.
 const MESSAGE: u64 = 32;
 /// The memory in bytes for the bookkeeping of one stream in use, in the receiving half and in the layers above.
 const STREAM: u64 = 768;

@@ -1,8 +1,8 @@
 //! The receiving half of an association, from DATA chunk to user message.
 //!
 //! [`tracker`] stores which TSNs have arrived. [`ack`] decides when to acknowledge these TSNs, and [`window`] how much
-//! more the peer may send. [`reassembly`] turns fragments into messages, or [`idata`] if the peer sends I-DATA.
-//! [`order`] puts the messages in order. This module never sends packets: it records that a SACK is due.
+//! more the peer may send. [`reassembly`] turns fragments in DATA chunks into messages, and [`idata`] does the same for
+//! I-DATA chunks. [`order`] puts the messages in order. This module never sends packets: it records that a SACK is due.
 
 pub(crate) mod ack;
 pub(crate) mod forward;
@@ -53,12 +53,13 @@ pub(crate) struct RecvHalf {
     tracker: Tracker,
     ack: Ack,
     window: Window,
-    /// Reassembles DATA. `None` until it is needed: as long as each chunk holds a whole message that is the next in
-    /// order.
+    /// Reassembles DATA chunks. `None` until it is first needed: messages that arrive through the fast path `take_next`
+    /// do not need it.
     reassembly: Option<Box<Reassembly>>,
     /// RFC 8260 §2.2.1: whether the peer sends I-DATA.
     interleaves: bool,
-    /// Reassembles I-DATA, instead of `reassembly`. `None` until the first I-DATA chunk arrives.
+    /// Reassembles I-DATA chunks; `reassembly` is only for DATA chunks. `None` until the first I-DATA or I-FORWARD-TSN
+    /// chunk arrives.
     interleaved: Option<Box<Interleaved>>,
     order: Order,
     streams: u16,
@@ -132,7 +133,8 @@ impl RecvHalf {
                 return DataOutcome::Refused;
             }
         };
-        // RFC 9260 §6.2: while the advertised window is 0, only some chunks that fill a gap are accepted.
+        // RFC 9260 §6.2: while the receive window is full, chunks are refused. `takes_beyond` selects the exceptions,
+        // which are mainly chunks that fill a gap.
         if self.is_crowded() {
             self.lower_ceiling();
         }
@@ -242,7 +244,7 @@ impl RecvHalf {
         self.ack.packet_done(self.tracker.has_gaps())
     }
 
-    /// Makes a SACK due, because its delay has expired or for another reason.
+    /// Makes a SACK due. Called when the delay of a SACK has expired, or when a SACK must be sent at once.
     pub(crate) fn sack_now(&mut self) {
         self.ack.make_due();
     }
@@ -433,7 +435,7 @@ impl RecvHalf {
     }
 }
 
-/// The number of gap blocks that one or two losses usually cause.
+/// The largest number of gap blocks that one or two loss events usually cause.
 const FEW_GAPS: usize = 16;
 
 #[cfg(test)]

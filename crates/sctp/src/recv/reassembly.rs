@@ -74,7 +74,7 @@ pub(crate) struct Reassembly {
     /// Waiting fragments by TSN offset. In a tree, a fragment far ahead of the others costs no more memory than its
     /// bytes.
     waiting: BTreeMap<u64, WaitingFragment>,
-    /// Whether the peer has abandoned messages, whose fragments may remain.
+    /// True once the peer has abandoned a message. Fragments of abandoned messages may then be left in `waiting`.
     peer_abandons: bool,
     /// Bytes of abandoned messages that are not yet credited to the receive window.
     dropped: u64,
@@ -128,9 +128,9 @@ impl Reassembly {
         Ok(())
     }
 
-    /// RFC 9260 §6.9: delivers a large message in parts so that buffer space does not run out. Only the earliest
-    /// incomplete message is delivered in parts, and only if all TSNs before it have arrived. Therefore a message whose
-    /// remaining fragments wait for buffer space does not block a complete message.
+    /// RFC 9260 §6.9: delivers a large message in parts so that buffer space does not run out. Until the message is
+    /// complete, it can block later messages of its stream. So only the earliest incomplete message is delivered in
+    /// parts, and only if all TSNs before it have arrived. Its missing fragments are the first to get buffer space.
     #[inline]
     pub(super) fn deliver_in_parts(&mut self, next: u64, order: &mut Order, at_once: bool) {
         let Some(first) = self.assemblies.front_mut().filter(|first| first.begin < next) else {
@@ -283,7 +283,8 @@ impl Reassembly {
     }
 
     /// Removes the stored fragments whose TSN offsets are below `next`. All chunks below `next` have arrived, and these
-    /// fragments were not joined to a message. Without abandoned messages, this is a protocol violation by the peer.
+    /// fragments were not joined to a message. If the peer has abandoned no message, such fragments are a protocol
+    /// violation by the peer.
     #[inline]
     fn advance(&mut self, next: u64) -> Result<(), Violation> {
         if self.waiting.is_empty() { Ok(()) } else { self.advance_waiting(next) }

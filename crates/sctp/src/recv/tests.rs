@@ -136,8 +136,8 @@ fn a_message_read_in_part_ends_with_the_peer() {
     assert_eq!(half.read(1, &mut buffer), None);
 }
 
-/// RFC 6458 §5: the message that became readable first on any stream is read first. A message that is dropped before
-/// any part of it was read does not affect the order of later messages.
+/// RFC 6458 §5: messages of all streams are read in the order in which they became readable. A message that is dropped
+/// before any part of it was read does not affect the order of later messages.
 #[test]
 fn messages_are_read_in_the_order_in_which_they_became_readable() {
     let mut config = Config::default();
@@ -256,8 +256,8 @@ fn a_hole_of_a_closed_window_is_filled_up_to_a_bound() {
         assert!(matches!(half.take(tsn), DataOutcome::New(_)), "{tsn}");
     }
     assert_eq!(half.take(104), DataOutcome::Refused);
-    // The buffer already holds 4,000 bytes. Chunks that fill the gap are accepted while it holds fewer than 69,536
-    // bytes.
+    // The buffer already holds 4,000 bytes. Chunks that fill the gap are accepted while the buffer holds fewer than
+    // 69,536 bytes.
     for tsn in (3..=68).rev() {
         assert!(matches!(half.take(tsn), DataOutcome::New(_)), "{tsn}");
     }
@@ -289,8 +289,8 @@ fn a_lowered_window_accepts_only_the_lowest_gap() {
 /// makes progress.
 #[test]
 fn one_chunk_is_taken_alone() {
-    // The guaranteed minimum of an association is 8 bytes. The receive buffer gets a quarter of it, two bytes. The
-    // window is a third of these, rounded down to 0.
+    // Half of the budget, divided by 1,000 associations, guarantees 8 bytes to each association. A quarter of these 8
+    // bytes, 2 bytes, belongs to the receive buffer. The window is a third of 2 bytes, rounded down to 0.
     let budget = Budget::new(16_000, 1_000);
     let mut config = Config::default();
     config.memory = Some(budget.clone());
@@ -313,8 +313,9 @@ fn the_first_window_is_what_may_be_had() {
     config.rcvbuf = 4 << 20;
     assert_eq!(first_window(&config), 4 << 20);
     config.memory = Some(budget.clone());
-    // Half of the budget is guaranteed: 8,388 bytes to each of 1,000 associations. The receive buffer may use a quarter
-    // of that guarantee, and an eighth of the other half of the budget. The window is a third of this memory.
+    // Half of the budget is guaranteed: each of 1,000 associations gets 8,388 bytes. The receive buffer may use at most
+    // a quarter of these 8,388 bytes, plus an eighth of the other half of the budget. The window is a third of this
+    // sum.
     assert_eq!(first_window(&config), 350_249);
     let mut others = Account::new(&budget, 1);
     others.set_usage(16 << 20);

@@ -10,12 +10,12 @@ use anabranch_wire::sctp::{GapBlock, Tsn};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// The largest distance of a TSN beyond the cumulative TSN that a Gap Ack Block can report in 16 bits
-/// (RFC 9260 §3.3.4). TSNs further ahead are not accepted.
+/// The largest distance of an accepted TSN from the cumulative TSN. A Gap Ack Block has 16-bit offsets, so it cannot
+/// report a larger distance (RFC 9260 §3.3.4).
 pub(crate) const SPAN: u64 = 65_535;
 
-/// The largest number of runs beyond the cumulative TSN. This is far more than one SACK can report. A higher number
-/// would make inserting a TSN slow.
+/// The maximum number of runs of consecutive TSNs beyond the cumulative TSN. One SACK can report far fewer runs. A
+/// higher maximum would make inserting a TSN slow.
 pub(crate) const RUNS: usize = 1_024;
 
 /// The largest number of duplicates reported in one SACK.

@@ -2,8 +2,8 @@
 //!
 //! Stores how many bytes are buffered and which window was advertised last. Every accepted byte, in order or not,
 //! reduces the window until the application reads the byte. If the receiver needs much memory besides the data, the
-//! module `memory` also reduces the window. Otherwise single-byte messages, or very many streams, would take many times
-//! the size of the buffer.
+//! module `memory` also reduces the window. Without this reduction, single-byte messages or very many streams would
+//! take many times the size of the buffer.
 //!
 //! Implements RFC 9260 §6.2 (a_rwnd), and the receiver's half of silly-window avoidance (RFC 1122 §4.2.3.3).
 
@@ -54,9 +54,9 @@ impl Window {
         self.used = bytes;
     }
 
-    /// RFC 9260 §6.2: returns whether chunks are refused, because the buffer is full, or because a window of 0 was
-    /// advertised and there is still no room. Once there is room, chunks are accepted even before a new window is
-    /// advertised.
+    /// RFC 9260 §6.2: returns whether chunks are refused. Chunks are refused while the buffer is full. After a window
+    /// of 0 was advertised, chunks are also refused as long as there is no room. Once there is room, chunks are
+    /// accepted even before a new window is advertised.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.used >= self.ceiling || self.shut && self.free() == 0
@@ -114,7 +114,7 @@ impl Window {
         if free < self.min_advertised() { 0 } else { free }
     }
 
-    /// Whether too few bytes are free to advertise a window.
+    /// Whether the free space is zero, or too small to be advertised as a window.
     pub(crate) fn is_closed(&self) -> bool {
         self.free() == 0
     }

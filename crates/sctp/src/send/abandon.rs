@@ -6,7 +6,8 @@
 //! the timers.
 //!
 //! An unsent message has no sequence number yet and is simply dropped. A partly sent message takes one more TSN, which
-//! is never sent and stands for the rest of the message. Without the extra TSN the peer might have nothing to skip.
+//! is never sent and stands for the rest of the message. The peer may already have acknowledged all sent parts. Without
+//! the extra TSN, a FORWARD TSN would then skip nothing, and the peer would wait for the rest of the message.
 //!
 //! RFC 3758 §3.5 A2 says that an abandoned chunk is no longer outstanding. This holds here for the peer's window and
 //! for retransmissions. For the congestion window, a chunk abandoned in flight still counts until it is acknowledged,
@@ -59,8 +60,9 @@ impl Limited {
     }
 }
 
-/// The rank of a message that may make room: priority, age and index. The message with the highest rank is abandoned
-/// first. Older messages have a higher rank.
+/// The rank of a message with a priority: the priority value, the age, and the index in the queue. The message with the
+/// highest rank is abandoned first to make room. A higher priority value means a less important message. Of messages
+/// with equal priority values, older messages have a higher rank.
 type Rank = (u32, std::cmp::Reverse<u64>, u32);
 
 /// A message that was abandoned.
@@ -75,7 +77,7 @@ pub(crate) struct AbandonedMessage {
     pub(crate) sent: bool,
 }
 
-/// Effects of abandoning messages, which the association applies.
+/// What the association must do after messages were abandoned.
 #[derive(Debug, Default)]
 pub(crate) struct AbandonEffects {
     pub(crate) failed: Vec<AbandonedMessage>,
@@ -103,8 +105,8 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Creates the state of an association without messages of limited reliability. `base` is the TSN offset of the
-    /// lowest outstanding chunk.
+    /// Creates the state of an association without messages of limited reliability. `base` is the TSN of the lowest
+    /// outstanding chunk, counted from the initial TSN.
     pub(super) fn beginning_at(base: u64) -> Self {
         Self { point: AckPoint::beginning_at(base), ..Self::default() }
     }
@@ -197,7 +199,8 @@ impl SendHalf {
         Ok(())
     }
 
-    /// Records that the first chunk of a message that may be abandoned is about to be sent.
+    /// Called before the first chunk of `message` is sent. If the message may be abandoned, records the TSN offset of
+    /// this chunk.
     #[cold]
     pub(crate) fn begin_limited(&mut self, message: u32) {
         let first = self.outstanding.end();

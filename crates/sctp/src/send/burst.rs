@@ -8,7 +8,7 @@ use anabranch_base::Instant;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BurstLimit {
     left: u32,
-    /// The instant at which `left` packets may still be sent.
+    /// The instant to which `left` applies. At any later instant, a new burst starts.
     at: Instant,
 }
 

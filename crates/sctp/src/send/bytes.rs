@@ -11,8 +11,8 @@
 use anabranch_base::cache;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Number of bytes that are prefetched ahead of the sender. In the time of one access to memory, the sender handles
-/// about this number of bytes.
+/// Number of bytes that are prefetched beyond the position of the next byte to be sent. In the time of one access to
+/// memory, about this number of bytes is written to packets.
 const AHEAD: u64 = 4 << 10;
 
 /// The largest number of bytes prefetched at once.
@@ -28,7 +28,7 @@ const SHORT: u64 = 512 << 10;
 #[derive(Debug, Default)]
 pub(super) struct StreamBytes {
     ring: VecDeque<u8>,
-    /// The position of the first byte in the ring.
+    /// The stream position of the first byte that is in the ring.
     base: u64,
     /// Ranges that were freed out of order, `None` if there are none.
     freed: Option<Box<Freed>>,
@@ -143,8 +143,8 @@ impl StreamBytes {
     #[inline]
     pub(super) fn approach(&mut self, position: u64) {
         if self.end() > position + SHORT {
-            // `position` can lie before `base`, the start of the ring. A message with its own buffer keeps its
-            // position, even if the messages before and after it are cancelled.
+            // `position` can lie before `base`, the start of the ring. If messages are cancelled, `base` moves past
+            // them. A message with its own buffer is not in the ring and keeps its old position.
             let from = self.prefetched_to.max(position).max(self.base);
             let to = (position + AHEAD).min(from + MAX_AHEAD);
             if from < to {
@@ -219,7 +219,8 @@ mod tests {
         }
     }
 
-    /// A ring that is filled to its usual size `most` gets no more memory than this size. A larger message still fits.
+    /// `most` is the usual capacity of a ring in bytes. While the ring holds at most this many bytes, it takes no more
+    /// memory than that. For a message larger than `most`, the ring grows.
     #[test]
     fn a_ring_grows_to_what_it_may_hold() {
         for most in [(64_u64 << 10), 200_000, 1 << 20, 4 << 20] {

@@ -15,16 +15,16 @@ use std::collections::{BTreeMap, VecDeque};
 /// The Advanced.Peer.Ack.Point, and the FORWARD TSNs that were sent for it.
 #[derive(Debug, Default)]
 pub(super) struct AckPoint {
-    /// One past the TSN offset of the Advanced.Peer.Ack.Point.
+    /// The TSN offset of the Advanced.Peer.Ack.Point, plus one.
     advanced: u64,
-    /// The New Cumulative TSN of the last FORWARD TSN, as a TSN offset plus one, and the time at which that FORWARD TSN
-    /// was sent (`last_sent_at`).
+    /// The TSN offset of the New Cumulative TSN in the last FORWARD TSN, plus one. That FORWARD TSN was sent at
+    /// `last_sent_at`.
     last_sent: u64,
     last_sent_at: Instant,
     /// The path that the last FORWARD TSN was sent to.
     last_path: usize,
-    /// The FORWARD TSNs that skip chunks not yet cumulatively acknowledged, in ascending order. Each entry has one past
-    /// the highest skipped TSN offset, and the time at which the skip was first requested.
+    /// The FORWARD TSNs that skip chunks not yet cumulatively acknowledged, in ascending order. Each entry holds the
+    /// highest skipped TSN offset plus one, and the time at which the skip was first requested.
     sent_forwards: VecDeque<(u64, Instant)>,
     /// Number of T3-rtx expirations since a FORWARD TSN that skips the chunk at `unanswered_at` was sent.
     unanswered: u32,
@@ -73,8 +73,8 @@ impl AckPoint {
         }
     }
 
-    /// Whether a FORWARD TSN that skips all outstanding chunks was sent, and T3-rtx has since expired `times` times or
-    /// more.
+    /// Returns true if a FORWARD TSN that skips all outstanding chunks was sent, and T3-rtx has expired at least
+    /// `times` times since then.
     fn is_unanswered_over(&self, outstanding: &Outstanding, times: u32) -> bool {
         let all = self.advanced == outstanding.end() && self.last_sent == outstanding.end();
         all && (times == 0 || self.unanswered_at == outstanding.base() && self.unanswered >= times)
@@ -112,7 +112,8 @@ impl SendHalf {
         self.limits.as_ref().is_some_and(|limits| limits.point.is_pending(self.outstanding.base()))
     }
 
-    /// Returns the path to which the last FORWARD TSN was sent. `None` if no message may be abandoned.
+    /// Returns the path to which the last FORWARD TSN was sent. `None` if no message of the association was ever
+    /// allowed to be abandoned.
     pub(crate) fn forward_path(&self) -> Option<usize> {
         self.limits.as_ref().map(|limits| limits.point.last_path)
     }
@@ -123,7 +124,7 @@ impl SendHalf {
         announced.get(announced.partition_point(|&(point, _)| point <= offset)).map(|&(_, at)| at)
     }
 
-    /// Drops the records of FORWARD TSNs whose chunks are all cumulatively acknowledged.
+    /// Drops the record of each FORWARD TSN if all chunks that it skips have been cumulatively acknowledged.
     pub(crate) fn forget_announced(&mut self) {
         let base = self.outstanding.base();
         if let Some(limits) = &mut self.limits {
@@ -155,9 +156,9 @@ impl SendHalf {
         }
     }
 
-    /// Whether a shutdown no longer waits for abandoned chunks. No data waits to be sent, and all unacknowledged chunks
-    /// were abandoned (RFC 3758 §3.5 A2). The peer has not acknowledged the FORWARD TSN that skips these chunks,
-    /// although T3-rtx has expired `times` times.
+    /// Returns true if a shutdown need not wait any longer for abandoned chunks. This requires that no data waits to be
+    /// sent, and that all unacknowledged chunks were abandoned (RFC 3758 §3.5 A2). In addition, T3-rtx must have
+    /// expired at least `times` times since the FORWARD TSN that skips these chunks was sent.
     pub(crate) fn is_given_up(&self, times: u32) -> bool {
         self.queue.unsent_bytes() == 0
             && self.limits.as_ref().is_some_and(|l| l.point.is_unanswered_over(&self.outstanding, times))

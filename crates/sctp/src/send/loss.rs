@@ -100,7 +100,7 @@ impl SendHalf {
     }
 
     /// RFC 3758 §3.5 F5: enters fast recovery because of a skipped chunk. The skipped chunk is not retransmitted. If no
-    /// other chunk is outstanding, fast recovery is not entered, because the loss cannot concern other chunks.
+    /// other chunk is outstanding, fast recovery is not entered, because there is no data left to recover.
     pub(crate) fn enter_recovery_of_skipped(&mut self) {
         let (base, end) = (self.outstanding.base(), self.outstanding.end());
         self.recovery.exit = Some(end).filter(|&end| end > base);
@@ -163,9 +163,9 @@ impl SendHalf {
     }
 }
 
-/// Counts one miss for each missing chunk below `limit` and marks chunks with `threshold` misses as lost. `evidence`
-/// is the send time of the latest chunk that this SACK acknowledges. `looked_at` counts the chunks that the SACKs of
-/// one packet have examined so far. Returns the number of user bytes marked.
+/// Counts one miss for each missing chunk whose TSN offset is below `limit`. Marks chunks with `threshold` misses as
+/// lost. `evidence` is the latest send time of the chunks that this SACK newly acknowledges. `looked_at` is the number
+/// of chunks examined so far for the SACKs of one packet. Returns the number of user bytes marked.
 pub(super) fn count_misses(
     outstanding: &mut Outstanding,
     limit: u64,

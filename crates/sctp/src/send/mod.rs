@@ -1,4 +1,4 @@
-//! The sending half of an association: user messages, until all their bytes are acknowledged.
+//! The sending half of an association. It holds user messages until all their bytes are acknowledged.
 //!
 //! [`queue`] holds each message as a whole until its last byte is acknowledged. [`outstanding`] holds the chunks that
 //! were cut from the messages and sent. [`permission`] says whether more chunks may be sent. [`sack`] processes
@@ -6,7 +6,7 @@
 //! T3-rtx.
 //!
 //! This module never sends packets. `association::outbound` requests the next chunk, and [`mod@write`] writes it. A
-//! chunk is identified by its offset; the first chunk of the association has offset 0.
+//! chunk is identified by its TSN offset, a count that starts at 0 with the association's first chunk and never wraps.
 
 mod abandon;
 mod burst;
@@ -61,11 +61,11 @@ pub(crate) struct SendHalf {
     dupthresh: u8,
     /// Whether losses are detected by time (RFC 8985) instead of miss indications.
     by_time: bool,
-    /// The last SACK reports all chunks that have arrived below this TSN offset. It may leave out chunks at higher
-    /// offsets.
+    /// The last SACK reports every arrived chunk whose TSN offset is lower than this one. It may leave out other
+    /// arrived chunks.
     horizon: rack::Horizon,
-    /// The TSN offsets at which reset streams start again at number 0 (RFC 6525), ascending. An offset stays in the
-    /// list while a chunk below it is outstanding.
+    /// The TSN offsets from which the sequence numbers of reset streams start again at 0 (RFC 6525), ascending. An
+    /// offset stays in the list while a chunk below it is outstanding.
     resets: Vec<u64>,
     /// Limits the work that the SACKs of one received packet may cause.
     sack_work: SackWorkLimit,
@@ -103,8 +103,8 @@ impl SendHalf {
         }
     }
 
-    /// Returns an empty outcome of a SACK for `paths` paths. `records_arrivals` says whether newly arrived chunks are
-    /// recorded.
+    /// Returns an empty SACK outcome with room for `paths` paths. `records_arrivals` says whether the outcome will list
+    /// the chunks that the SACK newly reports as arrived.
     #[inline]
     pub(crate) fn take_outcome(&mut self, paths: usize, records_arrivals: bool) -> Box<SackOutcome> {
         let mut outcome = self.outcome.take().unwrap_or_default();
@@ -113,7 +113,8 @@ impl SendHalf {
     }
 
     /// Keeps the allocation of a processed outcome, so that the next SACK can reuse it. Frees the allocation instead if
-    /// associations share memory and this one expects no SACK, because many associations may be idle.
+    /// associations share memory and this association expects no SACK. If it were kept there too, each of many idle
+    /// associations would keep such an allocation.
     #[inline]
     pub(crate) fn keep_outcome(&mut self, outcome: Box<SackOutcome>) {
         if !(self.queue.is_shared() && self.is_idle()) {
@@ -158,7 +159,7 @@ impl SendHalf {
         self.queue.unsent_bytes()
     }
 
-    /// Returns the number of buffered user bytes, unsent and unacknowledged.
+    /// Returns the number of buffered user bytes: those not sent yet, and those sent that may have to be retransmitted.
     pub(crate) fn buffered_bytes(&self) -> u64 {
         self.queue.buffered_bytes()
     }
@@ -198,13 +199,13 @@ impl SendHalf {
         self.queue.take_writable()
     }
 
-    /// Returns the number of unsent and unacknowledged bytes of `stream`. If one SACK acknowledges more than about
-    /// 2,000 chunks, the remaining chunks count for a few more packets, until their memory is freed.
+    /// Returns the number of buffered user bytes of `stream`: those not sent yet, and those sent that may have to be
+    /// retransmitted.
     pub(crate) fn buffered_on(&self, stream: u16) -> u64 {
         self.queue.buffered_on(stream)
     }
 
-    /// Sets the threshold of `stream` in bytes. A buffered amount at or below the threshold is reported as low.
+    /// Sets the number of buffered bytes at or below which `stream` is reported as low. `None` turns the reports off.
     pub(crate) fn set_low(&mut self, stream: u16, low: Option<u64>) {
         self.queue.set_low(stream, low);
     }
@@ -262,7 +263,8 @@ impl SendHalf {
         self.queue.asks_for(message, key)
     }
 
-    /// When the association restarts, takes over from the old send half, `before`, what outlives the restart.
+    /// Called when the association restarts. Moves the state that survives the restart from `before`, the old send
+    /// half, into this one.
     pub(crate) fn inherit(&mut self, before: &mut Self) {
         self.queue.inherit(&mut before.queue);
     }
@@ -337,7 +339,8 @@ impl SendHalf {
         self.outstanding.earliest_on(path as u8, 0)
     }
 
-    /// Returns the first chunk in flight on `path` whose TSN offset is `from` or higher. The search is bounded.
+    /// Returns the TSN offset of the first chunk in flight on `path`, searched from offset `from` upwards. If the
+    /// search takes too many steps, returns a lower bound of the chunk's TSN offset instead.
     #[inline]
     pub(crate) fn earliest_within(&self, path: usize, from: u64) -> Earliest {
         self.outstanding.earliest_within(path as u8, from)

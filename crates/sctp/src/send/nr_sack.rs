@@ -1,8 +1,9 @@
-//! Processes an NR-SACK. The peer may not drop chunks that it reports in NR gap blocks, so their bytes are freed at
-//! once.
+//! Processes an NR-SACK. The peer must never drop a chunk that it reports in an NR gap block, so this side frees the
+//! chunk's bytes at once.
 //!
-//! The entry of a chunk in an NR gap block stays until the chunk is cumulatively acknowledged. A later SACK without
-//! this chunk does not make it outstanding again, because its bytes are freed.
+//! After an NR gap block has acknowledged a chunk, the chunk's entry stays in `outstanding` until the chunk is
+//! cumulatively acknowledged. A later SACK that does not report the chunk cannot put it back in flight, because its
+//! bytes are freed.
 //!
 //! Implements draft-natarajan-tsvwg-sctp-nrsack §4 (the sender).
 
@@ -33,7 +34,8 @@ impl SendHalf {
         let known = freed.0.len();
         let mut lowest = base;
         for gap in nr.nr_gaps() {
-            // NR gap blocks that are out of order, overlap or cover unsent chunks are ignored, as in `take_gaps`.
+            // NR gap blocks are ignored if they are out of order, overlap another block, or cover unsent chunks, as in
+            // `take_gaps`.
             let (from, to) = (base + u64::from(gap.start).saturating_sub(1), base + u64::from(gap.end));
             if gap.start == 0 || from < lowest || from >= to || to > end {
                 continue;
@@ -63,8 +65,9 @@ impl SendHalf {
         Ok(())
     }
 
-    /// Returns the number of user bytes that NR gap blocks have acknowledged, although the last SACK does not report
-    /// them. The peer sent that SACK before these bytes arrived, so its a_rwnd does not account for them.
+    /// Returns the number of user bytes that NR gap blocks of earlier SACKs acknowledged, and that the SACK processed
+    /// last does not report. The network delayed that SACK: the peer sent it before these bytes arrived. So its a_rwnd
+    /// does not account for these bytes.
     #[cold]
     pub(super) fn nr_acked_unreported(&self) -> u64 {
         let runs = &self.outstanding.runs;

@@ -1,4 +1,4 @@
-//! Decides whether new DATA may be sent, as far as the sending half knows. The limits are the peer's window, Nagle's
+//! Decides whether the limits of the sending half permit new DATA. These limits are the peer's window, Nagle's
 //! algorithm and the burst limit.
 //!
 //! Congestion windows belong to the paths. `association::outbound` checks the congestion windows and the limits of this

@@ -27,8 +27,9 @@ pub(super) struct Probing {
 pub(crate) struct Expired {
     /// Whether T3-rtx expired for a probe of a closed window. Such an expiry does not indicate congestion.
     pub(crate) probe: bool,
-    /// Whether the peer has sent no SACK since the last probe. If so, the expiry of T3-rtx increments the error
-    /// counters.
+    /// Whether the peer counts as silent, so that the expiry of T3-rtx increments the error counters. For a probe, this
+    /// is false if a SACK has arrived since the last probe. Without a probe, it is false if the last SACK reported a
+    /// closed window.
     pub(crate) silent: bool,
 }
 
@@ -39,7 +40,8 @@ impl SendHalf {
         self.probing.is_some()
     }
 
-    /// Whether the closed window blocks new data while no chunk is outstanding. `None` if no new data waits.
+    /// Whether the peer's window is too small for the next new data, and no chunk is in flight or marked for
+    /// retransmission. `None` if no new data waits.
     pub(crate) fn is_shut_out(&self) -> Option<bool> {
         let cut = self.next_cut(usize::MAX)?;
         Some(self.outstanding.awaits_nothing() && u64::from(cut.length) > self.peer_window)
@@ -108,8 +110,8 @@ impl SendHalf {
             // RFC 9260 §6.1 A: while the peer answers probes, the expiry of T3-rtx for a probe is not an error. It does
             // not reduce the congestion window either.
             Some(probing) => !probing.answered,
-            // A peer with a closed window has refused the data. As long as its SACKs report the window as closed, the
-            // expiry of T3-rtx is not an error.
+            // A peer with a closed window may drop data deliberately. So the expiry of T3-rtx is not an error if the
+            // last SACK reported a closed window.
             None => !std::mem::take(&mut self.saw_closed_window),
         };
         if let Some(probing) = &mut self.probing {

@@ -44,7 +44,8 @@ impl Horizon {
     }
 
     /// Records a SACK. `blocks` is the number of its gap blocks, and `highest` is the TSN offset at which the last
-    /// block ends. A SACK with at least [`FEW`] blocks may be cut off, unless an earlier SACK of the peer had more.
+    /// block ends. A SACK with [`FEW`] or more blocks may be incomplete, because some peers limit the number of blocks.
+    /// If an earlier SACK of the peer had more blocks, this SACK is complete.
     pub(crate) fn record(&mut self, blocks: usize, highest: u64) {
         self.end = if blocks >= self.max_blocks { highest } else { u64::MAX };
         self.max_blocks = self.max_blocks.max(blocks);
@@ -57,13 +58,13 @@ impl Horizon {
     }
 }
 
-/// A SACK with fewer blocks than this number is assumed to report all arrived chunks. No known stack has a lower
-/// limit.
+/// A SACK with fewer gap blocks than this number is assumed to report all arrived chunks. Stacks limit the number of
+/// gap blocks in a SACK, but no known stack has a limit below this number.
 const FEW: usize = 16;
 
 impl SendHalf {
-    /// Marks the chunks on `path` that are lost by now. Records when the next chunk may be lost. Returns the number
-    /// of bytes that leave the flight.
+    /// Marks the chunks on `path` that are lost by now. Records when the next chunk will count as lost if it is not
+    /// acknowledged before. Returns the number of bytes that leave the flight.
     pub(crate) fn lose_by_time(
         &mut self,
         now: Instant,
@@ -122,7 +123,7 @@ impl SendHalf {
         lost
     }
 
-    /// Whether enough chunks have arrived beyond a gap for miss indications to mark a chunk as lost (RFC 9260 §7.2.4).
+    /// Whether enough chunks beyond a gap have arrived to mark a chunk as lost by miss indications (RFC 9260 §7.2.4).
     fn counts_loss(&self) -> bool {
         let mut left = u64::from(self.dupthresh);
         self.outstanding.runs.iter().any(|run| {
@@ -162,8 +163,8 @@ impl SendHalf {
 mod tests {
     use super::*;
 
-    /// RFC 9260 §6.7: a SACK with 16 or more gap blocks may have left out further blocks, unless an earlier SACK had
-    /// more blocks. A SACK with fewer than 16 blocks, or fewer than an earlier SACK, has left out none.
+    /// RFC 9260 §6.7: the sender infers that a SACK left out gap blocks only if it reports at least 16 blocks, and no
+    /// earlier SACK reported more.
     #[test]
     fn the_horizon_is_where_a_full_sack_ends() {
         let mut horizon = Horizon::new();

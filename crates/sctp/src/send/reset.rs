@@ -29,13 +29,14 @@ impl SendHalf {
         self.queue.is_held(streams)
     }
 
-    /// Whether all messages that were queued before the reservation `ticket` was issued have TSNs.
+    /// Whether each message that was queued before the reset request `ticket` has been dropped, or has TSNs for all its
+    /// chunks.
     pub(crate) fn is_clear(&self, ticket: ReservationId) -> bool {
         self.queue.is_clear(ticket)
     }
 
-    /// Releases the messages held back, because the peer has answered the reset. `anew` says whether the sequence
-    /// numbers are reset.
+    /// Called when the peer has answered the reset request `ticket`. Releases the messages that were held back for this
+    /// request. `anew` says whether sequence numbers start again at 0.
     pub(crate) fn resume(&mut self, ticket: ReservationId, anew: bool) {
         self.queue.resume(ticket, anew);
     }

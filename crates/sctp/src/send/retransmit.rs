@@ -1,6 +1,6 @@
 //! Handles an expired T3-rtx: all chunks in flight on the timer's path are marked as lost.
 //!
-//! Implements RFC 9260 §6.3.3 (E3 and the marking of chunks that follows).
+//! Implements RFC 9260 §6.3.3: rule E3, and the note after E3 about chunks that are marked for retransmission.
 
 use super::SendHalf;
 use super::outstanding::{ChunkState, Outstanding};
@@ -42,8 +42,8 @@ fn mark_path(outstanding: &mut Outstanding, path: u8, cause: SendCause) -> u64 {
     marked
 }
 
-/// Marks the chunks in flight on `path` with more than `largest` user bytes as lost. Returns the number of their user
-/// bytes, and the number of bytes by which the flight shrinks.
+/// Marks as lost each chunk that is in flight on `path` and has more than `largest` user bytes. Returns the number of
+/// user bytes marked, and the number of bytes by which the flight shrinks.
 fn mark_larger(outstanding: &mut Outstanding, path: u8, largest: u32, cause: SendCause) -> (u64, u64) {
     let (mut marked, mut flight) = (0, 0);
     for offset in outstanding.base()..outstanding.end() {

@@ -24,8 +24,8 @@ pub(crate) struct AckedRun {
 }
 
 impl SendHalf {
-    /// Processes a SACK. `waiting` takes the index of a path. It returns the lowest TSN offset in flight on the path,
-    /// and the chunk that measures the round-trip time.
+    /// Processes a SACK. `waiting` takes the index of a path. It returns the lowest TSN offset in flight on this path,
+    /// and the chunk whose acknowledgement gives the next round-trip time.
     pub(crate) fn on_sack(
         &mut self,
         now: Instant,
@@ -90,8 +90,8 @@ impl SendHalf {
     /// retransmission, or if loss recovery is in progress.
     #[inline]
     pub(crate) fn take_next(&mut self, cumulative: Tsn, window: u32) -> Option<AckedRun> {
-        /// The largest number of chunks on the fast path. Their entries are scanned twice, which is too slow for a
-        /// larger number.
+        /// The largest number of newly acknowledged chunks on the fast path. The fast path scans the entries of these
+        /// chunks twice, which is too slow for more chunks.
         const MAX_CHUNKS: usize = 256;
         let count = usize::try_from(self.outstanding.ahead(cumulative.0)).ok()?;
         if count > MAX_CHUNKS {
@@ -132,8 +132,8 @@ impl SendHalf {
     ) -> Result<(), SackError> {
         let count = self.begin(cumulative, outcome)?;
         let before = self.outstanding.in_flight();
-        // RFC 9260 §3.3.8: a SHUTDOWN has no gap blocks. Chunks that gap blocks of earlier SACKs acknowledged stay
-        // acknowledged.
+        // RFC 9260 §3.3.8: a SHUTDOWN has no gap blocks. A chunk that a gap block of an earlier SACK has acknowledged
+        // stays acknowledged.
         self.take_cumulative(now, count, &waiting, outcome, &mut Newest::default());
         self.recovery.on_cumulative(self.outstanding.base());
         // A SHUTDOWN has no a_rwnd. It is assumed that the peer's application has read the data that a SHUTDOWN

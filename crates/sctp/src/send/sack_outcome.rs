@@ -60,8 +60,8 @@ pub(crate) struct SackOutcome {
 }
 
 impl SackOutcome {
-    /// Gives the outcome one entry for each of `paths` paths. If `records_arrivals` is set, arrived chunks are recorded
-    /// too.
+    /// Resizes the outcome to one entry for each of `paths` paths. `records_arrivals` says whether the outcome also
+    /// needs a list of arrived chunks for each path.
     #[inline]
     pub(crate) fn fit(&mut self, paths: usize, records_arrivals: bool) {
         if self.paths.len() != paths {

@@ -1,18 +1,19 @@
 //! Limits the work that the SACKs of one packet can cause.
 //!
 //! Tens of thousands of small chunks may be outstanding, and the gap blocks of a SACK may change the state of each of
-//! them. The SACKs of one packet change at most [`CHUNKS`] chunks. Further changes wait for the next SACK, which
-//! repeats the gap blocks: they are advisory (RFC 9260 §6.2.1). Cumulative acknowledgements are never deferred, because
-//! each chunk is removed only once.
+//! them. The SACKs of one packet change the state of at most [`CHUNKS`] chunks. Gap blocks are only advisory (RFC 9260
+//! §6.2.1), so further changes can wait for the next SACK, which repeats the gap blocks. Cumulative acknowledgements
+//! are never deferred, because each chunk is removed only once.
 
 use std::ops::Range;
 
-/// The largest number of chunks that the SACKs of one packet can change by gap blocks. It is also the largest number of
-/// chunks for which these SACKs count a miss. An honest peer changes far fewer chunks between two SACKs.
+/// The gap blocks in the SACKs of one packet can change the state of at most this many chunks. At most this many chunks
+/// are examined to count misses: reports that a chunk is missing. An honest peer causes far fewer changes between two
+/// SACKs.
 pub(super) const CHUNKS: u64 = 2_048;
 
-/// The largest number of gap blocks, known and new, that are compared to process the SACKs of one packet. The blocks of
-/// the first SACK are always compared.
+/// The largest number of gap blocks that the SACKs of one packet may cause to be compared. The blocks of a SACK are
+/// compared with the blocks known before, and both count. The blocks of the first SACK are always compared.
 const BLOCKS: usize = 8_192;
 
 /// The work that the SACKs of the current packet have caused so far, as numbers of chunks and gap blocks.
@@ -20,7 +21,7 @@ const BLOCKS: usize = 8_192;
 pub(super) struct SackWorkLimit {
     /// Number of chunks whose state was changed by gap blocks.
     changed: u64,
-    /// Number of chunks examined to count a miss.
+    /// Number of chunks that were examined in order to count misses.
     pub(super) counted: u64,
     /// Number of gap blocks that were compared.
     blocks: usize,
@@ -37,8 +38,8 @@ impl SackWorkLimit {
         self.changed += chunks;
     }
 
-    /// Returns whether the SACKs of this packet may compare `blocks` more gap blocks. The first comparison is always
-    /// allowed. If it is allowed, counts the blocks.
+    /// Returns whether `blocks` more gap blocks may be compared for the SACKs of the current packet. If so, adds
+    /// `blocks` to the count. The first comparison is always allowed.
     pub(super) fn compares(&mut self, blocks: usize) -> bool {
         let may = self.blocks == 0 || self.blocks + blocks <= BLOCKS;
         if may {
@@ -52,9 +53,9 @@ impl SackWorkLimit {
 /// runs.
 const RUNS: usize = 1_024;
 
-/// Limits the changes that a SACK makes. `before` and `after` are the runs beyond `base` that the last SACK and this
-/// SACK acknowledge. Cuts `after` at a TSN offset so that at most `most` chunks differ from `before`. Above that offset
-/// `after` is equal to `before`.
+/// Limits the changes that a SACK makes. `before` and `after` are the runs beyond `base` that the previous SACK and
+/// this SACK acknowledge. Above some TSN offset, replaces `after` by `before`, so that the two differ in at most `most`
+/// chunks.
 #[cold]
 pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64, most: u64) {
     let Some(cut) = cut(before, after, base, most) else {
@@ -82,8 +83,8 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     }
 }
 
-/// Returns the TSN offset at which the `most`-th chunk that differs between `before` and `after` ends; `None` if at
-/// most `most` chunks differ.
+/// Counts the chunks that are in only one of `before` and `after`. Returns the TSN offset after the `most`-th of these
+/// chunks; `None` if there are at most `most`.
 fn cut(before: &[Range<u64>], after: &[Range<u64>], base: u64, most: u64) -> Option<u64> {
     let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
     let (mut at, mut differ) = (base, 0);

@@ -100,7 +100,7 @@ impl SendHalf {
         Written { offset, length, size: entry.size(), stream, from, cause }
     }
 
-    /// Writes a chunk for `path` that is marked for retransmission.
+    /// Writes a chunk that is marked for retransmission, to be sent on `path`.
     #[cold]
     pub(crate) fn write_retransmission(
         &mut self,

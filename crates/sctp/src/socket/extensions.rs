@@ -78,9 +78,9 @@ pub enum StreamRequest {
     ResetAssociation,
     /// `SCTP_ADD_STREAMS`: adds streams.
     Add {
-        /// Number of additional streams that this side may send on.
+        /// Number of outbound streams to add. This side sends on outbound streams.
         outbound: u16,
-        /// Number of additional streams that the peer may send on.
+        /// Number of inbound streams to add. The peer sends on inbound streams.
         inbound: u16,
     },
 }
@@ -178,9 +178,12 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::NotSupported`] if RE-CONFIG was not negotiated, [`Errno::Invalid`] for too many streams or streams
-    /// that do not exist. [`Errno::Already`] while another request is pending. [`Errno::NotConnected`] if the
-    /// association is not established. [`Errno::NoAssociation`], [`Errno::BadSocket`].
+    /// - [`Errno::NotSupported`]: RE-CONFIG was not negotiated.
+    /// - [`Errno::Invalid`]: a stream does not exist, there are too many streams, or `scope` names no association.
+    /// - [`Errno::Already`]: another request is pending.
+    /// - [`Errno::NotConnected`]: the association is not established.
+    /// - [`Errno::NoAssociation`]: there is no such association.
+    /// - [`Errno::BadSocket`]: there is no such socket.
     pub fn request_streams(
         &mut self,
         now: Instant,
@@ -229,8 +232,11 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::Invalid`] for a key that does not exist or cannot be removed, [`Errno::NotSupported`] if the
-    /// association does not use AUTH, [`Errno::NoAssociation`], [`Errno::BadSocket`].
+    /// - [`Errno::Invalid`]: the key does not exist, there are too many keys, or the active key cannot be removed.
+    /// - [`Errno::Invalid`]: `scope` names no association, but the request needs one.
+    /// - [`Errno::NotSupported`]: the association does not use AUTH.
+    /// - [`Errno::NoAssociation`]: there is no such association.
+    /// - [`Errno::BadSocket`]: there is no such socket.
     pub fn request_key(
         &mut self,
         now: Instant,

@@ -30,7 +30,7 @@ pub(super) struct Inbox {
     /// The waiting notifications, each with the number of messages of its association that are read before the
     /// notification.
     notifications: VecDeque<(Notification, u64)>,
-    /// Associations that may have messages, in the order in which they are read.
+    /// Associations that may have messages. The messages of the first association are read first.
     associations: VecDeque<AssociationId>,
     listed: BTreeSet<AssociationId>,
     /// The number of waiting `SendFailed` notifications.
@@ -47,8 +47,9 @@ pub(super) enum NextRead {
 }
 
 impl Inbox {
-    /// Queues a notification. The application reads it after the first `arrived` messages of its association. Returns
-    /// false if the queue is full. One entry always stays free for [`notify_last`](Self::notify_last).
+    /// Queues a notification. `arrived` is the number of messages that have arrived on its association so far. The
+    /// application reads the notification after these messages. Returns false if the queue is full. One entry always
+    /// stays free for [`notify_last`](Self::notify_last).
     pub(super) fn notify(&mut self, notification: Notification, arrived: u64) -> bool {
         let failed = is_failed(&notification);
         let others = self.notifications.len() - self.failed;
@@ -72,7 +73,7 @@ impl Inbox {
         self.notifications.push_front((notification, 0));
     }
 
-    /// Adds an association that may have messages to the list.
+    /// Adds an association to the list of associations that may have messages.
     pub(super) fn add(&mut self, association: AssociationId) {
         if self.listed.insert(association) {
             self.associations.push_back(association);

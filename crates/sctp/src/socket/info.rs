@@ -121,7 +121,8 @@ pub struct NxtInfo {
     pub complete: bool,
     /// The payload protocol identifier in host byte order (`nxt_ppid`).
     pub ppid: u32,
-    /// The number of bytes of the next message that can be read now (`nxt_length`); 0 for a notification.
+    /// The number of bytes that can be read now of the next message (`nxt_length`); 0 if the next message is a
+    /// notification.
     pub length: usize,
     /// The association (`nxt_assoc_id`).
     pub association: AssociationId,

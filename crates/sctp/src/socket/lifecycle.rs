@@ -146,9 +146,14 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::InProgress`] if the association was started. This is the usual result, because no call ever waits.
-    /// [`Errno::Already`], [`Errno::IsConnected`], [`Errno::Unreachable`], [`Errno::Invalid`],
-    /// [`Errno::NotSupported`] for a one-to-one socket that listens, [`Errno::AddressNotAvailable`].
+    /// - [`Errno::InProgress`]: the association was started. This is the usual result, because no call ever waits.
+    /// - [`Errno::Already`]: the one-to-one socket already establishes an association.
+    /// - [`Errno::IsConnected`]: there already is an association of the one-to-one socket, or with this peer.
+    /// - [`Errno::Unreachable`]: no local address has the same IP version as an address of the peer.
+    /// - [`Errno::Invalid`]: `peer` is empty, `peer_port` is 0, or the one-to-one socket was used before.
+    /// - [`Errno::NotSupported`]: the one-to-one socket listens.
+    /// - [`Errno::AddressNotAvailable`]: no local port is free.
+    /// - [`Errno::BadSocket`]: there is no such socket.
     pub fn connect(
         &mut self,
         now: Instant,

@@ -1,7 +1,7 @@
 //! The sockets API of RFC 6458 over an endpoint, for programs written for kernel SCTP.
 //!
 //! [`Sockets`] owns an [`Endpoint`] and, like an endpoint, is driven through [`Engine`]. No call ever waits. A call
-//! that would block returns [`Errno::Again`] or [`Errno::InProgress`]. When a repeated call on a socket may succeed,
+//! that would block returns [`Errno::Again`] or [`Errno::InProgress`]. Once the socket is ready for another call,
 //! `poll_event` returns that socket.
 //!
 //! | RFC 6458 | here |
@@ -151,8 +151,8 @@ struct Socket {
     /// The error that `SO_ERROR` returns.
     error: Option<Errno>,
     inbox: Inbox,
-    /// Set while an event is processed: the number of messages that have arrived so far on the association of the
-    /// event. Notifications of the event are read after these messages.
+    /// The number of messages that had arrived on the current event's association when the socket began to process the
+    /// event. Notifications of this event are read after these messages. Valid only while an event is processed.
     arrived: u64,
     read_shut: bool,
     write_shut: bool,
@@ -264,7 +264,8 @@ impl Socket {
 }
 
 impl Engine for Sockets {
-    /// A socket that may have become ready or has a new error. [`Sockets::poll`] returns which of these.
+    /// A socket that may have become ready or has a new error. [`Sockets::poll`] returns the operations for which the
+    /// socket is ready.
     type Event = SocketId;
 
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {

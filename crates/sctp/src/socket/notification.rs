@@ -186,7 +186,7 @@ pub enum Notification {
         streams: Vec<u16>,
         /// Whether the streams are outgoing, incoming, or both.
         direction: Direction,
-        /// Whether the request was denied or failed.
+        /// True if the peer denied the request, or if the request failed for another reason.
         failed: bool,
     },
     /// The SSNs and TSNs were reset, or a request to reset them failed (RFC 6525 §6.1.2).
@@ -197,20 +197,20 @@ pub enum Notification {
         local_tsn: u32,
         /// The TSN of the next chunk that the peer sends; 0 if the reset failed.
         remote_tsn: u32,
-        /// Whether the request was denied or failed.
+        /// True if the peer denied the request, or if the request failed for another reason.
         failed: bool,
     },
     /// Streams were added, or a request to add streams failed (RFC 6525 §6.1.3).
     StreamChange {
         /// The association.
         association: AssociationId,
-        /// Number of streams that the peer may send on. If `failed` is true, the number of additional streams that were
-        /// requested for the peer.
+        /// Number of streams on which the peer may send. If `failed` is true, the number of additional inbound streams
+        /// that this side requested.
         inbound_streams: u16,
-        /// Number of streams that this side may send on. If `failed` is true, the number of additional streams that
-        /// were requested for this side.
+        /// Number of streams on which this side may send. If `failed` is true, the number of additional outbound
+        /// streams that this side requested.
         outbound_streams: u16,
-        /// Whether the request was denied or failed.
+        /// True if the peer denied the request, or if the request failed for another reason.
         failed: bool,
     },
     /// The notification queue was full. No more notifications follow until the application subscribes again (RFC 6458

@@ -70,8 +70,8 @@ pub struct InitMsg {
 /// unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PeerAddrParams {
-    /// The destination; `None` for all destinations. It selects the destination of a HEARTBEAT on demand and the MTU
-    /// that is read. All other parameters apply to the whole association, whatever `address` is.
+    /// The destination address; `None` for all destinations. A HEARTBEAT on demand is sent to this address, and `mtu`
+    /// is read for it. All other parameters apply to the whole association, whatever `address` is.
     pub address: Option<IpAddr>,
     /// Whether HEARTBEATs are sent (`SPP_HB_ENABLE` or `SPP_HB_DISABLE`).
     pub heartbeats: Option<bool>,
@@ -88,9 +88,10 @@ pub struct PeerAddrParams {
 /// Delayed acknowledgements (§8.1.19, `SCTP_DELAYED_SACK`). `None` leaves a value unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DelayedSack {
-    /// The value of SACK.Delay, at most 500 ms (RFC 9260 §6.2).
+    /// The value of SACK.Delay, at most 500 ms (RFC 9260 §6.2). `None` leaves the current value unchanged.
     pub delay: Option<Duration>,
-    /// The number of packets with DATA after which a SACK is sent at the latest; 1 turns the delay off.
+    /// The number of packets with DATA after which a SACK is sent at the latest; 1 turns the delay off. `None` leaves
+    /// the current number unchanged.
     pub every: Option<u32>,
 }
 
@@ -184,8 +185,8 @@ pub enum SocketOption {
     AssocInfo(AssocInfo),
     /// `SCTP_INITMSG` (§8.1.3).
     InitMsg(InitMsg),
-    /// `SO_LINGER` (§8.1.4): `Some(0)` makes `close` abort the associations. Other times are stored without effect,
-    /// because `close` never waits.
+    /// `SO_LINGER` (§8.1.4): `Some(0)` makes `close` abort the associations. Any other value is stored but has no
+    /// effect, because `close` never waits.
     Linger(Option<u32>),
     /// `SCTP_NODELAY` (§8.1.5): `true` turns Nagle's algorithm off.
     NoDelay(bool),
@@ -259,7 +260,7 @@ pub enum SocketOption {
     PeerAddrInfo(PeerAddrInfo),
     /// `SCTP_GET_ASSOC_NUMBER` (§8.2.5); read only.
     AssociationCount(usize),
-    /// `SO_ERROR` (POSIX): the most recent error since this option was read before; read only.
+    /// `SO_ERROR` (POSIX): the most recent error since this option was last read; read only.
     Error(Option<Errno>),
 }
 

@@ -190,8 +190,10 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::BadSocket`], [`Errno::NoAssociation`], [`Errno::Invalid`] if the option needs an association and the
-    /// scope names none.
+    /// [`Errno::BadSocket`] if the socket does not exist. [`Errno::NoAssociation`] or [`Errno::NotConnected`] if the
+    /// association does not exist. [`Errno::Invalid`] if the option needs an association and the scope names none, or
+    /// if the peer does not have the given address. [`Errno::NotSupported`] if the socket or the association does not
+    /// have the option.
     pub fn option(&mut self, id: SocketId, scope: Scope, name: OptionName) -> Result<SocketOption, Errno> {
         if name == OptionName::Error {
             return Ok(SocketOption::Error(self.socket_at(id)?.error.take()));

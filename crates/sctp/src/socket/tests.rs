@@ -76,7 +76,8 @@ fn oversized_messages_are_refused_without_fragmentation() {
     assert_eq!(ends[0].send(NOW, client, &[7; 1_452], SndInfo::default()), Ok(1_452));
 }
 
-/// RFC 6458 §5.3.5, RFC 8260 §4.1: every part of a message that is read has the TSN, SSN and stream of the message.
+/// RFC 6458 §5.3.5, RFC 8260 §4.1: if a message is read in parts, each part comes with the TSN, SSN and stream of the
+/// message.
 #[test]
 fn messages_tell_their_numbers() {
     for interleaving in ["no", "yes"] {
@@ -458,7 +459,7 @@ fn the_data_of_an_abort_is_its_reason() {
     }
 }
 
-/// RFC 6458 §6.1.8: an application that enables AUTH is notified if the peer does not support AUTH.
+/// RFC 6458 §6.1.8: if an application enables AUTH and the peer does not support AUTH, the application is notified.
 #[test]
 fn a_peer_without_auth_is_told() {
     for (here, there) in [(true, false), (true, true), (false, true)] {
@@ -521,8 +522,8 @@ fn a_storm_of_notifications_is_stopped() {
     assert!(matches!(ends[0].recv(NOW, client, &mut [0; 10]), Ok(Incoming::Notification(_))));
 }
 
-/// RFC 6458 §5.3.6: `recv` also returns the length and flags of the next message. They do not include the messages
-/// after that message.
+/// RFC 6458 §5.3.6: `recv` also returns the length and flags of the next message. The length covers only the next
+/// message, not the messages after it.
 #[test]
 fn the_next_message_is_told_with_its_own_length() {
     let mut ends = pair();

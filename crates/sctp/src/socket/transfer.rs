@@ -29,10 +29,15 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::Again`] if the send buffer has no room now, [`Errno::MessageSize`] if the message is larger than the
-    /// send buffer. [`Errno::NotConnected`], [`Errno::NoAssociation`], [`Errno::Invalid`] for an empty message, or
-    /// for a stream or key that does not exist. [`Errno::Pipe`] after a shutdown by this side, [`Errno::Reset`] if
-    /// the association is closing or has ended.
+    /// - [`Errno::Again`]: the send buffer has no room now.
+    /// - [`Errno::MessageSize`]: the message is larger than the send buffer, or needs fragmentation although
+    ///   fragmentation is turned off.
+    /// - [`Errno::Invalid`]: the message is empty, the stream or the key does not exist, or a one-to-many socket names
+    ///   no association.
+    /// - [`Errno::NotConnected`], [`Errno::NoAssociation`]: there is no association.
+    /// - [`Errno::Pipe`]: this side has shut down the association.
+    /// - [`Errno::Reset`]: the association is closing or has ended.
+    /// - [`Errno::BadSocket`]: the socket does not exist.
     pub fn send(
         &mut self,
         now: Instant,
@@ -207,8 +212,9 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::Again`] if there is nothing to read now, [`Errno::NotConnected`]. A one-to-one socket returns the error
-    /// that ended its association, but only once.
+    /// [`Errno::Again`] if there is nothing to read now. [`Errno::NotConnected`] if a one-to-one socket has no
+    /// association. [`Errno::BadSocket`] if the socket does not exist. A one-to-one socket returns the error that ended
+    /// its association, but only once.
     pub fn recv(&mut self, now: Instant, id: SocketId, buffer: &mut [u8]) -> Result<Incoming, Errno> {
         loop {
             let endpoint = &self.endpoint;

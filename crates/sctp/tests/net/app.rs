@@ -23,8 +23,8 @@ pub struct App {
     pub ordered: BTreeMap<u16, VecDeque<Expected>>,
     /// The unordered messages that are not yet received, by stream.
     pub unordered: BTreeMap<u16, BTreeSet<Expected>>,
-    /// All messages that the peer has sent in its current association, each with its stream, and whether it is
-    /// unordered.
+    /// All messages that the peer has sent in its current association. Each entry has the stream, whether the message
+    /// is unordered, and the expected content.
     sent_by_peer: Vec<(u16, bool, Expected)>,
     /// Messages that the peer sent before its host rebooted. This side may have received these messages before the
     /// reboot, and may read them after it.
@@ -52,8 +52,8 @@ pub struct App {
 }
 
 /// Returns the content of message `number`, in which each byte is a fixed function of `number` and of the byte's
-/// position. If the message is long enough, it begins with its number. The content is computed a word at a time,
-/// because storms produce gigabytes of it.
+/// position. If the message is long enough, it begins with its number. The content is computed eight bytes at a time,
+/// because the random tests in `storm` produce gigabytes of it.
 pub fn content(number: u64, length: usize) -> Vec<u8> {
     if length < 8 {
         return number.to_le_bytes()[..length].to_vec();
@@ -192,8 +192,8 @@ impl App {
             expected
         } else {
             let owed = self.ordered.entry(stream).or_default();
-            // The peer may have abandoned expected messages before this one. In an ordered stream, such a message
-            // cannot arrive later.
+            // The peer may have abandoned messages that were expected before this message. Such messages count as
+            // missing, because they cannot arrive after this message in an ordered stream.
             while let Some(first) = owed.front()
                 && (first.limited || peer_cancels)
                 && (first.ppid != ppid || whole != content(first.number, first.length))

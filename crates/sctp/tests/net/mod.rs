@@ -380,8 +380,8 @@ impl Net {
         let mut action = None;
         if self.draws_ladder {
             line = self.ladder.line(self.now, flight.source.ip(), flight.target.ip(), &flight.bytes);
-            // A rule's pattern is compared with the line of the ladder diagram, without its time, and with single
-            // spaces.
+            // The time and repeated spaces are removed from the line of the ladder diagram. The result is compared with
+            // the patterns of the rules.
             let words = line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ");
             action = self.rules.iter_mut().find_map(|rule| rule.applies(from, &words));
         }
@@ -456,7 +456,7 @@ impl Drop for Net {
     }
 }
 
-/// Returns the fate of a network that has no faults of its own. The rules of the scenario still apply.
+/// Returns a function that delivers every packet without additional delay. The rules of the scenario still apply.
 pub fn rules_fate() -> Box<Fate<'static>> {
     Box::new(|_, _, flight| vec![(Duration::ZERO, flight.clone())])
 }

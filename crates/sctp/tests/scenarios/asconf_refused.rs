@@ -19,8 +19,8 @@ pub struct Known {
     serial: u32,
 }
 
-/// RFC 4895 §6.1: returns the parameters of the INIT or INIT ACK in `bytes` that become part of the association's key
-/// vector.
+/// RFC 4895 §6.1: returns the part of an association's key vector that comes from the parameters of one packet. `bytes`
+/// is that packet, which contains an INIT or INIT ACK.
 fn vector(bytes: &[u8]) -> Vec<u8> {
     let mut params = &bytes[packet::HEADER + Init::FIXED..];
     let mut vector = Vec::new();
@@ -175,8 +175,9 @@ fn set_primary_of_an_unknown_address_is_refused() {
     known.lives(1);
 }
 
-/// RFC 5061 §5.3 F11, RFC 5062 §5.1: an attacker requests a hundred addresses of victims, and not all are accepted.
-/// Before an accepted address has answered, it receives no data (§5.3 F14) and is not used as the primary (§5.4).
+/// RFC 5061 §5.3 F11, RFC 5062 §5.1: an attacker asks B to add more than a hundred addresses, which belong to victims.
+/// B accepts fewer than 64 of them. Before an accepted address has answered, it receives no data (§5.3 F14) and is not
+/// used as the primary (§5.4).
 #[test]
 fn a_hundred_requests() {
     let mut known = Known::with(1);

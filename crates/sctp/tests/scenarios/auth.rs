@@ -59,7 +59,7 @@ fn data_one_way() {
     "#]]);
 }
 
-/// RFC 4895 §6.3: an AUTH before a COOKIE ECHO is checked although the association does not exist yet.
+/// RFC 4895 §6.3: if an AUTH precedes a COOKIE ECHO, the AUTH is verified, although the association does not exist yet.
 #[test]
 fn everything_is_signed() {
     let mut script = Script::new(&[ON, ("auth_chunks", "all")]);
@@ -335,7 +335,8 @@ fn a_key_for_each_message() {
 
 /// RFC 4895 §6.3: chunks signed with an unknown key are silently discarded. So if the sides have different keys, DATA
 /// is never acknowledged. RFC 9260 §8.1: both sides then give up the association, although HEARTBEATs are answered. A
-/// stream reset that waits for the DATA is answered "in progress". These answers do not keep the association alive.
+/// stream reset that waits for the DATA is answered "in progress". Neither these responses nor the HEARTBEAT ACKs keep
+/// the association alive.
 #[test]
 fn without_a_key_in_common_everything_ends() {
     let settings = [

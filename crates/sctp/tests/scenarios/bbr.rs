@@ -1,4 +1,5 @@
-//! An association with BBR: the other knobs that BBR requires, and BBR's reaction to losses without congestion.
+//! An association with BBR: the knobs that must be set together with BBR, and how BBR reacts to losses that congestion
+//! did not cause.
 
 use crate::net::{A, B, Flight};
 use crate::script::Script;
@@ -49,7 +50,8 @@ fn bbr_is_hardly_slowed_by_one_percent_loss() {
 #[test]
 fn bbr_does_not_fill_the_queue() {
     let [bbr, cubic] = ["bbr", "cubic"].map(|cc| transfer(&[("cc", cc)], u64::MAX).1);
-    // In its startup, BBR doubles the data in flight (51 packets on this link), and later lets the queue drain.
+    // During startup, BBR may have two bandwidth-delay products (of 51 packets each) in flight. Later it lets the queue
+    // drain.
     assert!(bbr <= 120 && cubic > 2 * bbr, "bbr {bbr} ms, cubic {cubic} ms");
 }
 

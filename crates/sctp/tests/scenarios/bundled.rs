@@ -34,8 +34,8 @@ fn the_second_of_two_sacks_acknowledges() {
     assert_eq!(script.net.ends[0].engine.info(script.id(A)).expect("there").outstanding, 0);
 }
 
-/// RFC 9260 §7.2.4: each SACK of a packet counts as a miss indication. A SACK that is older than the SACK processed
-/// before is ignored (§6.2.1 D i).
+/// RFC 9260 §7.2.4: if a packet contains several SACK chunks, each of them counts as a miss indication. A SACK that is
+/// older than the SACK before it is ignored (§6.2.1 D i).
 #[test]
 fn three_reports_in_one_packet_are_three() {
     let mut script = Script::warm(&[("iw", "10"), ("max_burst", "0")]);

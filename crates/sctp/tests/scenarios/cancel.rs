@@ -19,7 +19,8 @@ impl Script {
     }
 
     /// Returns the resets that the peer of `side` has requested so far. Each entry has the streams of one request, and
-    /// whether `side` has sent and queued no message on them since their last reset.
+    /// a flag. The flag is true if, since the last reset of these streams, `side` has sent no message on them, and no
+    /// message is queued.
     fn requested(&mut self, side: Side) -> Vec<(Vec<u16>, bool)> {
         let events = &self.net.end(side).events;
         let requested = events.iter().filter_map(|event| match event {

@@ -118,8 +118,8 @@ fn encapsulation_ends_and_begins() {
     assert_eq!((natted.port_of_peer(B), natted.script.net.end(B).engine.fragment_size(id)), (5, 1_444));
 }
 
-/// RFC 6951 §5.4: the port is updated only after the Verification Tag was checked. An INIT is answered to its own
-/// source port, and the port of the association does not change.
+/// RFC 6951 §5.4: the peer's UDP port is updated only after the Verification Tag was checked. An INIT ACK goes to the
+/// UDP source port of the INIT, but the association keeps its UDP port.
 #[test]
 fn unverified_packets_do_not_change_the_udp_port() {
     let mut natted = Natted::new();

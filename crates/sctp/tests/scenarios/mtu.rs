@@ -5,7 +5,7 @@ use crate::script::Script;
 use expect_test::expect;
 
 /// RFC 9260 §6.9, §7.3: the MTU of the only path drops during a transfer. Chunks that already have a TSN are sent
-/// whole, and IP fragments them. Later chunks are small enough for the path.
+/// whole, in packets that the IP layer fragments. Later chunks are small enough for the path.
 #[test]
 fn the_only_path_narrows() {
     let mut script = Script::warm(&[]);

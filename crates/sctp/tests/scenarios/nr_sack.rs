@@ -198,8 +198,8 @@ fn nr_acknowledged_data_cannot_be_reneged() {
         Sack { cumulative, window: 60_000, gaps: &[], duplicates: &[] }.emit(packet);
     });
     script.run(30);
-    // RFC 9260 §6.2.1 D ii: A computes the peer's window without the bytes of all four chunks. The freed chunks count
-    // too, because the SACK does not report them.
+    // RFC 9260 §6.2.1 D ii: A subtracts the bytes of all four chunks from the window that the SACK advertises. The SACK
+    // does not report the two chunks that A has freed, so A subtracts their bytes too.
     let info = script.net.ends[0].engine.info(script.id(A)).expect("there");
     assert_eq!((info.peer_rwnd, info.outstanding), (60_000 - 4 * 1_000, 2_000));
     script.run(19_970);

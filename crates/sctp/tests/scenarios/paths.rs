@@ -305,8 +305,8 @@ fn an_interruption_is_told_by_both_ends() {
     let interruptions: Vec<_> = script.net.ends.iter().map(|end| end.engine.totals().interruptions).collect();
     for (side, interruptions) in interruptions.iter().enumerate() {
         let [it] = interruptions[..] else { panic!("{side}: {interruptions:?}") };
-        // The interruption begins when the last SACK or DATA arrives. This is at most the SACK delay and a round trip
-        // before the failure. The first DATA after the failure waits for T3-rtx (1 s).
+        // The interruption begins when the last SACK or DATA arrives on the failed path. This arrival is at most one
+        // SACK delay plus one round trip before the failure. The first DATA after the failure waits for T3-rtx (1 s).
         assert!(it.since <= failed + Duration::from_millis(50), "{side}: {it:?}");
         assert!(failed.since(it.since) <= Duration::from_millis(300), "{side}: {it:?}");
         let outage = it.until.since(it.since);

@@ -123,8 +123,8 @@ fn a_link_of_1400_that_tells() {
 }
 
 /// RFC 8899 §4.3: during a transfer the link's MTU drops to 1300, without ICMP. When T3-rtx expires twice for the same
-/// chunk, the size of the chunk may be the reason. The path returns to BASE_PLPMTU, IP fragments the chunks that have a
-/// TSN, and the search finds 1300.
+/// chunk, the size of the chunk may be the reason. The path returns to BASE_PLPMTU. Chunks that have a TSN are sent in
+/// packets that the IP layer fragments. The search then finds 1300.
 #[test]
 fn a_black_hole() {
     let mut script = on(1, 1_500, false, 1_000);
@@ -253,8 +253,8 @@ fn in_ipv6() {
 }
 
 /// RFC 8899 §5.2: the MTU of a link is below BASE_PLPMTU, and the link sends no ICMP. The search enters the state ERROR
-/// and continues with sizes below BASE_PLPMTU. The path is idle, so HEARTBEATs of the usual size are sent as well. Lost
-/// probes show a size limit only if these HEARTBEATs are answered.
+/// and continues with sizes below BASE_PLPMTU. The path is idle, so HEARTBEATs without padding are sent as well. If
+/// these HEARTBEATs are answered, a lost probe was lost because of its size.
 #[test]
 fn narrower_than_base() {
     let mut script = on(1, 600, false, 60_000);
@@ -294,9 +294,10 @@ fn cookie_echo_with_too_much_data() {
     assert_eq!(mtu(&script), 600);
 }
 
-/// RFC 9260 §5.2.6, RFC 8899 §4.3: T1-cookie is longer than the lifetime of a cookie. After a stale cookie, the COOKIE
-/// ECHO with the new cookie is sent at once and without DATA. With DATA, the path would drop it because of its size.
-/// After T1-cookie the retransmitted cookie would be stale again, and the handshake would never end.
+/// RFC 9260 §5.2.6, RFC 8899 §4.3: T1-cookie is longer than the lifetime of a cookie, so a COOKIE ECHO that is repeated
+/// after T1-cookie is always stale. If the COOKIE ECHO with the new cookie also carried the DATA, the packet would be
+/// too large for the path. Only its repetition would arrive, and the handshake would never end. So the COOKIE ECHO
+/// after a stale cookie is sent without DATA.
 #[test]
 fn stale_cookie_after_too_much_data() {
     let mut script = Script::in_network(1, &[("pmtud", "plpmtud"), ("cookie_life", "900ms")]);

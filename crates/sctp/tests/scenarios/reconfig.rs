@@ -16,8 +16,8 @@ fn used() -> Script {
     script
 }
 
-/// Injects a RE-CONFIG chunk from A. `param` builds its parameters from a request sequence number: A's first one plus
-/// `skip`.
+/// Injects a RE-CONFIG chunk from A. `param` builds the parameters of this chunk from a request sequence number, which
+/// is A's first number plus `skip`.
 fn inject(script: &mut Script, skip: u32, param: impl Fn(u32) -> Vec<ReConfigParam<'static>>) {
     let numbers = script.net.ladder.numbers();
     let (tag, first) = (numbers.latest_tag(B).expect("a tag"), numbers.first(A).expect("a TSN"));
@@ -323,8 +323,8 @@ fn the_association_is_not_reset_over_data() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.7: the answer to a TSN reset is lost, and the peer sends DATA with its new TSNs. A does not accept
-/// this DATA until it has the answer to its repeated request.
+/// RFC 6525 §5.1.7: the answer to a TSN reset is lost, and the peer sends DATA with its new TSNs. Side A does not
+/// accept this DATA until it has the answer to its repeated request.
 #[test]
 fn renumbered_and_the_answer_lost() {
     let mut script = used();
@@ -487,8 +487,8 @@ fn hostile_requests() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.2 E2: the last TSN before a reset never arrives. The peer's next request is not accepted, and later
-/// data on these streams is not accepted either.
+/// RFC 6525 §5.2.2 E2: the last TSN before a stream reset never arrives, so the reset stays in progress. B accepts
+/// neither another request from A nor later data on the streams to be reset.
 #[test]
 fn a_last_tsn_that_never_comes() {
     let mut script = used();

@@ -170,9 +170,9 @@ fn a_stream_that_was_not_granted_at_first() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.2: A abandons messages on streams 1 and 2, and then resets first stream 2 and later stream 1. B has
-/// already reset stream 2, but its SACK takes the path with the longer delay, and has not arrived yet. The FORWARD TSN
-/// for the message on stream 1 must not list stream 2, because B would take the old SSN for a new one.
+/// RFC 6525 §5.2.2: A abandons a message on stream 2 and resets this stream, and then does the same with stream 1. B
+/// has already reset stream 2, but B's SACK takes the path with the longer delay, and has not arrived yet. The FORWARD
+/// TSN for the message on stream 1 must not list stream 2, because B would take the old SSN for a new one.
 #[test]
 fn two_resets_and_what_was_given_up_before() {
     let on = [("reconfig", "yes"), ("partial_reliability", "yes"), ("sack_path", "other"), ("streams", "4")];
@@ -212,8 +212,9 @@ fn two_resets_and_what_was_given_up_before() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.7 H1: A and B each ask the other side to reset outgoing streams, and each answers "in progress". For
-/// one of these streams, each side already has a request of its own, which it sends first. No deadlock results.
+/// RFC 6525 §5.2.7 H1: A and B each ask the other side to reset that side's outgoing streams, and each answers "in
+/// progress". Each side already has a waiting request to reset one of its own streams that the other side asked for.
+/// Each side sends this request first. No deadlock results.
 #[test]
 fn promises_and_wishes_about_the_same_streams() {
     let mut script = used(&[]);

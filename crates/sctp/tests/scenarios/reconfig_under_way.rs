@@ -1,6 +1,6 @@
 //! Cases that the random tests in `storm` found. A RE-CONFIG request and the data that waits for it are both
-//! retransmitted. The losses of the request must not use up the retries of the data, nor the losses of the data those
-//! of the request.
+//! retransmitted. Lost requests must not use up the retries of the data, and lost data must not use up the retries of
+//! the request.
 
 use crate::net::{A, B};
 use crate::script::{Script, configured};
@@ -18,8 +18,9 @@ fn with(a: &[(&str, &str)], b: &[(&str, &str)]) -> Script {
     script
 }
 
-/// RFC 6525 §5.2.4: while A waits for the answer to its request to reset the TSNs, A accepts no DATA. DATA that
-/// arrives later makes A repeat the request, because the peer's timer may be much shorter than A's (§5.1.1).
+/// RFC 6525 §5.2.4: while A waits for the answer to its request to reset the TSNs, A accepts no DATA. If DATA arrives a
+/// round trip or more after the request, A repeats the request without waiting for its timer. The peer's timer may be
+/// much shorter, so the peer could give up first (§5.1.1).
 #[test]
 fn refused_data_asks_again() {
     let mut script = with(&[("rto_min", "10s")], &[("rto_min", "100ms"), ("assoc_max_retrans", "2")]);

@@ -129,8 +129,8 @@ fn case_b_crossing_cookies() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 C: B answers A's INIT, and then sends an INIT of its own, which sets up the association. The COOKIE
-/// ECHO with B's first tag arrives after that, and has no effect.
+/// RFC 9260 §5.2.4 C: B answers A's INIT with the tag B1. B then sends an INIT of its own with the tag B2, and this
+/// handshake sets up the association. A's COOKIE ECHO with the tag B1 arrives later, and has no effect.
 #[test]
 fn case_c_a_late_cookie() {
     let mut script = Script::new(&[]);

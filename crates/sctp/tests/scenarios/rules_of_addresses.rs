@@ -56,8 +56,8 @@ fn an_abort_to_an_address_that_goes() {
     script.forget();
 }
 
-/// RFC 5061 §5.3.1: an ABORT arrives after the deletion of its destination address was answered. Other associations of
-/// this host use that address. The ABORT is ignored.
+/// RFC 5061 §5.3.1: the peer has acknowledged the deletion of an address, which other associations of this host still
+/// use. An ABORT then arrives at this address. The ABORT is ignored.
 #[test]
 fn an_abort_to_an_address_that_has_gone() {
     let mut script = Script::multi_homed(&[25, 25], ON);
@@ -73,8 +73,9 @@ fn an_abort_to_an_address_that_has_gone() {
     script.forget();
 }
 
-/// RFC 5061 §5.3.1: an ABORT may answer a packet that was sent from an address before its deletion. So an ABORT is
-/// ignored while the address is added again, and for a while afterwards. A much later ABORT ends the association.
+/// RFC 5061 §5.3.1: an ABORT may be a late answer to a packet that A sent from an address before A deleted the address.
+/// So A ignores ABORTs to the address while A adds it again, and for a while afterwards. A much later ABORT ends the
+/// association.
 #[test]
 fn an_abort_to_an_address_that_is_back() {
     let mut script = Script::multi_homed(&[25, 25], ON);
@@ -84,8 +85,8 @@ fn an_abort_to_an_address_that_is_back() {
     let (id, now) = (script.id(A), script.net.now);
     script.net.end(A).engine.use_address(now, id, at(2), true).expect("dynamic");
     let (own, peers) = (script.tag(A), script.tag(B));
-    // The ABORTs sent here arrive before the addition is answered, or less than half a minute after that. They must be
-    // ignored.
+    // These ABORTs must be ignored. They arrive before the peer answers the request to add the address, or less than
+    // 30 s after the answer.
     for wait in [0, 200, 29_000] {
         script.run(wait);
         abort(&mut script, 2, own, false);

@@ -47,8 +47,8 @@ fn heartbeats_lost_elsewhere_do_not_count() {
     script.forget();
 }
 
-/// RFC 9260 §5.4: HEARTBEATs to unverified addresses are not answered. The errors that these HEARTBEATs cause do not
-/// end the association.
+/// RFC 9260 §5.4: unanswered HEARTBEATs to unverified addresses count as errors of their paths, but do not end the
+/// association.
 #[test]
 fn probes_of_unverified_addresses_do_not_count() {
     let mut script =

@@ -45,8 +45,8 @@ fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Returns the INIT ACK that is in flight to A, with its State Cookie. A does not receive this INIT ACK, because A sent
-/// no INIT.
+/// Takes the INIT ACK to A out of the network, and returns its header, its fields and its State Cookie. A must not
+/// receive this INIT ACK, because A sent no INIT.
 fn answer(script: &mut Script) -> (Header, InitFields, Vec<u8>) {
     let packet = under_way(script, A).pop().expect("an answer");
     script.net.in_flight.clear();
@@ -191,8 +191,9 @@ fn a_new_address_while_the_cookie_is_out() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.2: the answer to a restart has the INIT's tag, a new tag of this side, and a cookie. Its numbers of
-/// streams are those of the association, but not more than the INIT accepts. The existing association does not change.
+/// RFC 9260 §5.2.2: the INIT ACK for a restart has the INIT's Initiate Tag as its Verification Tag, a new Initiate Tag,
+/// and a cookie. It offers as many streams as the association has, but no more than the INIT accepts. The existing
+/// association does not change.
 #[test]
 fn the_answer_to_a_restart() {
     let mut script = Script::established(&[]);
@@ -202,7 +203,7 @@ fn the_answer_to_a_restart() {
     let (header, ack, cookie) = answer(&mut script);
     assert_eq!(header.tag, 0x0102_0304);
     assert!(ack.tag != before && ack.tag != 0 && !cookie.is_empty());
-    // The association has ten streams, and the INIT accepts four.
+    // B's association has ten streams in each direction. The INIT accepts four streams from B.
     assert_eq!((ack.outbound, ack.inbound), (4, 10));
     assert_eq!(script.net.ends[1].engine.info(script.id(B)), info);
     script.forget();

@@ -80,7 +80,7 @@ fn a_forward_tsn_is_acknowledged_as_data_is() {
     let forward = |script: &mut Script, n: u32| {
         script.inject(A, tag, |b| ForwardTsn::write(b, Tsn(first.wrapping_add(n)), []));
     };
-    // The test forges these FORWARD TSNs. A must not receive the SACKs that answer them, because A did not send them.
+    // The test forges these FORWARD TSNs of A, so A must not receive the SACKs that answer them.
     script.lose_times(B, "SACK", 99);
     // These FORWARD TSNs are outdated: one is below the cumulative TSN, and one equals it.
     forward(&mut script, u32::MAX);
@@ -90,7 +90,7 @@ fn a_forward_tsn_is_acknowledged_as_data_is() {
     // One new FORWARD TSN is acknowledged after a delay.
     forward(&mut script, 1);
     script.run(300);
-    // Two new FORWARD TSNs are acknowledged at once.
+    // Two new FORWARD TSNs in a row are acknowledged immediately, with one SACK.
     forward(&mut script, 2);
     forward(&mut script, 3);
     script.run(300);

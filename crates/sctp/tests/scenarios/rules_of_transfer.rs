@@ -155,7 +155,8 @@ fn a_reneged_tsn_is_missing_again() {
 }
 
 /// RFC 9260 §6.2.1 D iii: TSN 1 already has one miss indication. A SACK that revokes the acknowledgement of TSN 2
-/// counts as one miss indication for TSN 2. After this SACK, each of the two TSNs needs two more miss indications.
+/// counts as one miss indication for TSN 2, and as none for TSN 1. Each of the two TSNs then needs two more miss
+/// indications.
 #[test]
 fn reneging_counts_as_one_miss() {
     let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);
@@ -332,8 +333,9 @@ fn one_reduction_a_recovery() {
     script.forget();
 }
 
-/// RFC 9260 §7.2.4 step 5: a chunk that was fast retransmitted once waits for T3-rtx, no matter how many miss
-/// indications it has. (If the retransmission is lost as well, only chunks that were sent after it show this loss.)
+/// RFC 9260 §7.2.4 step 5: a chunk is fast retransmitted only once. After that, the chunk waits for T3-rtx, no matter
+/// how many miss indications it gets. This holds even if chunks that were sent after the retransmission are
+/// acknowledged.
 #[test]
 fn no_second_fast_retransmit() {
     let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);

@@ -16,8 +16,8 @@ pub struct Script {
     sent: u64,
 }
 
-/// The knobs of both sides: the profile of RFC 9260 without HEARTBEATs. The size of the receive buffer has a short form
-/// in packet diagrams (`64k`).
+/// The knobs of both sides: the profile of RFC 9260 without HEARTBEATs. Packet diagrams show the receive buffer of 64
+/// KiB as `64k`.
 pub const QUIET: &[(&str, &str)] = &[("hb_interval", "0"), ("rcvbuf", "64KiB"), ("streams", "10")];
 
 impl Script {
@@ -26,7 +26,8 @@ impl Script {
         Self::with(configured(changes), configured(changes), &[25])
     }
 
-    /// Creates a scenario with a network for each of these delays in milliseconds, and with equal configurations.
+    /// Creates a scenario with one network for each of these delays in milliseconds. Both endpoints have the same
+    /// configuration.
     pub fn multi_homed(delays: &[u64], changes: &[(&str, &str)]) -> Self {
         Self::with(configured(changes), configured(changes), delays)
     }
@@ -248,7 +249,7 @@ impl Script {
     }
 
     /// Compares the ladder diagram with the expected diagram. Does not check that every message was received, because
-    /// messages may have been lost with an association.
+    /// messages are lost when their association is aborted.
     #[track_caller]
     pub fn check_drawn(&mut self, expected: Expect) {
         expected.assert_eq(&flush_left(&self.net.ladder.take()));

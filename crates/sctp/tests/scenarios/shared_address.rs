@@ -41,12 +41,13 @@ fn nobody_answers_for_another_on_the_same_address() {
     for (source, target, wanted) in [
         ("[::1]:0", "[::1]:0", 0),
         ("127.0.0.1:0", "127.0.0.1:0", 0),
-        // With UDP, a port belongs to a single program, so the packet is answered.
+        // With UDP encapsulation, no other stack can own the association, because a UDP port belongs to a single
+        // program.
         ("[::1]:40000", "[::1]:9899", 1),
         ("127.0.0.2:0", "127.0.0.1:0", 1),
         ("[fd00::2]:0", "[fd00::1]:0", 1),
-        // Outside loopback, a packet with our own source address does not come from another stack on this host. So it
-        // is answered.
+        // The source and target address are equal, but no loopback address. The packet does not count as meant for
+        // another stack, so it is answered.
         ("[fd00::1]:0", "[fd00::1]:0", 1),
     ] {
         assert_eq!(answers(source, target, 0, init), wanted, "INIT from {source} to {target}");

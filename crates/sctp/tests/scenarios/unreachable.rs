@@ -7,8 +7,7 @@ use anabranch_sctp::{CloseReason, Event};
 use anabranch_wire::sctp::{Init, packet};
 use expect_test::expect;
 
-/// Delivers an ICMP message to A, which reports that B's host does not support SCTP. The message quotes a packet that A
-/// has sent.
+/// Delivers to A an ICMP message that says that B's host does not support SCTP. The message quotes a packet from A.
 fn protocol_unreachable(script: &mut Script) {
     let tag = script.net.ladder.numbers().latest_tag(B).expect("a tag");
     let (source, target) = script.ports(A);
@@ -35,8 +34,8 @@ fn believed() {
     assert_eq!(closed(&mut script), Some(CloseReason::NotListening));
 }
 
-/// A host whose raw socket is full for a moment sends Protocol Unreachable during a transfer. The only effect is that
-/// the packet is lost.
+/// During a transfer, a host whose raw socket is full for a moment drops a packet and answers with Protocol
+/// Unreachable. The only effect is the loss of this packet.
 #[test]
 fn doubted_while_the_peer_answers() {
     let mut script = Script::established(&[("icmp_doubt", "yes")]);

@@ -1,4 +1,5 @@
-//! Corner cases of the RFC: chunks and packets that this stack would never send, or would not send in that order.
+//! Corner cases of the RFC: chunks and packets that this stack would never send, or would never send in the order of
+//! these tests.
 
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
@@ -81,7 +82,8 @@ fn one_sack_ends_a_recovery_and_begins_the_next() {
         (stats.fast_recoveries, info.paths[0].cwnd / 1_468)
     };
     assert_eq!(info(&script), (1, 7));
-    // TSN 17 is the last TSN of the recovery. The SACKs report TSNs 2 to 17 and later TSNs. TSNs 1 and 18 are missing.
+    // The recovery ends when TSN 17 is cumulatively acknowledged. TSNs 1 and 18 are missing: the next SACKs report TSNs
+    // 2 to 17, then also TSN 19, then also TSN 20.
     sack(&mut script, 0, &[first(17)]);
     for end in 19..=20 {
         sack(&mut script, 0, &[first(17), GapBlock { start: 19, end }]);
@@ -239,8 +241,8 @@ fn an_init_ack_with_a_small_window() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.2 rule 4: an INIT ACK does not come from the address to which the INIT was sent, but lists that
-/// address. §5.4: the COOKIE ECHO is sent to that address, because it is known to be the peer's.
+/// RFC 9260 §5.1.2 rule 4: an INIT ACK may come from another address than the one to which the INIT was sent, if it
+/// lists the latter. §5.4: the COOKIE ECHO is sent to the address of the INIT, because it is known to be the peer's.
 #[test]
 fn an_init_ack_from_another_address() {
     let mut script = Script::multi_homed(&[25, 25], &[]);
@@ -349,8 +351,8 @@ fn whatever_comes_restarts_t2() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: any packet from B clears the count of unanswered SHUTDOWNs. Two unanswered SHUTDOWNs in a row would
-/// end the association. Three SHUTDOWNs are lost, but ERRORs from B clear the count.
+/// RFC 9260 §9.2: any packet from the peer B clears A's count of unanswered SHUTDOWNs. A count of two would end the
+/// association. Here three SHUTDOWNs are lost, but B's ERRORs clear the count in time.
 #[test]
 fn whatever_comes_clears_the_count_of_shutdowns() {
     let mut script = Script::established(&[("assoc_max_retrans", "1")]);

@@ -63,8 +63,8 @@ fn heartbeat_answers_do_not_keep_an_association_whose_data_is_lost() {
     assert_eq!(end.events.iter().filter(|event| down(event)).count(), 1, "no answer brings it back");
 }
 
-/// Packets are lost at random. Each lost chunk is acknowledged in the end, so HEARTBEAT ACKs clear the errors of the
-/// path.
+/// The first five packets with DATA are lost, but the data is acknowledged in the end. The path then is active and has
+/// no errors.
 #[test]
 fn data_that_is_acknowledged_clears_the_path() {
     let mut script = Script::established(SUSPECTING);
@@ -87,8 +87,8 @@ fn run_without_data(script: &mut Script, ms: u64) {
     script.net.run_until(until, &mut fate, None);
 }
 
-/// Runs for `ms` milliseconds. Network 1 loses all IP packets of more than `limit` bytes, including those that may be
-/// fragmented, as a router does that drops packets by their length.
+/// Runs for `ms` milliseconds. Network 1 loses all IP packets of more than `limit` bytes, even packets without the DF
+/// bit. Some routers drop packets by length in this way.
 fn run_without_large_packets(script: &mut Script, limit: usize, ms: u64) {
     let until = script.net.now + Duration::from_millis(ms);
     let mut fate = |_: Instant, _: Side, flight: &Flight| {
@@ -98,7 +98,8 @@ fn run_without_large_packets(script: &mut Script, limit: usize, ms: u64) {
     script.net.run_until(until, &mut fate, None);
 }
 
-/// Returns A's configuration as in the commands, in a black hole that nobody fragments for.
+/// Sets up an association that detects black holes, with the settings that the `anabranch` commands use on real
+/// networks. A sends two messages.
 fn in_a_black_hole() -> Script {
     let mut set = SUSPECTING.to_vec();
     set.extend([("pmtud", "blackhole"), ("assoc_silence", "100s")]);
@@ -136,8 +137,8 @@ fn chunks_that_are_too_large_for_the_path_end_the_association() {
     .assert_debug_eq(&reason);
 }
 
-/// The same path loses all packets after some HEARTBEATs were answered. The peer may only be silent for a while, so the
-/// association survives as long as any silence, and then ends without blaming the size of packets.
+/// The same path loses all packets after some HEARTBEATs were answered. Perhaps the peer is merely silent for a while.
+/// So the association ends only after `assoc_silence`, and the size of packets is not given as the reason.
 #[test]
 fn an_outage_in_a_black_hole_is_a_silence() {
     let mut script = in_a_black_hole();

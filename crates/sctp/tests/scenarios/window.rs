@@ -177,7 +177,7 @@ fn a_window_of_zero_is_meant() {
 }
 
 /// RFC 9260 §6.1 A: a peer that reads slowly acknowledges window probes one by one, while its window stays closed. The
-/// association counts the acknowledged bytes of window probes until the window opens.
+/// field `probed` counts the acknowledged bytes of these probes. It returns to 0 when the window opens.
 #[test]
 fn acknowledged_probes_are_told_apart_until_the_window_opens() {
     let mut script = Script::established(&[("rcvbuf", "8000B")]);
@@ -200,8 +200,8 @@ fn acknowledged_probes_are_told_apart_until_the_window_opens() {
         }
     };
     assert_eq!(sent(&mut script), (4_000, 0));
-    // B's buffer has room for a segment, but too little for a window update. So B accepts each probe, and its window
-    // stays closed.
+    // B's buffer has room for one segment, which is too little for B to announce an open window. So B accepts each
+    // probe, and its window stays closed.
     read(&mut script, 2);
     for probes in 1..=3 {
         read(&mut script, 1);

@@ -43,8 +43,8 @@ fn exchange(mut script: Script) -> (Vec<(Side, &'static str, bool)>, Script) {
     (sums.0, script)
 }
 
-/// RFC 9653 §5.1, §5.2: both sides announce that they accept packets without a checksum. No checksums are computed from
-/// the COOKIE ACK on.
+/// RFC 9653 §5.1, §5.2: both sides announce that they accept packets without a checksum. From the COOKIE ACK on, only
+/// the SHUTDOWN COMPLETE has a checksum.
 #[test]
 fn no_checksum_where_both_do_without() {
     let (sums, mut script) = exchange(Script::new(ON));

@@ -3,8 +3,8 @@
 //! - TSNs are consecutive (except for those of abandoned messages), and a TSN never changes its content.
 //! - A SACK never lowers the cumulative TSN and never acknowledges TSNs that were not sent. Its gap blocks are
 //!   ascending and disjoint.
-//! - New data is sent only within the peer's window and the path's congestion window (RFC 9260 §6.1 allows one packet
-//!   more).
+//! - New data exceeds neither the peer's window nor the path's congestion window by more than one packet (RFC 9260
+//!   §6.1).
 //! - The outstanding bytes are the sum over the paths, and data in flight has a timer.
 //! - Packets fit the path's MTU, contain only chunks that may be bundled, and have a permitted destination.
 
@@ -15,7 +15,7 @@ use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::{Chunk, Data, GapBlock, IData, PacketView, ReConfigParam, SackView, Tsn};
 use std::collections::BTreeMap;
 
-/// The state of one side as a sender and as a receiver of data.
+/// The state of one side. The last two fields concern the data that it receives, the others the data that it sends.
 #[derive(Default)]
 struct Sender {
     /// The highest TSN that was sent, if any.
@@ -29,10 +29,11 @@ struct Sender {
     never_sent: u64,
     /// The highest TSN that the side has asked its peer to skip.
     skipped: Option<Tsn>,
-    /// The range of TSNs that the last FORWARD TSN of this side reports as abandoned. The first TSN is excluded, the
-    /// second included.
+    /// The TSNs that the last FORWARD TSN of this side reports as abandoned: those above the first TSN, up to and
+    /// including the second.
     skipping: Option<(Tsn, Tsn)>,
-    /// The congestion windows of this side before the arrival of a SACK that acknowledges only abandoned TSNs.
+    /// The congestion window of each path of this side before a SACK that acknowledges only abandoned TSNs. `None` if
+    /// no such SACK is being processed.
     windows: Option<Vec<Window>>,
     /// The content of every TSN that was sent, as a length and a hash.
     content: BTreeMap<u32, (usize, u64)>,
@@ -49,10 +50,11 @@ struct Sender {
 }
 
 impl Sender {
-    /// Returns the number of bytes of the chunks beyond the last cumulative TSN, including headers and padding.
+    /// Returns the number of bytes, including headers and padding, of the sent chunks beyond the cumulative TSN of the
+    /// last received SACK.
     fn unacknowledged(&self) -> u64 {
-        // TSNs wrap around. The iteration therefore starts after the last cumulative TSN, continues at TSN 0, and ends
-        // at the first acknowledged TSN.
+        // TSNs wrap around, so the iteration continues at TSN 0 after TSN 2^32-1. `content` also has old TSNs, so the
+        // iteration ends when it reaches an acknowledged TSN.
         let first = self.acknowledged.map(|(cumulative, _)| cumulative.next().0);
         let beyond = |tsn: u32| self.acknowledged.is_none_or(|(cumulative, _)| Tsn(tsn).after(cumulative));
         let (low, high) =
@@ -93,17 +95,17 @@ pub struct Checker {
     pub bbr: [bool; 2],
     /// For each side, whether it sends tail loss probes. One probe may exceed the congestion window (RFC 8985 §7.3).
     pub probing: [bool; 2],
-    /// For each side, the number of tail loss probes so far, and the number of the packet that carried the last probe.
-    /// A side may send a probe even if its congestion window was halved below the flight size.
+    /// For each side, the count of tail loss probes so far, and the index of the packet that carried the last probe.
+    /// This packet is exempt from the check of the congestion window, which may have been halved below the flight size.
     probes: [(u64, u64); 2],
     /// Whether a side has sent an NR-SACK that reports TSNs beyond its cumulative TSN. The peer then frees the messages
     /// of these TSNs, although they may never be delivered.
     pub forgotten: bool,
 }
 
-/// The congestion window of a path, and three values that may change it without an acknowledgement: the path's state,
-/// its MTU, and the number of losses. A loss sets the window to at least 4 packets (RFC 9260 §7.2.4), which may be an
-/// increase.
+/// Three values whose change may change a path's congestion window without an acknowledgement, and then this window in
+/// bytes. The values are the path's state, its MTU, and the number of losses. A loss sets the window to at least 4
+/// packets (RFC 9260 §7.2.4), which may be an increase.
 type Window = ((PathState, u32, u64), u64);
 
 /// Returns the congestion windows of all paths of an association.
@@ -323,8 +325,9 @@ impl Checker {
         let end = &net.ends[from as usize];
         let Some(info) = end.ids.last().and_then(|&id| end.engine.info(id)) else { return };
         let mine = &self.sides[from as usize];
-        // RFC 9260 §6.2.1 C: chunks marked for retransmission do not count as outstanding. The checker cannot observe
-        // marks, so it checks the rule only while no chunk was ever marked.
+        // RFC 9260 §6.2.1 C: chunks marked for retransmission do not count as outstanding. The checker cannot see which
+        // chunks are marked. The check therefore ends at the first event in the statistics that marks or abandons
+        // chunks.
         let stats = end.ids.last().and_then(|&id| end.engine.stats(id)).unwrap_or_default();
         let marked = stats.fast_recoveries
             + stats.t3_expirations

@@ -19,7 +19,7 @@ pub(crate) struct Faults {
     pub(crate) jitter: Duration,
     /// The intervals in which a network loses every packet. Network 0 stands for all networks.
     pub(crate) outages: Vec<(Instant, Instant, usize)>,
-    /// The time from which on every packet arrives, so that the storm can end.
+    /// From this time on, every packet arrives, so that the storm can end.
     pub(crate) faults_end: Instant,
 }
 
@@ -70,8 +70,8 @@ pub(crate) struct Narrowing {
 }
 
 impl Narrowing {
-    /// Chooses how both sides discover MTUs, and whether the MTU of a network drops. If both sides use probes, the
-    /// network may be one that sends no ICMP messages.
+    /// Chooses how each side discovers MTUs, and whether the MTU of one network drops. If both sides use probes, also
+    /// chooses whether this network sends ICMP messages.
     pub(crate) fn of(mut rng: Rng, configs: &mut [Config; 2], networks: usize) -> Option<Self> {
         let mut silent = true;
         for config in configs {
@@ -87,7 +87,7 @@ impl Narrowing {
     }
 }
 
-/// A reboot of A's host, which may happen once. A then connects again from the same port.
+/// The reboot of host A, which happens at most once. Afterwards, host A connects again from the same port.
 pub(crate) struct Reboot {
     pub(crate) rng: Rng,
     pub(crate) at: Option<Instant>,

@@ -32,7 +32,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 ///   and its DATA was delivered in both associations. The checker reported a duplicate (an error of the checker).
 /// - 1092: both sides waited for each other's reset.
 /// - 5340: DATA was sent to the only remaining address, which was not verified.
-/// - 26449: DATA was refused because of a lost request until the peer gave up.
+/// - 26449: a RE-CONFIG request was lost. Its sender refused DATA until the peer gave up the association.
 /// - 28259: while a stream reset held data back, no window probe was sent to a closed window.
 /// - 34858: a peer that answered "in progress" was considered unreachable.
 /// - 1421: a FORWARD TSN listed messages from before a reset, although the peer had already done the reset.
@@ -44,16 +44,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// - 122381: with I-DATA and a closed window, a FORWARD TSN made a message deliverable, but the message was not
 ///   delivered.
 /// - 274611: the repetition of a request waited for a round-trip time that had never been measured.
-/// - 291082: a lost packet with a request and data counted as two losses.
-/// - 467962: data that arrived at a closed window and was refused counted as lost.
+/// - 291082: a packet with a request and data was lost, and two losses were counted.
+/// - 467962: the receiver refused data because its window was closed, and the data was counted as lost.
 /// - 797533: a FORWARD TSN with TSNs of the next numbering was accepted.
 /// - 855705: COOKIE ACKs were lost for a minute, and the peer counted as unreachable because it acknowledged no data.
 /// - 999153: delivery of DATA in two associations was reported as an error while A was connecting again (an error of
 ///   the checker).
 /// - 1022676: cookies became stale one after the other, while bundled DATA made the COOKIE ECHO too large for a path
 ///   whose MTU had silently dropped.
-/// - 1193166: a reordering timer continued after its chunk had moved to another path. It had expired when the next
-///   chunk was sent.
+/// - 1193166: a reordering timer continued after its chunk had moved to another path. The timer had already expired
+///   when the next chunk was sent.
 /// - 2039575: HEARTBEATs at intervals below the RTO prevented the retransmission of a lost SHUTDOWN.
 /// - 2572974: the peer deleted its only verified address after the SHUTDOWN had ended the verification of other
 ///   addresses.

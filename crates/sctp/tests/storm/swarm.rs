@@ -213,8 +213,8 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
             panic!("still not over after an hour: {states:#?}");
         }
     }
-    // Packets in flight arrive after the associations have ended, and have no effect. (An endpoint still wakes at
-    // deadlines that were postponed or cancelled. The latest possible deadline is PMTU_RAISE_TIMER.)
+    // The packets that are still in flight arrive now, and must have no effect. An endpoint still wakes at deadlines
+    // that were postponed or cancelled. The latest of these is PMTU_RAISE_TIMER, so 700 s suffice.
     net.run_until(
         net.now + Duration::from_secs(700),
         &mut |now, _, flight| faults.fate(now, flight),
@@ -288,8 +288,9 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
     let up = net.ends[A as usize].events.iter().any(|event| matches!(event, Event::Established { .. }));
     let lost = |reason| matches!(reason, Some(CloseReason::Unreachable | CloseReason::BlackHole { .. }));
     let excused = excused || (!up && lost(reasons[B as usize]));
-    // A packet that the SHUTDOWN has overtaken belongs to no association when it arrives. An ABORT answers this packet,
-    // and may overtake the SHUTDOWN COMPLETE (RFC 9260 §8.4). All messages were delivered nevertheless.
+    // One side has closed and removed its association, and then a late packet of the peer arrives. The side answers
+    // this packet with an ABORT (RFC 9260 §8.4). The ABORT may overtake the SHUTDOWN COMPLETE that the side sent
+    // earlier. All messages were delivered nevertheless.
     let late = |reason| matches!(reason, Some(CloseReason::Shutdown | CloseReason::Aborted(None)));
     if reasons.contains(&Some(CloseReason::Shutdown)) && reasons.into_iter().all(late) && !again {
         outcome.complete = 1;

@@ -79,7 +79,7 @@ pub(super) const INITIAL_WINDOW: Text<InitialWindow> = Text(
     },
 );
 
-/// The unit that makes the congestion window grow. With `off`, acknowledgements are counted. With a number,
+/// What is counted for the growth of the congestion window. With `off`, acknowledgements are counted. With a number,
 /// acknowledged bytes are counted (RFC 3465). In slow start, each acknowledgement then counts for at most this number
 /// of segments.
 pub(super) const COUNTING: Text<Counting> = Text(

@@ -119,8 +119,9 @@ anabranch_base::knobs! {
         /// At least every N-th data segment is acknowledged immediately.
         ack_every: u32 = 2, "Linux 6 __tcp_ack_snd_check; RFC 9293 §3.8.6.3",
             Number(1, 64), "acknowledge every N-th segment: 1 to 64";
-        /// The number of segments at the start of a connection that are acknowledged immediately. If this side sends
-        /// data within `delack` of received data, later segments may be acknowledged with a delay.
+        /// The number of segments at the start of a connection that are acknowledged immediately. Once this side has
+        /// sent data within `delack` of received data, even the rest of these segments may be acknowledged with a
+        /// delay.
         quickack: u32 = 16, "Linux 6 TCP_MAX_QUICKACKS = 16",
             Number(0, 1_000_000), "first segments that are acknowledged at once: a number";
         /// As in Linux: data with PSH is acknowledged once the application has read it, and a segment that widens the
@@ -135,8 +136,8 @@ anabranch_base::knobs! {
         /// Which segment carries the FIN: the last data segment or a segment of its own.
         fin: Fin = Fin::Data, "Linux 6 tcp_send_fin: on the last segment that waits, if one does",
             FIN, "the FIN travels with the last data, where that has not left yet, or alone: data or alone";
-        /// The acknowledgement of the peer's FIN is delayed like the acknowledgement of data, so that our FIN can carry
-        /// it.
+        /// Whether the acknowledgement of the peer's FIN is delayed like that of data, so that our FIN can carry it.
+        /// Otherwise it is sent immediately.
         fin_delack: bool = false, "RFC 9293 §3.10.7.4 (Linux 6 tcp_fin waits where the peer closes first: not taken over)",
             SWITCH, "the acknowledgement of a FIN waits for one of our own, as Linux's does: yes or no";
         /// The largest segment in bytes, payload and TCP options. `None` means what the MTU allows.

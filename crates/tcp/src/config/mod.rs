@@ -62,11 +62,11 @@ pub enum RecoveryKind {
 pub enum RttSampling {
     /// Each acknowledgement of new data gives an RTT sample, if it shows which transmission of the segment arrived.
     Every,
-    /// Only one segment at a time is timed, as in stacks without timestamps.
+    /// The RTT of at most one outstanding segment at a time is measured, as in stacks without timestamps.
     Once,
 }
 
-/// When a listener answers a SYN with a SYN cookie and keeps no state (RFC 4987 §3.6).
+/// The cases in which a listener answers a SYN with a SYN cookie and keeps no state (RFC 4987 §3.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SynCookies {
     /// Cookies are never sent. A SYN is dropped if the backlog has no room for another half-open connection.

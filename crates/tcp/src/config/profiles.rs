@@ -1,8 +1,8 @@
-//! Named parameter sets with sources. Stacks described in old papers and current stacks run the same code with
-//! different values.
+//! Named parameter sets. Each value names the stack, paper or RFC from which it comes. Old and current stacks run the
+//! same code with different values.
 //!
-//! The rows of `modern` are the defaults in the table of knobs. Each other profile lists nearly all knobs, even a value
-//! that equals that of `modern`, because the profile names its own source for it.
+//! The rows of `modern` are the defaults in the table of knobs. Each other profile lists nearly all knobs, even those
+//! with the same value as in `modern`. The reason is that each profile names its own source for each value.
 
 use anabranch_base::knobs::{Profile, names};
 

@@ -95,7 +95,8 @@ impl Connection {
     }
 
     /// First check of RFC 9293 §3.10.7.4: returns whether part of the segment lies in the receive window. A segment
-    /// that starts exactly at the right edge is accepted, because its sender has filled the window.
+    /// that starts exactly at the right edge is accepted: after a sender has filled the window, its pure ACKs start
+    /// there.
     fn is_acceptable(&mut self, now: Instant, segment: &Segment<'_>, start: i64, end: i64) -> bool {
         let (next, edge) = (self.recv.next() as i64, self.recv.edge().max(self.recv.next()) as i64);
         if end >= next && start <= edge {

@@ -286,8 +286,8 @@ impl Connection {
             let id = self.id;
             self.event(out, Event::Closed { id, reason });
             self.is_closed_reported = true;
-            // The trace has no `Closed` record for an incoming connection that did not open, because the application
-            // never knew of it.
+            // If an incoming connection did not open, the application never knew of it. The trace then gets no `Closed`
+            // record.
             if self.is_announced {
                 out.record(now, self.key(), || TraceEvent::Closed);
             }

@@ -130,8 +130,8 @@ impl Connection {
         self.send.is_at_rest() && self.waits_for_nothing_else(out)
     }
 
-    /// Returns whether a poll has nothing to do except, at most, to send data. No other segment is due, no state
-    /// changes, and nothing is traced.
+    /// Returns whether a poll can do nothing except send data. It would send no other segment, change no state, and
+    /// trace nothing.
     #[inline]
     pub(crate) fn waits_for_nothing_else(&self, out: &Outbox) -> bool {
         self.state.receives()

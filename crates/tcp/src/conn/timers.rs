@@ -1,8 +1,8 @@
 //! The timers of a connection, in one table.
 //!
-//! Each deadline is a field, so changing it costs nothing. The endpoint looks at a connection again when the
-//! connection's old deadline expires, and then finds the later deadline. Implements RFC 9293 §3.8 (the retransmission
-//! and persist timers) and RFC 6298 §5 (when the retransmission timer runs).
+//! Each deadline is a field. When a deadline moves to a later time, only this field is written, and the endpoint is not
+//! notified. The endpoint wakes at the old deadline and then finds the later one. Implements RFC 9293 §3.8 (the
+//! retransmission and persist timers) and RFC 6298 §5 (when the retransmission timer runs).
 
 use anabranch_base::Instant;
 

@@ -44,12 +44,14 @@ impl Listeners {
         self.by_port.contains_key(&port)
     }
 
-    /// Returns whether the listener has room for another half-open connection.
+    /// Returns whether the listener has room for another half-open connection. Returns false if the port has no
+    /// listener.
     pub(super) fn can_accept_syn(&self, port: u16) -> bool {
         self.by_port.get(&port).is_some_and(|l| l.half_open < l.backlog && l.has_room())
     }
 
-    /// Returns whether the listener has room for another open connection. A port without a listener has none.
+    /// Returns whether the listener has room for another open connection. Returns false if the port has no
+    /// listener.
     pub(super) fn can_accept_open(&self, port: u16) -> bool {
         self.by_port.get(&port).is_some_and(Listener::has_room)
     }

@@ -183,9 +183,10 @@ impl Endpoint {
         self.listeners.close(port);
     }
 
-    /// Sets the number of open connections to `port` that the application has not yet accepted after
-    /// [`Event::Accepted`]. These connections fill the backlog. While the backlog is full, the final ACK of another
-    /// handshake is dropped without a reset, and the peer sends that ACK again.
+    /// Tells the endpoint how many open connections to `port` wait for the application: [`Event::Accepted`] has
+    /// announced them, but the application has not accepted them yet. These connections fill the backlog. While the
+    /// backlog is full, the final ACK of another handshake is dropped without a reset, and the peer sends that ACK
+    /// again.
     pub fn set_accept_queue(&mut self, port: u16, waiting: u32) {
         self.listeners.set_waiting(port, waiting);
     }
@@ -454,7 +455,7 @@ impl Engine for Endpoint {
             self.deadlines.pop();
             let entry = &mut self.slots[slot as usize];
             if entry.scheduled != at {
-                // This entry is outdated: the slot has another valid entry, or its connection is gone.
+                // This entry is outdated: the slot has a newer entry, or its connection is gone.
                 continue;
             }
             entry.scheduled = Instant::MAX;

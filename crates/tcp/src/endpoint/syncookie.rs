@@ -103,7 +103,7 @@ fn stamp(clock: u32, carried: u32) -> u32 {
 }
 
 impl Endpoint {
-    /// Answers a SYN to a listener with a cookie, if the settings require one. Returns whether a cookie was sent.
+    /// Answers a SYN with a SYN cookie, if the settings require a cookie. Returns whether a cookie was sent.
     #[cold]
     pub(super) fn answer_by_cookie(
         &mut self,

@@ -17,8 +17,8 @@ impl Connection {
         let in_time = !self.options.timestamps
             || plain.stamps.is_some_and(|stamps| !self.options.is_outdated(now, stamps));
         // The checks of RFC 9293 §3.10.7.4. First: the segment has the next sequence number and fits into the window.
-        // Second to fourth, sixth and eighth: a `PlainSegment` has no RST, SYN, URG or FIN. Fifth: the acknowledgement
-        // is plausible and not old.
+        // Second (RST), fourth (SYN), sixth (URG) and eighth (FIN): a `PlainSegment` has none of these flags. Third
+        // (security): not implemented. Fifth (ACK): the acknowledgement is plausible and not old.
         self.state == State::Established
             && plain.seq == self.ack_of(next)
             && next + plain.length as u64 <= self.recv.edge()

@@ -4,9 +4,10 @@
 //! the connection. Implements RFC 9293 §3.8.6.3 and RFC 5681 §4.2.
 //!
 //! With the knob `ack_push`, acknowledgements are sent early where Linux sends them early. Data with PSH is
-//! acknowledged once the application has read it (tcp_cleanup_rbuf). A segment that widens the window is acknowledged
-//! immediately (tcp_grow_window). After a duplicate segment, the next `quickack` segments are acknowledged immediately.
-//! When the application answers with data, these quick acknowledgements pause until an acknowledgement delay expires.
+//! acknowledged once the application has read it (tcp_cleanup_rbuf). A segment is acknowledged immediately if its
+//! arrival lets this side offer a larger receive window (tcp_grow_window). After a duplicate segment, the next
+//! `quickack` segments are acknowledged immediately. When this side answers data with data, the last two rules are
+//! suspended until an acknowledgement delay expires or another duplicate arrives.
 
 use crate::config::Config;
 use anabranch_base::time::{Duration, Instant};
@@ -40,7 +41,7 @@ pub(crate) struct AckScheduler {
     is_new: bool,
 }
 
-/// The size of a full segment before the first full segment has arrived (Linux: TCP_MSS_DEFAULT).
+/// The assumed size of a full segment in bytes, until a segment of at least this size arrives (Linux: TCP_MSS_DEFAULT).
 const FIRST_FULL: u64 = 536;
 /// The limit of `pending_acks`. A longer burst of acknowledgements would tell the peer nothing new.
 const MAX_OWED: u32 = 64;
@@ -88,8 +89,9 @@ impl AckScheduler {
             self.pushed_segments = self.pushed_segments.max(u8::from(pushed));
         }
         let quick = self.quick_acks > 0 && !self.pingpong;
-        // More than a full segment is unacknowledged, and the application has read all earlier data, so the window can
-        // advance. If earlier data is unread, the next read of the application sends the acknowledgement.
+        // More than a full segment is unacknowledged. The application has read all data received before the
+        // unacknowledged data, so the window can advance. If such data is unread, the next read of the application
+        // sends the acknowledgement.
         let enough = self.waiting_bytes > self.full_segment && unread <= self.waiting_bytes;
         if quick || enough || self.delay.is_zero() {
             self.pending_acks = self.pending_acks.max(1);
@@ -113,8 +115,8 @@ impl AckScheduler {
         }
     }
 
-    /// With `ack_push`, records that the peer has retransmitted data that we already had. The next segments are
-    /// acknowledged immediately, which tells the peer what data we expect next.
+    /// Records that the peer has retransmitted data that we already had. If the knob `ack_push` is on, the next
+    /// segments are acknowledged immediately, which tells the peer what data we expect next.
     pub(crate) fn on_duplicate(&mut self) {
         if self.full_segment > 0 {
             self.quick_acks = self.quick_acks.max(self.max_quick_acks);
@@ -207,8 +209,8 @@ mod tests {
     use super::*;
 
     /// As in Linux (tcp_cleanup_rbuf), a segment with PSH is acknowledged as soon as it has been read. If the two sides
-    /// send in turn, this applies only to the second of two segments with PSH. A small segment counts as a segment with
-    /// PSH.
+    /// answer data with data ("pingpong mode"), this needs two segments with PSH since the last acknowledgement. A
+    /// small segment counts as a segment with PSH.
     #[test]
     fn what_was_pushed_is_acknowledged_when_it_is_read() {
         let mut config = Config::default();
@@ -234,8 +236,8 @@ mod tests {
             scheduler.is_due()
         };
         assert!(!read(1000, true) && read(200, false));
-        // If earlier data is unread, two full segments only start the delay. The acknowledgement is due when the
-        // application reads.
+        // If the application has not read earlier data, two full segments cause no immediate acknowledgement. The
+        // acknowledgement becomes due when the application reads.
         scheduler.on_sent();
         assert!(
             scheduler.on_segment(1000, false, 5000).is_some()

@@ -1,7 +1,7 @@
 //! Records which ranges of bytes beyond a gap have arrived.
 //!
-//! Owns the runs of out-of-order data, which are sorted and never adjacent. Remembers which runs arrived last. Does not
-//! hold the bytes themselves.
+//! Keeps the position ranges ("runs") of out-of-order data, sorted and never adjacent. Remembers which runs received
+//! data most recently. The bytes are stored elsewhere.
 //!
 //! Implements RFC 2018 §4 (which blocks a SACK reports, and in which order).
 
@@ -11,8 +11,8 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct Assembler {
     runs: VecDeque<Range<u64>>,
-    /// Positions of the stored runs of contiguous data. Each position lies in one run. The run that received data last
-    /// comes first.
+    /// The stream positions where the most recent out-of-order data began, newest first; `u64::MAX` if unused. Some
+    /// positions may lie in runs that were removed since, and several may lie in the same run.
     recent: [u64; RECENT],
     /// The largest number of separate runs of data. Data that would need more runs is rejected, because each run costs
     /// memory.
@@ -84,7 +84,8 @@ impl Assembler {
         true
     }
 
-    /// Removes all runs of data that start at or before `next`. Returns the position up to which the data has no gap.
+    /// Given that all data before `next` has arrived, removes the runs that continue it without a gap. Returns the
+    /// position of the first gap.
     pub(crate) fn advance(&mut self, mut next: u64) -> u64 {
         while let Some(run) = self.runs.front().filter(|run| run.start <= next) {
             next = next.max(run.end);

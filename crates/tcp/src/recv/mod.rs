@@ -33,8 +33,8 @@ struct LastSegment {
 #[derive(Debug)]
 pub(crate) struct RecvHalf {
     ring: Ring,
-    /// The last segment. While it has unread bytes, the ring has no data, so these are the bytes that the application
-    /// reads next.
+    /// A segment that is kept outside the ring. While the segment has unread bytes, the ring has no data, so the
+    /// application reads from the segment next.
     last: LastSegment,
     assembler: Assembler,
     pub(crate) ack_scheduler: AckScheduler,
@@ -185,8 +185,8 @@ impl RecvHalf {
 
     /// Takes the last `length` bytes of `segment` as the next data, if all earlier data has been read and no data lies
     /// beyond a gap. Keeps the segment's buffer if possible. If the segment does not qualify, returns `None` and
-    /// changes nothing; the caller must use [`on_data`](Self::on_data). The inner value is the delay after which the
-    /// data must be acknowledged; `None` means now.
+    /// changes nothing; the caller must use [`on_data`](Self::on_data). Returns `Some(Some(delay))` if the data must be
+    /// acknowledged after `delay`, and `Some(None)` if it must be acknowledged now.
     #[inline(always)]
     pub(crate) fn take_next(
         &mut self,
@@ -228,7 +228,8 @@ impl RecvHalf {
         if let Some(known) = self.assembler.overlap(&range) {
             self.record_duplicate(known);
         }
-        // The ring needs room for the bytes before the assembler records their positions.
+        // The ring keeps the data only if the assembler has recorded its positions. The assembler refuses data that
+        // would make too many gaps.
         let (start, end) = (range.start, range.end);
         let taken = self.assembler.insert(range, |part| {
             arrival.kept_bytes += part.end - part.start;
@@ -356,9 +357,9 @@ impl RecvHalf {
         if possible >= self.edge + worthwhile { possible } else { self.edge.max(self.next) }
     }
 
-    /// Returns whether the application has read enough for a window update. The update must enlarge the window by half
-    /// of its full size. An enlargement by two segments is enough if it also doubles what is left of the window (as in
-    /// Linux).
+    /// Returns whether the application has read enough for a window update. The update must add at least half of the
+    /// full window. Alternatively, it must add at least two segments, and no less than what is left of the window (as
+    /// in Linux).
     pub(crate) fn wants_update(&self, mss: u64) -> bool {
         let capacity = self.tuning.offered();
         let gain = (self.read + capacity).saturating_sub(self.edge);
@@ -416,8 +417,8 @@ mod tests {
                 let start = if rng.below(8) == 0 { half.next() + rng.below(3000) } else { half.next() };
                 let end = start + 1 + rng.below(1460);
                 let data: Vec<u8> = (start..end).map(byte).collect();
-                // The buffer is laid out as in the virtual network: 88 bytes of headroom and headers precede the
-                // payload.
+                // The buffer is laid out as in the virtual network: 48 bytes of headroom and 40 bytes of headers
+                // precede the payload.
                 let whole = [&[0; 88], &data[..]].concat();
                 batch.put_buffer(&mut whole.clone(), 48);
                 let mut segment = match rng.below(2) {

@@ -14,8 +14,8 @@ pub(super) struct Tuning {
     /// up to `max_limit`.
     limit: u64,
     max_limit: u64,
-    /// `offered` is the window in bytes that is offered to the peer. With `by_segment`, each received segment widens
-    /// `offered` up to `limit` (Linux: rcv_ssthresh).
+    /// `offered` (Linux: rcv_ssthresh) is the window in bytes that is offered to the peer. With `by_segment`, each
+    /// received segment widens `offered` up to `limit`.
     offered: u64,
     by_segment: bool,
     /// The round-trip time that the receiver has measured, in nanoseconds; 0 while unknown.
@@ -27,11 +27,11 @@ pub(super) struct Tuning {
     max_read: u64,
 }
 
-/// The first window offered, in bytes. Linux offers half of the middle value of tcp_rmem (128 KiB), but at most 65,535
-/// bytes. It reserves the other half for overhead.
+/// The first window offered, in bytes. The middle value of tcp_rmem in Linux is 128 KiB, of which Linux reserves half
+/// for overhead. It offers the rest, but at most 65,535 bytes.
 const FIRST_WINDOW: u64 = 65_535;
-/// The offered window is computed from twice the bytes read in a round trip plus this number of segments. These
-/// segments allow the sender's window to grow (Linux: 16 in tcp_rcv_space_adjust).
+/// The limit of the offered window is computed from a sum: twice the bytes read in a round trip, and this number of
+/// full segments. The segments allow the sender's window to grow (Linux: 16 in tcp_rcv_space_adjust).
 const AHEAD: u64 = 16;
 /// Segments shorter than this many bytes do not widen the window (Linux: tcp_event_data_recv).
 const MIN_WIDENING: u64 = 128;
@@ -146,8 +146,8 @@ mod tests {
         }
     }
 
-    /// tcp_init_buffer_space: ten large segments do not fit into the first window. The window grows as soon as the
-    /// application reads more in a round trip than this window holds in whole segments.
+    /// tcp_init_buffer_space: ten segments of this size do not fit into the first window, only three do. The window
+    /// grows as soon as the application reads more than three segments in a round trip.
     #[test]
     fn large_segments_let_the_window_grow() {
         const MSS: u64 = 16_384;

@@ -24,7 +24,7 @@ pub(crate) struct Ack<'a> {
     pub(crate) sacks: &'a [(u64, u64)],
     /// The start of a block that preceded `sacks` in the option and reports a duplicate (RFC 2883).
     pub(crate) duplicate: Option<u64>,
-    /// Whether the segment has no data, SYN or FIN, and an unchanged window (RFC 5681 §2).
+    /// Whether the segment has neither data nor SYN nor FIN, and leaves the window unchanged (RFC 5681 §2).
     pub(crate) could_be_duplicate: bool,
     /// The echoed timestamp, and its age in nanoseconds.
     pub(crate) echo: Option<(u32, u64)>,
@@ -37,19 +37,19 @@ pub(crate) struct Ack<'a> {
 pub(crate) struct AckOutcome {
     /// Whether the cumulative acknowledgement advanced.
     pub(crate) progress: bool,
-    /// Whether the retransmission timer must be restarted. If nothing is in flight, the timer must be stopped instead.
+    /// True if the retransmission timer must be restarted or, if nothing is in flight any more, stopped.
     pub(crate) restart_timer: bool,
     /// Whether our FIN is acknowledged.
     pub(crate) fin_acked: bool,
-    /// Whether the application waits for room in the send buffer, and the buffer now has enough room.
+    /// True if the application waits for room in the send buffer and the buffer now has enough room.
     pub(crate) writable: bool,
     /// Whether the last window reduction turned out to be spurious.
     pub(crate) spurious: bool,
 }
 
 impl SendHalf {
-    /// Returns whether an acknowledgement of `position` in a data segment changes nothing in the sending half. In that
-    /// case [`on_ack`](Self::on_ack) need not be called. The segment must have neither SACK blocks nor an ECN echo.
+    /// Returns whether a data segment that acknowledges `position` changes nothing in the sending half. In that case
+    /// [`on_ack`](Self::on_ack) need not be called. The segment must have neither SACK blocks nor an ECN echo.
     #[inline]
     pub(crate) fn knows(&self, position: u64) -> bool {
         position == self.scoreboard.una() && self.recovery.phase() == Phase::Open
@@ -218,8 +218,8 @@ impl SendHalf {
         self.grow_buffer();
     }
 
-    /// RFC 9406 §4.2: decides after an acknowledgement of new data whether slow start goes on. Returns true if the
-    /// window must grow more slowly, or if slow start has ended.
+    /// RFC 9406 §4.2: checks after an acknowledgement of new data whether slow start must slow down or end. Returns
+    /// true in both cases.
     fn watch_slow_start(&mut self, now: Instant) -> bool {
         let Some(hystart) = &mut self.hystart else { return false };
         let window = self.controller.window();

@@ -5,8 +5,7 @@
 use crate::ring::Ring;
 use std::ops::Range;
 
-/// The unacknowledged bytes, by stream position. Acknowledged bytes are removed; the remaining bytes may be sent or
-/// retransmitted.
+/// The bytes that are not acknowledged, sent or unsent, by stream position. Acknowledged bytes are removed.
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
     ring: Ring,

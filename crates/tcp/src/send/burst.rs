@@ -52,14 +52,14 @@ impl SendHalf {
         let peer_window = self.edge.saturating_sub(next);
         let data = self.buffer.end().saturating_sub(next);
         let allowed = room.min(window / 2).min(peer_window);
-        // If less data is unsent than `allowed`, the quota includes the last segment, which may be shorter than the
+        // If the unsent data is less than `allowed`, the quota includes the last segment, which may be shorter than the
         // MSS.
         let quota = if data < allowed { (allowed / mss).min(data.div_ceil(mss)) } else { allowed / mss };
         let Some(bursts) = &mut self.bursts else { return false };
         if bursts.max_segments == 0 || self.scoreboard.una() >= bursts.known_until {
             bursts.known_until = next + 1;
             // A burst holds at most the data of 1/1024 s at the sending rate. The rate is estimated as two windows per
-            // round trip below half of `ssthresh`, and as 1.2 windows above it.
+            // round trip while the window is below half of `ssthresh`, otherwise as 1.2 windows.
             let srtt = self.rtt.smoothed_nanos().unwrap_or(0).max(1);
             let (times, over) = if window < self.controller.ssthresh() / 2 { (2, 1) } else { (6, 5) };
             let rate = u128::from(window * times / over) * 1_000_000_000 / u128::from(srtt);

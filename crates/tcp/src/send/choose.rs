@@ -68,7 +68,7 @@ impl SendHalf {
             && self.rack_tlp.as_ref().is_none_or(|rack_tlp| !rack_tlp.probe_due)
     }
 
-    /// Returns whether the unsent data fills a full segment, and the peer's window has room for it.
+    /// Returns true if the unsent data fills a segment and the peer's window has room for this segment.
     #[inline(always)]
     fn has_full(&self) -> bool {
         let next = self.scoreboard.next();
@@ -194,8 +194,8 @@ impl SendHalf {
             return None;
         }
         let last = length == data;
-        // RFC 9293 §3.8.6.2.1: sends only full segments, all remaining data (if Nagle permits), or at least half the
-        // peer's largest window.
+        // RFC 9293 §3.8.6.2.1: a segment is sent only if it is full, has all remaining data (if Nagle permits), or has
+        // at least half the peer's largest window.
         let worthwhile = length == self.mss
             || (last && (idle || self.finished || !self.waits_as_small()))
             || (length > 0 && length >= self.largest_window / 2);

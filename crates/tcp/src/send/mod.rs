@@ -309,8 +309,8 @@ impl SendHalf {
     pub(crate) fn check_invariants(&self) {
         self.scoreboard.check_invariants();
         assert!(self.scoreboard.next() <= self.end(), "sent more than was written");
-        // The peer may shrink its window after data was sent. So the position is compared with the farthest edge that
-        // the peer has offered. Only a probe and the FIN may lie beyond it.
+        // The peer can shrink its window after data was sent. So the end of the sent data is compared with the farthest
+        // edge that the peer has ever offered. Only a probe and the FIN are allowed beyond this edge.
         assert!(
             self.scoreboard.next() <= self.farthest_edge.max(self.probed_until) + 1,
             "beyond the peer's window"

@@ -16,7 +16,7 @@ use anabranch_congestion::Prr;
 pub(crate) enum Phase {
     /// No loss is known.
     Open,
-    /// Fast recovery: losses that acknowledgements revealed are being repaired.
+    /// Fast recovery: losses were detected from acknowledgements, and the lost segments are being retransmitted.
     Fast,
     /// The retransmission timer has expired, and outstanding data is being retransmitted.
     Timeout,
@@ -33,7 +33,7 @@ pub(crate) struct UndoState {
     unexplained: u32,
     /// The number of retransmissions in this recovery.
     sent: u32,
-    /// Whether new data has been acknowledged since the recovery began. From then on, timestamps cannot show that the
+    /// Whether new data has been acknowledged since the recovery began. If true, timestamps can no longer show that the
     /// reduction was spurious.
     settled: bool,
 }
@@ -210,8 +210,8 @@ impl Recovery {
     fn may_enter(&self, una: u64) -> bool {
         match (self.point, self.kind) {
             (None, _) | (_, RecoveryKind::Sack) => true,
-            // RFC 5681 does not have this check, so plain Reno may begin a new recovery for every gap. After a timeout,
-            // Reno makes the check, as later versions of ns-2 and BSD do.
+            // RFC 5681 does not compare `una` with the recovery point, so plain Reno may begin a new recovery for every
+            // gap. After a timeout, Reno compares them, as later versions of ns-2 and BSD do.
             (_, RecoveryKind::Reno) if !self.after_timeout => true,
             (Some(point), _) if self.careful => una > point,
             // RFC 2582 §5: the less careful variant also begins a recovery on duplicates that acknowledge exactly the
@@ -221,7 +221,7 @@ impl Recovery {
     }
 
     /// Begins fast recovery, after the controller has reduced the congestion window. `window` is the congestion window
-    /// before that reduction; `None` if the controller does not count segments.
+    /// in bytes before that reduction. It is `None` unless the congestion window is counted in segments.
     pub(crate) fn enter_fast(&mut self, mss: u64, window: Option<u64>, board: &mut Scoreboard) {
         self.phase = Phase::Fast;
         self.point = Some(board.next());
@@ -232,10 +232,9 @@ impl Recovery {
         self.inflation = i64::from(self.dupthresh) * mss as i64;
         self.prr =
             self.reduces_in_proportion.then(|| window.map_or_else(|| Prr::new(board.flight()), Prr::linux));
-        // The recovery that has just ended may already have retransmitted the oldest segment. An unanswered
-        // retransmission is not repeated (RFC 6675 §4, NextSeg rule 1). The acknowledgement of that retransmission
-        // echoes a timestamp older than any retransmission of the new recovery. With undo state, this echo would make
-        // the new reduction look spurious, so no undo state is kept.
+        // The previous recovery may already have retransmitted the oldest segment. That segment is not retransmitted
+        // again (RFC 6675 §4, NextSeg rule 1). Its acknowledgement will echo a timestamp from before the new recovery,
+        // which would make the new reduction look spurious. So no undo state is kept in this case.
         let retransmitted = board.head_is_retransmitted();
         self.undo_state = (!retransmitted).then(|| UndoState::new(board.una()));
         // RFC 6675 §5 step 4.3: the oldest segment is retransmitted immediately, even if IsLost does not hold for it.

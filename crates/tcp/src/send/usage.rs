@@ -1,8 +1,8 @@
 //! Decides whether a window counted in segments is fully used, as Linux does.
 //!
 //! Owns the observations about the current window: whether it was full, and if not, the most data that was outstanding.
-//! A window that was full may grow with every acknowledgement. This permission ends when all data that was outstanding
-//! at that time is acknowledged. In slow start, a window that was not full grows up to twice the most data outstanding.
+//! After the window was full, it may grow with every acknowledgement until all data that was then outstanding is
+//! acknowledged. In slow start, a window that was not full may grow to twice the largest amount of data outstanding.
 //!
 //! Follows no RFC, but tcp_cwnd_validate and tcp_is_cwnd_limited of Linux 6, which correspond to RFC 2861 and RFC 7661.
 
@@ -20,8 +20,8 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Records that `load` bytes are outstanding: those from position `una` to position `next`. `full` says whether the
-    /// window is full.
+    /// Records the data sent and not cumulatively acknowledged, from stream position `una` to `next`. `load` is its
+    /// size in bytes, with every segment counted as a full segment. `full` says whether the window is full.
     #[inline]
     pub(super) fn note(&mut self, full: bool, load: u64, una: u64, next: u64) {
         if una >= self.until || full || (!self.full && load > self.max_outstanding) {
@@ -37,8 +37,8 @@ impl Usage {
 }
 
 impl SendHalf {
-    /// Records whether the window is full. Called when nothing more may be sent; `blocked` says that the congestion
-    /// window is the reason.
+    /// Records whether the congestion window is full. Called when no more data can be sent now; `blocked` says whether
+    /// the congestion window is the reason.
     #[inline]
     pub(super) fn record_usage(&mut self, blocked: bool) {
         if let Some(usage) = &mut self.usage {

@@ -16,8 +16,8 @@ pub struct Link {
     pub delay: Duration,
     /// The capacity of the link's queue in bytes.
     pub queue: u64,
-    /// The probability that the link loses a packet of the sender after the queue. Packets of the receiver are not
-    /// lost.
+    /// The probability that the link loses a packet of the sender that has passed the queue. Packets of the receiver
+    /// are not lost.
     pub loss: Ratio,
 }
 

@@ -323,8 +323,8 @@ impl Pair {
         self.ids[0].and_then(|id| self.hosts[0].info(id)).map_or(50_000, |info| info.local.port())
     }
 
-    /// Delivers an ICMP message about a packet that the side `to` sent. `quoted` is the part of the packet that the
-    /// message quotes.
+    /// Delivers an ICMP message to the side `to`, about a packet that this side has sent. `quoted` is the part of the
+    /// packet that the message quotes.
     pub fn icmp(&mut self, to: Side, kind: IcmpKind, quoted: &[u8]) {
         let (source, target) = if to == Side::Left { (LEFT, RIGHT) } else { (RIGHT, LEFT) };
         self.hosts[to as usize].handle_icmp(self.now, &Icmp { kind, source, target }, quoted);

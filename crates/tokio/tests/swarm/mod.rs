@@ -32,7 +32,7 @@ pub struct Setup {
     pub seed: u64,
     /// Whether futures are dropped at random points.
     pub storm: bool,
-    /// Whether the profile is `rfc9260` (the literal values of RFC 9260) or `modern`.
+    /// True if the profile is `rfc9260` (the literal values of RFC 9260), false if it is `modern`.
     pub rfc9260: bool,
     /// If set, uses DTLS with one path and this number of client endpoints. Each client endpoint has its own DTLS
     /// connection.
@@ -42,9 +42,11 @@ pub struct Setup {
 /// The results of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// The growth of the process's memory in bytes for each association, once all members have joined the chat.
+    /// The process's memory in bytes per association when all members have joined the chat. The memory that the process
+    /// used before the associations is subtracted.
     pub idle_bytes: i64,
-    /// The growth of the process's memory for each association in bytes, once all lines of the chat have been received.
+    /// The process's memory in bytes per association when all lines of the chat have been received. The memory that the
+    /// process used before the associations is subtracted.
     pub after_lines: i64,
     /// The number of lines received.
     pub received: u64,
@@ -97,16 +99,16 @@ async fn all(setup: Setup) -> Outcome {
         people.push(tokio::spawn(person.run(client, at.clone(), dialling.clone())));
     }
     steps[0].wait().await;
-    // Waits until the process's resident memory, rounded down to 256 KiB, no longer changes. Then freed memory has been
-    // returned, and packets in flight have arrived.
+    // Waits until the process's resident memory, rounded down to 256 KiB, no longer changes. By then, the process has
+    // returned freed memory to the kernel, and packets in flight have arrived.
     steady(|| resident() >> 18).await;
     let idle_bytes = resident() - before;
     steps[1].wait().await;
     // Waits until each association of the server has verified the path to its peer's second address.
     soon(|| setup.dtls.is_some() || storm.paths() >= setup.associations as u64).await;
     steps[2].wait().await;
-    // Waits until the process's resident memory, rounded down to 256 KiB, no longer changes. Then freed memory has been
-    // returned, and packets in flight have arrived.
+    // Waits until the process's resident memory, rounded down to 256 KiB, no longer changes. By then, the process has
+    // returned freed memory to the kernel, and packets in flight have arrived.
     steady(|| resident() >> 18).await;
     let after_lines = resident() - before;
     let mut received = 0;
@@ -299,7 +301,8 @@ async fn send_lines(
     }
 }
 
-/// Receives all lines of the other members: half of the members read from any stream, the others stream by stream.
+/// Receives all lines of the other members, and returns the number of lines. A member with an even `number` reads from
+/// any stream. A member with an odd `number` reads stream by stream.
 async fn receive_lines(
     association: &Association,
     number: u32,

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Decides which futures are dropped before they complete, and counts the dropped futures and the verified paths.
+/// Decides which futures are dropped before they complete, and counts the dropped futures. Also counts the secondary
+/// network paths that SCTP has verified (RFC 9260 §5.4).
 #[derive(Clone, Debug)]
 pub(super) struct Storm {
     /// The seed of the random decisions to drop a pending call; `None` if no call is dropped.
@@ -19,8 +20,8 @@ pub(super) struct Storm {
     paths: Arc<AtomicU64>,
 }
 
-/// A task's source of random numbers for dropping calls; `None` without a storm. Only the seed of the next draw is
-/// stored, because the run measures memory.
+/// The source of random numbers by which a task decides when to drop a future; `None` if no futures are dropped. It
+/// stores only the seed of the next draw, so that it adds little to the measured memory.
 #[derive(Debug)]
 pub(super) struct Chances(Option<NonZeroU64>);
 
@@ -81,7 +82,7 @@ impl Storm {
         }
     }
 
-    /// Does the same as [`call`](Self::call) for a call that needs a mutable reference to a value, `of`.
+    /// Like [`call`](Self::call), but `make` gets a mutable reference to `of`.
     pub(super) async fn call_mut<O, T>(
         &self,
         chances: &mut Chances,

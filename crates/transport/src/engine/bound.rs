@@ -21,8 +21,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A transport that runs on a host: one engine, one socket, one drive loop. A clone is another handle of the same
-/// transport. The transport runs until the last handle of it and of its sessions is dropped.
+/// A running transport on one host: one engine, one socket, one drive loop. A clone is another handle of the same
+/// transport. The transport runs until all its handles and all handles of its sessions are dropped.
 pub struct BoundHost<W: World, E: SessionEngine> {
     pub(crate) inner: Rc<Inner<W, E>>,
 }
@@ -40,9 +40,9 @@ impl<W: World, E: SessionEngine> Clone for BoundHost<W, E> {
 }
 
 impl<W: World, E: SessionEngine> BoundHost<W, E> {
-    /// Drives `engine` over `socket`, which is the socket of a `World` or a layer around it. With `follow`, the engine
-    /// is notified of changed routes, and gets the first `follow` of the host's addresses after each change of them.
-    /// With `Some(0)`, the engine is notified of changed routes only.
+    /// Drives `engine` over `socket`: the socket of a `World`, or a layer around such a socket. If `follow` is
+    /// `Some(n)`, each change of the host's addresses is reported to the engine as a change of routes. Unless `n` is 0,
+    /// the engine then also gets the first `n` of the host's new addresses, which replace its own.
     pub fn over(world: W, engine: E, socket: impl DatagramSocket, follow: Option<usize>) -> Self {
         let shared = Rc::new(RefCell::new(EngineHost::new(engine)));
         let task = drive(world.clone(), socket, shared.clone());
@@ -172,7 +172,7 @@ impl<W: World, E: SessionEngine> Host for BoundHost<W, E> {
     }
 }
 
-/// After each change of the host's addresses, gives the engine the first `most` of them, and notifies the engine of
+/// After each change of the host's addresses, gives the engine the first `most` addresses, and notifies the engine of
 /// changed routes. If `most` is 0, the engine keeps the addresses that it started with.
 async fn follow<W: World, E: SessionEngine>(world: W, shared: Rc<RefCell<EngineHost<E>>>, most: usize) {
     loop {

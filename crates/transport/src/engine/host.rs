@@ -38,13 +38,13 @@ struct Backlog<I> {
 #[derive(Debug)]
 pub(super) struct SessionState {
     key: u64,
-    /// The number of stream pairs: an outgoing and an incoming stream with the same number. Until the session is
-    /// established, it is the requested number.
+    /// How many stream pairs the session has or, until it is established, requests. A pair is an outgoing and an
+    /// incoming stream with the same id.
     pub(super) streams: u64,
     pub(super) established: bool,
     /// Whether the peer started the session.
     accepted: bool,
-    /// The numbers of additional streams that were requested and not answered yet: outgoing, incoming.
+    /// How many additional streams this side has requested without an answer so far: outgoing, incoming.
     pub(super) streams_requested: (u64, u64),
     /// Whether the peer has announced that it will send no more data.
     peer_finished: bool,
@@ -72,8 +72,8 @@ pub(super) struct StreamState {
     pub(super) open: bool,
     /// Whether the stream is in `incoming_streams`.
     pub(super) announced: bool,
-    /// Whether the application has had a handle of this stream, and the session has no other streams. Dropping such a
-    /// handle closes the session.
+    /// Used only if a session has a single stream: whether the stream was announced to the application, or the
+    /// application has had a handle of the stream. The stream is then never announced again.
     had_handle: bool,
     pub(super) reader: Waiter,
     pub(super) writer: Waiter,
@@ -89,8 +89,8 @@ pub(super) struct StreamState {
     pub(super) written: u64,
     /// Whether the peer has cancelled the current exchange on the stream.
     pub(super) cancelled: bool,
-    /// The results of a reset that this side has requested, for the outgoing and the incoming direction. Each result is
-    /// `None` until it is known.
+    /// The reset that this side has requested, if any. For the outgoing and the incoming direction: whether the stream
+    /// was reset, or `None` until the result is known.
     pub(super) resetting: Option<[Option<bool>; 2]>,
 }
 
@@ -192,7 +192,8 @@ impl<E: SessionEngine> EngineHost<E> {
         self.notify.notify();
     }
 
-    /// Records that the handshake of a session started by this side is done. Both ends can use `streams` stream pairs.
+    /// Records that the handshake of a session started by this side is done. The session has `streams` stream pairs,
+    /// each an outgoing and an incoming stream with the same id.
     pub fn established(&mut self, id: E::Id, streams: u64) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.streams = streams;
@@ -202,8 +203,8 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Adds a session that a peer has started to `port` and whose handshake is done. Aborts the session if the backlog
-    /// is full.
+    /// Adds a session to the backlog of `port`. A peer has started the session, and its handshake is done. Aborts the
+    /// session if the backlog is full or nobody listens on `port`.
     pub fn accepted(&mut self, now: Instant, id: E::Id, port: u16, streams: u64) {
         let Some(backlog) = self.listeners.get_mut(&port).filter(|b| b.waiting.len() < b.limit) else {
             self.engine.abort(now, id);
@@ -373,8 +374,8 @@ impl SessionState {
         }
         let index = stream as usize;
         if index < 4 {
-            // Memory is reserved for no streams beyond this one, because thousands of sessions may never use
-            // more.
+            // No memory is reserved for further streams: there can be thousands of sessions that never use another
+            // stream.
             self.stream_states.reserve_exact(index + 1 - self.stream_states.len());
         }
         self.stream_states.resize_with(index + 1, StreamState::default);

@@ -5,8 +5,8 @@
 //! new data on the stream until both directions have been reset. Therefore all data that the peer discards belongs to
 //! the cancelled exchange.
 //!
-//! Stream resets are specified in RFC 6525. The SCTP engine implements its protocol, and this module the application's
-//! part of §5.2.2 and §5.2.3.
+//! RFC 6525 specifies stream resets. The SCTP engine implements the protocol of RFC 6525. This module implements the
+//! application's part of RFC 6525 §5.2.2 and §5.2.3.
 
 use super::SessionEngine;
 use super::host::{EngineHost, SessionState, StreamState};
@@ -41,8 +41,8 @@ impl<E: SessionEngine> EngineHost<E> {
         true
     }
 
-    /// Handles the completed reset of `streams`; an empty list stands for all streams. `idle` says that the peer has
-    /// sent no data on the streams.
+    /// Handles the completed reset of `streams`; an empty list stands for all streams. `idle` says that the peer
+    /// had sent no data on the streams since their last reset.
     pub fn streams_reset(
         &mut self,
         now: Instant,
@@ -111,7 +111,7 @@ impl<E: SessionEngine> EngineHost<E> {
 }
 
 impl SessionState {
-    /// Returns those of `streams` that this side uses; an empty list stands for all streams.
+    /// Returns those of `streams` that this side uses. If `streams` is empty, returns all streams that this side uses.
     pub(super) fn in_use(&self, streams: &[StreamId]) -> Vec<StreamId> {
         let dense = self.stream_states.len() as u64;
         let used = |stream: &StreamId| *stream < dense || self.high_stream_states.contains_key(stream);

@@ -16,7 +16,8 @@ pub struct EngineSession<W: World, E: SessionEngine> {
     pub(crate) handle: Rc<SessionHandle<W, E>>,
 }
 
-/// The state that all handles of a session share. The session is closed when the last handle is dropped.
+/// The handle that all [`EngineSession`]s and streams of a session share through an `Rc`. The session is closed when
+/// the last of them is dropped.
 pub(crate) struct SessionHandle<W: World, E: SessionEngine> {
     pub(crate) host: Rc<Inner<W, E>>,
     pub(crate) id: E::Id,
@@ -284,9 +285,9 @@ impl<W: World, E: SessionEngine> Drop for EngineStream<W, E> {
 }
 
 impl<W: World, E: SessionEngine> EngineStream<W, E> {
-    /// Reads data by calling `read`. `read` returns the data and its length in bytes, or `None` if there was no data.
-    /// `read` also returns true if no more data can be read now. At the end of the stream, `read_by` returns the result
-    /// of `end`.
+    /// Reads data by calling `read`, which returns two values. The first value is the data and its length in bytes, or
+    /// `None` if there was no data. The second value is true if no more data can be read now. At the end of the stream,
+    /// this function returns the result of `end` instead of data.
     #[inline]
     pub(crate) fn read_by<R>(
         &mut self,
@@ -308,7 +309,8 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
         if !state.is_drained {
             let (got, dry) = read(engine, id, stream);
             state.is_drained = dry;
-            // After a read, the engine may have to tell the peer that it may send more data or open more streams.
+            // A read can raise the limits for the peer's data and streams. The engine then has to announce the new
+            // limits to the peer.
             if engine.has_output() {
                 notify.notify();
             }
@@ -318,8 +320,8 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
             }
         }
         match session.end() {
-            // RFC 9000 §2.4: the end of a session is not the end of a fresh stream. A stream whose last byte has not
-            // arrived is incomplete.
+            // RFC 9000 §2.4: the end of a session does not complete its QUIC streams (`FRESH_STREAMS`). If the last
+            // byte of a QUIC stream has not arrived, a read of the stream fails.
             Some(CloseReason::Finished) if !E::FRESH_STREAMS || engine.is_finished(id, stream) => {
                 Poll::Ready(Ok(end()))
             }

@@ -23,7 +23,7 @@ pub struct Kernel(pub KernelProtocol);
 /// The settings in the profile of a kernel protocol: the congestion control.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KernelSettings {
-    /// The kernel's name of the congestion control, if the protocol accepts one.
+    /// The congestion control, under the kernel's name for it. `None` if the protocol offers no choice.
     pub congestion: Option<String>,
 }
 
@@ -199,7 +199,7 @@ impl<W: KernelTcp> RunnableProtocol<W> for Kernel {
 /// A kernel protocol that runs on a host. It records no traces, and its [`Totals`] are all zero.
 struct KernelHost<W> {
     world: W,
-    /// The local address at which the host listens; `None` for every IPv4 address.
+    /// The local address at which the host listens. `None` stands for all IPv4 addresses of the host.
     local: Option<IpAddr>,
 }
 
@@ -211,7 +211,7 @@ impl<W: KernelTcp> Host for KernelHost<W> {
         AnyConnector::new(KernelConnector::new(self.world.clone(), first))
     }
 
-    /// Listens on `local`. If `local` is `None`, listens on every address, because peers of a multipath protocol
+    /// Listens on `local`. If `local` is `None`, listens on every IPv4 address, because peers of a multipath protocol
     /// connect to all addresses.
     fn listen(&self, port: u16, backlog: u32) -> Result<AnyListener, ListenError> {
         let at = SocketAddr::new(self.local.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), port);

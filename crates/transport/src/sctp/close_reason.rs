@@ -36,8 +36,9 @@ pub(super) const RESTARTED: &str = "the peer has restarted";
 fn abort_cause(cause: u16, accepted: bool) -> String {
     let means = match (cause, accepted) {
         (4, _) => "it is out of resources",
-        // This project's server sends cause 12 to a new peer if the server is full, and to all peers when it is
-        // stopped. It also sends it to a peer that exceeds the idle timeout. Other programs may have other reasons.
+        // This project's server sends cause 12 to a new peer if the server is full, and to all peers when the server is
+        // stopped. The server also sends cause 12 to a peer that exceeds the idle timeout. Other programs may send the
+        // cause for other reasons.
         (12, false) => {
             "its program ended it, as a server does that is full, is ended itself or waits too long"
         }

@@ -1,7 +1,8 @@
 //! Implements [`SessionEngine`] for the SCTP endpoint: an association is a session, and a stream pair is a stream.
 //!
-//! [`SctpEngine`] consists of the endpoint, the SCTP ports that the endpoint has claimed on the host, and its
-//! membership in a directory. The directory assigns packets to endpoints if several endpoints share one port.
+//! [`SctpEngine`] consists of the endpoint, the SCTP ports that the endpoint has claimed on the host, and the
+//! endpoint's membership in a directory. If several endpoints share one UDP port or IP protocol, the directory
+//! assigns packets to endpoints.
 
 use super::close_reason::{self, to_close_reason};
 use super::ports::PortClaims;
@@ -309,7 +310,8 @@ impl SessionEngine for SctpEngine {
                 true => self.endpoint.writable_bytes(id).clamp(fragment, MAX_PIECE.max(fragment)),
             }
         });
-        // Only applications write whole messages. Data without message boundaries is a byte stream, usually of HTTP.
+        // For whole messages, the default is 0, because only the application knows their protocol. Data without message
+        // boundaries is a byte stream, usually of HTTP.
         let default = match self.ppid {
             0 if whole => 0,
             0 => write.marks.reply_ppid.unwrap_or(PPID_HTTP),
@@ -658,14 +660,14 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
 pub struct Ppids {
     /// The identifier that the application has set for this stream.
     pub(super) set: Option<u32>,
-    /// The payload protocol identifier with which the stream answers the last message that was read from it.
+    /// The payload protocol identifier for the reply to the message that was last read from the stream.
     reply_ppid: Option<u32>,
 }
 
-/// Returns the identifier with which a byte stream answers messages with the identifier `ppid`. `own` is the identifier
-/// that the application has configured, or 0. `None` means that messages with `ppid` belong to other applications and
-/// are not part of the byte stream. Among these are WebRTC's identifiers 56 and 57 for empty messages, which contain
-/// one meaningless byte (RFC 8831 §6.6).
+/// Returns the payload protocol identifier for replies to messages that arrived on a byte stream with the identifier
+/// `ppid`. `own` is the identifier that the application has configured, or 0. `None` means that messages with `ppid`
+/// belong to other applications and are not part of the byte stream. Two such identifiers are 56 and 57, which WebRTC
+/// uses for empty messages. The single byte in such a message has no meaning (RFC 8831 §6.6).
 fn reply_ppid_for(ppid: u32, own: u32) -> Option<u32> {
     match ppid {
         0 | PPID_HTTP => Some(PPID_HTTP),
@@ -712,8 +714,8 @@ pub fn follow_addresses(endpoint: &mut Endpoint, now: Instant, port: u16, presen
     }
 }
 
-/// The minimum size in bytes of the messages of a byte stream. This size is used while the engine does not know how
-/// much fits in a packet.
+/// The lower limit, in bytes, for the size of the messages into which a byte stream is divided. The messages have
+/// exactly this size while the engine does not know how much fits in a packet.
 const MIN_PIECE: usize = 512;
 
 /// The maximum size in bytes of a message made from one write on a byte stream, if messages can be interleaved.

@@ -85,8 +85,8 @@ impl PortClaims {
         }
     }
 
-    /// Lets an association that a peer has started share the listener's claim of `port`. The claim lasts until both
-    /// have ended.
+    /// Adds an association that a peer has started to the owners of the listener's claim of `port`. The port stays
+    /// claimed until the listener is closed and all such associations have ended.
     pub fn accepted(&mut self, id: AssociationId, port: u16) {
         self.associations.extend(self.listening.get(&port).map(|claim| (id, claim.clone())));
     }

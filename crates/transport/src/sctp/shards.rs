@@ -1,9 +1,9 @@
-//! Several [`SctpHost`](super::SctpHost)s behind one port, one per thread, and the directory that assigns packets to
-//! them.
+//! Several [`SctpHost`](super::SctpHost)s that share one port, each in a thread of its own, and the directory that
+//! assigns packets to the hosts.
 //!
-//! A host chooses the verification tag of each of its associations. In most packets this tag identifies the host. The
-//! packets in the following list have no such tag. They are assigned by the peer's address and both ports, which all
-//! hosts record in a common directory:
+//! Below, a host is one of these `SctpHost`s. A host chooses the verification tag of each of its associations. In most
+//! packets this tag identifies the host. The packets in the following list have no such tag. For them, all hosts share
+//! a directory of their associations, which is searched for the peer's address and both ports:
 //!
 //! - an INIT, the only chunk in packets with tag 0. The peer may already have an association, because the peer restarts
 //!   or because both sides start an association at the same time. The host of that association then gets the INIT
@@ -44,7 +44,7 @@ impl Directory {
         Shard::new(0, count).map(|_| Arc::new(Self { count, owners: Mutex::default() }))
     }
 
-    /// Returns the identity of the host `index`, counted from 0.
+    /// Returns the identity of the SCTP host with the index `index`, counted from 0. `None` if there is no such host.
     #[must_use]
     pub fn member(self: &Arc<Self>, index: u32) -> Option<Member> {
         Shard::new(index, self.count).map(|shard| Member { shard, directory: self.clone() })
@@ -68,7 +68,8 @@ impl Directory {
         if gained {
             directory.insert(key, shard.index());
         } else if directory.get(&key) == Some(&shard.index()) {
-            // The entry stays if the host of another shard has meanwhile started an association with this key.
+            // If another host has meanwhile started an association with this key, the entry belongs to that host and
+            // stays.
             directory.remove(&key);
         }
     }
@@ -81,9 +82,9 @@ impl Steering for Directory {
         let Header { source_port, target_port, tag } = header;
         if tag == 0 {
             let initiate: [u8; 4] = packet.get(INITIATE_TAG..INITIATE_TAG + 4)?.try_into().ok()?;
-            // Several packets may arrive as one batch, which goes to the owner of the batch's first packet. The host
-            // that receives an INIT is therefore not always its owner. For a new association, the initiate tag selects
-            // the owner.
+            // Several packets may arrive as one batch, which goes to the host that owns the batch's first packet. An
+            // INIT can therefore arrive at a host that does not own the INIT. If the INIT is for a new association, the
+            // initiate tag selects the owner.
             let new = Shard::of_tag(u32::from_be_bytes(initiate), self.count);
             return self.find(addresses(source, packet), source_port, target_port).or(Some(new));
         }
@@ -154,8 +155,8 @@ mod tests {
         directory
     }
 
-    /// RFC 9260 §5.2.2, §8.5.1, §10: if none of these hosts chose the tag of a packet, the peer's address and the ports
-    /// determine the shard that gets the packet.
+    /// RFC 9260 §5.2.2, §8.5.1, §10: if no shard of this host chose the tag of a packet, the peer's address and the
+    /// ports determine the shard that gets the packet.
     #[test]
     fn packets_without_our_tag_are_steered_by_address_and_ports() {
         let directory = directory();

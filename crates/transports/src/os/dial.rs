@@ -203,9 +203,10 @@ pub async fn dial(world: &OsWorld, target: Target) -> Result<Dialed, DialFailure
     Ok(Dialed { host, servers, tries_all, world: world.clone(), connector, tls })
 }
 
-/// Returns the local addresses from which a client sends to a server; if empty, all addresses of the host. If the first
-/// address in `addresses` is a loopback address, removes all other addresses: a server at a loopback address can reply
-/// only to loopback addresses.
+/// Returns the local addresses from which a client sends to a server; an empty list stands for all addresses of the
+/// host. `addresses` are the server's addresses. If the first of them is a loopback address, the client must send from
+/// loopback addresses, because the server cannot reply to others. In this case, the function removes all addresses from
+/// `addresses` that are not loopback addresses.
 fn local_addresses(scheme: &UrlScheme, addresses: &mut Vec<SocketAddr>) -> Vec<IpAddr> {
     let is_loopback = |address: &SocketAddr| address.ip().is_loopback();
     if !addresses.first().is_some_and(is_loopback) {
@@ -240,9 +241,9 @@ fn source_for(to: SocketAddr) -> io::Result<IpAddr> {
 }
 
 /// Groups the addresses of a server for parallel connection attempts. The first list has the given order. If both IP
-/// versions occur, a second list begins with the addresses of the other version. The second list is needed because an
-/// ICMP message about the first address ends the first attempt (RFC 9260 §10, RFC 6951 §5.5). Other addresses might
-/// still have answered.
+/// versions occur, a second list begins with the addresses of the other version. One list would not be enough: an ICMP
+/// message about its first address ends the attempt, although other addresses might answer (RFC 9260 §10, RFC 6951
+/// §5.5).
 fn by_family(addresses: &[SocketAddr]) -> Vec<Vec<SocketAddr>> {
     let v4 = addresses.first().is_some_and(SocketAddr::is_ipv4);
     let (like, other): (Vec<_>, Vec<_>) = addresses.iter().partition(|address| address.is_ipv4() == v4);

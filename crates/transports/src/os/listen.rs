@@ -29,7 +29,7 @@ pub struct ListenOptions<'a> {
     pub scheme: &'a UrlScheme,
     /// The local addresses; if empty, all addresses of the host.
     pub addresses: &'a [IpAddr],
-    /// The UDP port. Without UDP, the port of the transport or of the kernel's protocol. 0 stands for any free port.
+    /// The UDP port or, if the transport does not run in UDP, the transport's own port. 0 stands for any free port.
     pub port: u16,
     /// The transport's own port, if the transport runs in UDP.
     pub inner_port: u16,
@@ -55,7 +55,8 @@ impl fmt::Debug for ListenOptions<'_> {
 /// The reason why listening failed.
 #[derive(Debug)]
 pub enum ListenFailure {
-    /// The operating system refused a socket. The address is set if there is one socket per address.
+    /// The operating system refused a socket. The address is `Some` only for kernel protocols, which have one socket
+    /// per address.
     Socket(Option<SocketAddr>, io::Error),
     /// The transport, its DTLS layer or its certificate cannot be used, for the reason in the text.
     Refused(String),
@@ -109,8 +110,8 @@ pub trait WithListener {
 
 impl Listening {
     /// Runs `program` on the listener. The listeners of SCTP and of the kernel (with and without TLS) have their
-    /// concrete type, which saves indirect calls. All other types are erased. For QUIC, encrypting a packet costs far
-    /// more than an indirect call.
+    /// concrete type, which saves indirect calls. All other types are erased. This costs little for QUIC, because
+    /// encrypting a packet costs far more than an indirect call.
     pub fn with<P: WithListener>(self, program: P) -> P::Out {
         let listener = match (self.listener.concrete::<KernelListener<OsWorld>>(), self.tls) {
             (Ok(kernel), None) => return program.on(kernel),
@@ -324,7 +325,8 @@ impl fmt::Debug for SharedPart {
 pub enum ThreadSocket {
     /// A clone of the kernel's listening socket.
     Kernel(TcpListener),
-    /// The thread's own sockets. The thread's identity is set if the transport has steering.
+    /// The sockets of this thread alone. The `Member` identifies the thread; it is `None` if the transport does not
+    /// assign packets to threads.
     Engine(ReusePortSocket, Option<Member>),
 }
 

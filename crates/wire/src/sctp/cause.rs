@@ -13,48 +13,50 @@ use super::Tsn;
 use super::tlv::{ChunkWriter, Malformed, RawTlv, Tlvs};
 use std::fmt;
 
-/// An error cause. The number in parentheses is the cause code.
+/// An error cause. The documentation of each variant begins with the cause code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause<'a> {
-    /// A DATA chunk was sent on a stream that does not exist (1).
+    /// Cause 1: a DATA chunk was sent on a stream that does not exist.
     InvalidStream(u16),
-    /// An INIT or INIT ACK lacks mandatory parameters (2).
+    /// Cause 2: an INIT or INIT ACK lacks mandatory parameters.
     MissingParams(MissingParams<'a>),
-    /// The cookie was valid but has expired (3). The number is the time since the cookie expired, in microseconds, or 0
-    /// if that time is unknown.
+    /// Cause 3: the cookie was valid but has expired. The field is the time since the cookie expired, in microseconds,
+    /// or 0 if that time is unknown.
     StaleCookie(u32),
-    /// The endpoint has no resources for another association (4).
+    /// Cause 4: the endpoint has no resources for another association.
     OutOfResource,
-    /// An address cannot be used. The whole address parameter is quoted (5).
+    /// Cause 5: an address cannot be used. The whole address parameter is quoted.
     UnresolvableAddress(&'a [u8]),
-    /// A chunk is of an unknown type. The whole chunk is quoted (6).
+    /// Cause 6: a chunk is of an unknown type. The whole chunk is quoted.
     UnrecognizedChunk(&'a [u8]),
-    /// A mandatory parameter has an invalid value (7).
+    /// Cause 7: a mandatory parameter has an invalid value.
     InvalidMandatoryParam,
-    /// Parameters of an INIT ACK are of unknown types. Each of these parameters is quoted completely (8).
+    /// Cause 8: parameters of an INIT ACK are of unknown types. Each of these parameters is quoted completely.
     UnrecognizedParams(&'a [u8]),
-    /// The DATA chunk with this TSN has no payload (9).
+    /// Cause 9: the DATA chunk with this TSN has no payload.
     NoUserData(Tsn),
-    /// A COOKIE ECHO arrived while the association was shutting down (10).
+    /// Cause 10: a COOKIE ECHO arrived while the association was shutting down.
     CookieWhileShuttingDown,
-    /// A restarting peer listed addresses that its old association did not have. The whole address parameters are
-    /// quoted (11).
+    /// Cause 11: a restarting peer listed addresses that its old association did not have. The parameters of these
+    /// addresses are quoted completely.
     RestartWithNewAddresses(&'a [u8]),
-    /// The application aborted the association, for this reason (12).
+    /// Cause 12: the application aborted the association, for this reason.
     UserAbort(&'a [u8]),
-    /// The peer violated the protocol, and no more specific cause applies (13).
+    /// Cause 13: the peer violated the protocol, and no more specific cause applies.
     ProtocolViolation(&'a [u8]),
-    /// A request would delete the last address. The whole request is quoted (0xA0, RFC 5061 §4.3.1).
+    /// Cause 0xA0 (RFC 5061 §4.3.1): a request would delete the last address. The whole request is quoted.
     DeleteLastAddress(&'a [u8]),
-    /// A request exceeds the available resources. The whole request is quoted (0xA1, RFC 5061 §4.3.2).
+    /// Cause 0xA1 (RFC 5061 §4.3.2): a request exceeds the available resources. The whole request is quoted.
     NoRoomForAddress(&'a [u8]),
-    /// A request would delete the source address of its packet. The whole request is quoted (0xA2, RFC 5061 §4.3.3).
+    /// Cause 0xA2 (RFC 5061 §4.3.3): a request would delete the source address of its packet. The whole request is
+    /// quoted.
     DeleteSourceAddress(&'a [u8]),
-    /// An ASCONF ACK answers an ASCONF that was never sent (0xA3, RFC 5061 §4.3.4).
+    /// Cause 0xA3 (RFC 5061 §4.3.4): an ASCONF ACK answers an ASCONF that was never sent.
     IllegalAsconfAck,
-    /// The peer is not authorized to make a request. The whole request is quoted (0xA4, RFC 5061 §4.3.5).
+    /// Cause 0xA4 (RFC 5061 §4.3.5): the receiver of this cause was not authorized to make its request. The whole
+    /// request is quoted.
     NoAuthorization(&'a [u8]),
-    /// The HMAC identifier is not supported (0x0105, RFC 4895 §4.1).
+    /// Cause 0x0105 (RFC 4895 §4.1): the HMAC identifier is not supported.
     UnsupportedHmac(u16),
     /// A cause with an unknown code.
     Unknown(RawTlv<'a>),
@@ -67,7 +69,7 @@ pub struct MissingParams<'a> {
 }
 
 impl<'a> MissingParams<'a> {
-    /// The list for an INIT ACK without a state cookie: only the state cookie is missing.
+    /// The list that reports one missing parameter of an INIT ACK: the state cookie.
     pub const STATE_COOKIE: Self = Self { bytes: &[0, 7] };
 
     /// Returns the parameter types.

@@ -105,8 +105,8 @@ pub fn is_valid_with_headroom(buffer: &mut [u8], start: usize) -> bool {
     field == sum.to_le_bytes()
 }
 
-/// Like [`is_valid`], for a packet whose only chunk is a SACK without blocks. Half of all packets have this form. The
-/// packet is copied in registers, with its checksum field cleared.
+/// Like [`is_valid`], for a packet whose only chunk is a SACK without blocks. In a bulk transfer, nearly all packets
+/// that the sender receives have this form. The packet is copied in registers, with its checksum field cleared.
 #[inline]
 fn is_valid_short(packet: &[u8; SHORT]) -> bool {
     let (Some(head), Some(rest)) = (packet.first_chunk::<16>(), packet.last_chunk::<{ SHORT - 16 }>()) else {

@@ -51,7 +51,8 @@ impl Addresses {
         self.present.borrow().iter().map(|present| present.ip).collect()
     }
 
-    /// Returns the only addresses that the `OsWorld` may use; if empty, it may use all addresses of the host.
+    /// Returns the addresses to which the `OsWorld` is restricted. If the list is empty, the `OsWorld` may use all
+    /// addresses of the host.
     pub(super) fn fixed(&self) -> &[IpAddr] {
         &self.fixed
     }
@@ -107,8 +108,8 @@ impl Addresses {
             match socket.poll_read_ready(cx) {
                 Poll::Pending | Poll::Ready(Err(_)) => return Poll::Pending,
                 Poll::Ready(Ok(mut ready)) => {
-                    // Only the types of the netlink messages are used. The address list is read again once for a burst
-                    // of messages, unless all of them are about routes.
+                    // Only the types of the netlink messages are used. If any message of a burst is not about routes,
+                    // the address list is read again, once for the whole burst.
                     let mut buffer = [0; 8192];
                     let mut routes_only = true;
                     loop {

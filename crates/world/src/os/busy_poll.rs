@@ -1,10 +1,12 @@
 //! Polls for packets for a short time before the thread sleeps.
 //!
 //! In a request-response exchange, the next packet often arrives before a sleeping processor could wake up. A virtual
-//! processor takes even longer, because it leaves its host processor while it sleeps. A pause is a time in which the
-//! thread has nothing to do. The thread polls for a moment if its last pauses were short and it transferred little data
-//! between them. It sleeps immediately after a longer pause, and if other threads need the processor. A thread that
-//! transfers much data also sleeps immediately, because pauses do not slow it down. An idle thread never polls.
+//! processor takes even longer, because it leaves its host processor while it sleeps.
+//!
+//! A pause is a time in which the thread has nothing to do. The thread polls for a moment if several pauses in a row
+//! were short and little data was transferred since the last of them. After a long pause, or if other threads need the
+//! processor, the thread sleeps without polling. A thread that transfers much data also sleeps without polling, because
+//! pauses do not slow it down. An idle thread never polls.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
@@ -91,7 +93,7 @@ impl PauseState {
             self.short_pauses = if short { self.short_pauses.saturating_add(1) } else { 0 };
             self.bytes = 0;
             if self.short_pauses >= MANY {
-                // After `MANY` short pauses in a row, the next period without polling is short again.
+                // The next period without polling lasts only `FIRST_YIELD` again.
                 self.yields_for = Duration::ZERO;
             }
         }
@@ -134,15 +136,15 @@ fn now() -> Instant {
 const LONGEST: Duration = Duration::from_micros(100);
 /// The number of consecutive short pauses after which polling starts.
 const ENOUGH: u32 = 8;
-/// Polling starts only if at most this many bytes were transferred between two pauses: an answer and its
-/// acknowledgement. Bulk transfers move more bytes, and gain nothing from polling.
+/// Polling starts only if at most this many bytes were transferred between two pauses in the traffic. An answer and its
+/// acknowledgement have fewer bytes. Bulk transfers have more bytes, and gain nothing from polling.
 const LITTLE: usize = 1024;
 /// A yield of at most this length does not count as competition for the processor. A peer on the same processor needs
 /// about this time to send its answer.
 const BRIEF: Duration = Duration::from_micros(50);
 const FIRST_YIELD: Duration = Duration::from_millis(10);
 const LAST_YIELD: Duration = Duration::from_secs(1);
-/// The number of consecutive short pauses after which the next period without polling is short again.
+/// After this many consecutive short pauses, the next period without polling lasts only `FIRST_YIELD` again.
 const MANY: u32 = 4096;
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ struct InterfaceRequest {
 }
 
 /// The number of free bytes that stay at the end of the heap after trimming; glibc's default. A process uses memory at
-/// the end of the heap only in its busiest moments. Keeping more free would look like a leak in RSS.
+/// the end of the heap only in its busiest moments. If more free bytes stayed there, the RSS would look like a leak.
 #[cfg(target_env = "gnu")]
 const MEMORY_KEPT: usize = 128 << 10;
 const TUNSETIFF: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<c_int>(b'T', 202);

@@ -1,11 +1,12 @@
-//! Decides when a long-running program returns free memory to the host.
+//! Decides when a long-running program gives freed memory back to the operating system.
 
 use super::{OsTimer, OsWorld, descriptor};
 use crate::{Timer, World};
 use anabranch_base::time::Duration;
 use std::task::Context;
 
-/// Returns the process's free memory to the host from time to time. One trimmer per process is enough.
+/// From time to time, gives memory that the process has freed back to the operating system. One trimmer per process is
+/// enough.
 #[derive(Debug)]
 pub struct MemoryTrimmer {
     timer: OsTimer,

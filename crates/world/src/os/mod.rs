@@ -14,7 +14,7 @@
 //! - `reports`: ICMP reports from the sockets' error queues
 //! - `tcp`: the TCP of the host's kernel
 //! - `names`: the host's resolver
-//! - `signals`: requests to end or to reload settings; `usage`: processor time, open files
+//! - `signals`: signals that ask the program to end or to reload its settings; `usage`: processor time, open files
 //! - `tun`, `packet`: whole packets of a TUN device or of an interface, where the host permits it
 
 mod addresses;
@@ -190,8 +190,8 @@ impl OsWorld {
         let inner = &*self.inner;
         Inner {
             timers: inner.timers.clone(),
-            // Without a seed, the new handle gets its own generator. Otherwise endpoints of both handles would draw the
-            // same random numbers.
+            // If there is no seed, the new handle gets its own generator. If it got a copy of this handle's generator,
+            // endpoints of both handles would draw the same random numbers.
             rng: if inner.drawn.is_some() { self.rng("world") } else { inner.rng.clone() },
             drawn: inner.drawn.clone(),
             addresses: inner.addresses.clone(),

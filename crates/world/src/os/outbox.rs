@@ -18,8 +18,8 @@ pub(super) struct Outbox {
     /// The number of entries at the front of `trains` that have been sent.
     sent_trains: usize,
     packets: usize,
-    /// For each lane, one more than the index of the train with the lane's last packet, or 0 without a train. The low
-    /// bits of a lane's number are the index in this array.
+    /// For each lane, the index of the train with the lane's last packet, plus 1. The value is 0 if no train has
+    /// packets of the lane. The entry of a lane is at the lane's number modulo `LANES`.
     latest: [u8; LANES],
     /// Buffers of sent trains, kept for reuse.
     spare: Vec<Vec<u8>>,
@@ -51,8 +51,8 @@ impl Outbox {
         let (bytes, stride) = (batch.bytes(), batch.stride());
         self.packets += batch.len();
         let lane = batch.lane as usize % LANES;
-        // Packets of one lane must stay in order. So the batch may join only the train with the lane's last packet or a
-        // later train. A train that has been sent is never used.
+        // Packets of one lane must stay in order. So the batch must not join a train before the one that holds the
+        // lane's latest packet, or a train that has been sent.
         let from = usize::from(self.latest[lane]).saturating_sub(1).max(self.sent_trains);
         let fits = |train: &Train| {
             train.stride == stride
@@ -169,13 +169,14 @@ mod tests {
         outbox.put(&batch(2, 7, &[b"bb"]), 64);
         outbox.put(&batch(2, 8, &[b"bbb"]), 64);
         outbox.put(&batch(3, 7, &[b"cc", b"c"]), 64);
-        // The last packet of the train `aabbccc` is short, so no packet can be appended to that train.
+        // The train `aabbccc` consists of the packets `aa`, `bb`, `cc` and `c`. No packet can be appended to the train,
+        // because its last packet is shorter than the others.
         outbox.put(&batch(4, 7, &[b"dd"]), 64);
         let expected: [(u16, &[u8]); 4] = [(7, b"aabbccc"), (7, b"aaa"), (8, b"bbb"), (7, b"dd")];
         assert!(trains(&outbox).iter().map(|(port, bytes)| (*port, &bytes[..])).eq(expected));
         outbox.leave(1);
         assert_eq!(outbox.waiting().len(), 3);
-        // The packet `ee` is appended to the train `dd`, because the first train has already been sent.
+        // The packet `ee` has the size and the target of the train `dd`, so it is appended to that train.
         outbox.put(&batch(9, 7, &[b"ee"]), 64);
         assert_eq!(trains(&outbox)[2], (7, b"ddee".to_vec()));
         outbox.leave(3);

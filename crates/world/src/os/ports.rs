@@ -22,7 +22,8 @@ pub(super) struct SharedPorts {
     addresses: Vec<IpAddr>,
     /// Whether `addresses` stands for all present and future addresses of the host.
     all: bool,
-    /// A socket that stays unbound. It tests whether another program has bound the socket name of a port.
+    /// A Unix socket that is bound to no name. To claim a port, a program binds a Unix socket to a name that contains
+    /// the port. This socket tests whether another program has done so.
     probe_socket: UnixDatagram,
     claims: Arc<Claims>,
 }
@@ -101,8 +102,8 @@ impl SharedPorts {
 
 impl PortRegistry for SharedPorts {
     fn listen(&self, port: u16) -> io::Result<PortClaim> {
-        // The lock is held until the claim is recorded. Otherwise another thread that claims the same port at this time
-        // would find the socket names in use.
+        // A claim binds Unix sockets to names made from the port. The lock is held until the claim is recorded.
+        // Otherwise another thread that claims the same port now would fail, because the names are already bound.
         let mut claims = self.claims.lock();
         if let Some(claim) = find(&claims, port) {
             return Ok(claim);

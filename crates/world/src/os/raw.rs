@@ -262,8 +262,8 @@ fn open(v4: bool, protocol: u8) -> io::Result<Socket> {
     let domain = if v4 { Domain::IPV4 } else { Domain::IPV6 };
     let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(i32::from(protocol))))?;
     socket.set_nonblocking(true)?;
-    // If a raw socket's buffer is full, the kernel answers with ICMP Protocol Unreachable. Therefore the buffer size
-    // exceeds the host's limit where the host permits it.
+    // If a raw socket's buffer is full, the kernel answers a packet with ICMP Protocol Unreachable. So the buffer is
+    // larger than the host's limit if this process has the privilege to exceed the limit.
     if setsockopt(&socket, sockopt::RcvBufForce, &SOCKET_BUFFER).is_err() {
         let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
     }
@@ -446,7 +446,7 @@ fn error_queue_ready(socket: Rc<AsyncFd<OwnedFd>>) -> Pin<Box<dyn Future<Output 
 /// The maximum number of packets in one call of `sendmmsg` or `recvmmsg`.
 pub(super) const MAX_SEGMENTS: usize = 16;
 const SOCKET_BUFFER: usize = 4 << 20;
-/// The maximum number of packets to discard that arrived before the filter was set. A socket's buffer cannot hold more.
+/// Packets that arrived before the filter was set are discarded, at most this many. A socket's buffer cannot hold more.
 const MAX_FORGOTTEN: usize = 1 << 16;
 
 #[cfg(test)]

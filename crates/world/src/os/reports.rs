@@ -127,8 +127,8 @@ mod tests {
         let (icmp, icmp6) = (libc::SO_EE_ORIGIN_ICMP, libc::SO_EE_ORIGIN_ICMP6);
         assert_eq!(v4(&error(icmp, 3, 2)), Some(IcmpKind::Unreachable(2)));
         assert_eq!(v6(&error(icmp6, 4, 1)), Some(IcmpKind::UnknownNextHeader));
-        // These errors are not reported to the engine: other parameter problems, errors of the other IP version, and
-        // errors of the kernel itself.
+        // These errors are not reported to the engine: ICMPv6 parameter problems with a code other than 1, ICMPv4
+        // errors on an IPv6 socket, and errors of the kernel itself.
         for (origin, kind, code) in
             [(icmp6, 4, 0), (icmp6, 4, 2), (icmp, 4, 1), (libc::SO_EE_ORIGIN_LOCAL, 4, 1)]
         {

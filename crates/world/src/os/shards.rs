@@ -29,7 +29,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// The sockets of one shard behind a UDP port or an IP protocol, to be moved to the shard's thread.
+/// The sockets of one shard, which are to be moved to the shard's thread. Several shards share the UDP port or the IP
+/// protocol of these sockets.
 #[derive(Debug)]
 pub struct ReusePortSocket {
     index: usize,
@@ -123,7 +124,7 @@ impl Steering for NoSteering {
     }
 }
 
-/// The sockets of one shard behind a UDP port, each with its address.
+/// The sockets of one shard. All are bound to the same UDP port, each to its own address.
 type Bound = Vec<(IpAddr, Socket)>;
 
 /// Opens the sockets of `count` shards behind a UDP port, and returns them with the port. The kernel chooses the shard
@@ -230,7 +231,7 @@ impl OsWorld {
     }
 }
 
-/// The socket of one shard, which shares a port or a protocol with the other shards.
+/// The socket of one shard. The sockets of all shards have the same UDP port or, if they are raw, the same IP protocol.
 #[derive(Debug)]
 pub struct ShardSocket {
     /// The socket from which this shard reads.
@@ -283,7 +284,8 @@ impl ShardSocket {
         let source = batch.source.ip();
         if let Some(icmp) = batch.icmp {
             let owner = steering.owner_of_report(&icmp, batch.segments().next().unwrap_or_default());
-            // With raw sockets, every shard receives every report. The first shard handles a report without an owner.
+            // With raw sockets, every shard receives every ICMP report. If no shard owns a report, the first shard
+            // handles it.
             let gets_every_packet = matches!(self.socket, OsSocket::Raw(_));
             let owner = within(if gets_every_packet { owner.or(Some(0)) } else { owner });
             if owner != self.index {

@@ -53,11 +53,12 @@ impl Signals {
     }
 }
 
-/// Calls `end` on a separate thread if the process still runs some time after SIGINT or SIGTERM. That time is `grace`
-/// plus [`END_MARGIN`] after the first signal, or [`END_MARGIN`] after the second. A task may be stuck in a loop or in
-/// a write to a blocked pipe, so the watchdog does not depend on the executors of the process. The signal thread calls
-/// `begin` before it starts the watchdog thread. Once `watch_end` has succeeded, SIGINT and SIGTERM do not end the
-/// process by themselves.
+/// Starts a signal thread. This thread immediately calls `begin` and then starts a watchdog thread. After the first
+/// SIGINT or SIGTERM, the watchdog waits until `grace` is over or a second signal arrives. The watchdog then waits for
+/// [`END_MARGIN`], and calls `end` if the process still runs.
+///
+/// A task may be stuck in a loop or in a write to a blocked pipe, so neither thread uses the executors of the process.
+/// Once `watch_end` has succeeded, SIGINT and SIGTERM no longer end the process directly.
 ///
 /// # Errors
 /// The operating system does not provide signals or threads.
@@ -76,8 +77,8 @@ pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'stat
                 end();
             }
         });
-        // Errors occur only while the threads and the signal handlers are set up. Until then, the caller of
-        // `watch_end` waits for a result in `ready`.
+        // Errors occur only during the setup of the threads and signal handlers. The caller of `watch_end` waits for
+        // the result of the setup in `ready`.
         if let Err(error) = watchdog.and_then(|()| forward_signals(&ready, &caught)) {
             let _ = ready.send(Err(error));
         }
@@ -131,8 +132,8 @@ fn pause(span: Duration) {
     thread::sleep(span);
 }
 
-/// The time in which the process may still end by itself after the grace period or a second signal. Then [`watch_end`]
-/// calls `end`.
+/// The time between the end of the grace period, or a second signal, and the call of `end` by the watchdog of
+/// [`watch_end`]. During this time, the process can still end normally.
 pub const END_MARGIN: Duration = Duration::from_millis(500);
 /// The stack size in bytes of a thread that does almost nothing.
 const STACK: usize = 256 * 1024;
@@ -142,8 +143,8 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Returns the time from the first signal until the watchdog ends the process. A second signal follows the first
-    /// after `second`.
+    /// Returns the time from the first signal until the watchdog ends the process. `second` is the time from the first
+    /// signal to the second one.
     fn overdue_after(grace: Duration, second: Duration) -> Duration {
         let now = Cell::new(Duration::ZERO);
         let signal = |limit: Option<Duration>| {

@@ -9,10 +9,12 @@
 //! sockets*. A client's first packets carry a random destination connection id of eight bytes or more (RFC 9000 §7.2).
 //! The server thread that receives these packets assigns a connection id that leads to the same socket.
 //!
-//! On a UDP port, one program serves all sockets, and returns the index of the socket that gets the packet. The kernel
-//! offers each packet of an IP protocol to every raw socket, and each raw socket's own program accepts or rejects it.
+//! On a UDP port, all sockets share one BPF program, which returns the index of the socket that gets the packet. The
+//! kernel offers each packet of an IP protocol to every raw socket. Each raw socket has its own BPF program, which
+//! accepts or rejects the packet.
 //!
-//! Classic BPF needs no privilege. A program that reads beyond the end of a packet returns 0.
+//! Classic BPF needs no privilege. A program that reads beyond the end of a packet returns 0. On a UDP port, this
+//! selects the first socket; a raw socket rejects the packet.
 
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -20,8 +22,9 @@ use socket2::{SockFilter, Socket};
 use std::io;
 use std::os::fd::AsFd;
 
-/// Steers the packets of the reuseport group of `socket` by SCTP verification tag. The UDP payload starts with SCTP's
-/// common header. The socket that was bound first has index 0.
+/// Makes the kernel deliver each packet of the reuseport group of `socket` to the socket with the index *verification
+/// tag modulo `count`*. Sockets are indexed from 0, in the order in which they were bound. The UDP payload starts with
+/// SCTP's common header. If the verification tag is 0, the initiate tag of the INIT is used.
 pub(super) fn by_tag(socket: &impl AsFd, count: u32) -> io::Result<()> {
     let mut program = [
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, VERIFICATION_TAG),
@@ -35,8 +38,8 @@ pub(super) fn by_tag(socket: &impl AsFd, count: u32) -> io::Result<()> {
     Ok(setsockopt(socket, sockopt::AttachReusePortCbpf, &program)?)
 }
 
-/// Steers the packets of the reuseport group of `socket` by QUIC connection id. The UDP payload starts with a QUIC
-/// packet.
+/// Steers the packets of the reuseport group of `socket` by QUIC connection id. Offset 0 of the filter is the first
+/// byte of the QUIC packet, because the kernel runs the filter on the UDP payload.
 pub(super) fn by_connection_id(socket: &impl AsFd, count: u32) -> io::Result<()> {
     let mut program = [
         step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0),
@@ -52,8 +55,9 @@ pub(super) fn by_connection_id(socket: &impl AsFd, count: u32) -> io::Result<()>
     Ok(setsockopt(socket, sockopt::AttachReusePortCbpf, &program)?)
 }
 
-/// Makes a raw SCTP socket of one IP version accept only the packets for index `index` of `count` sockets. The kernel
-/// reassembles fragments before it runs the filter. All sockets reject a packet that is too short for a common header.
+/// Makes a raw SCTP socket of one IP version accept only its share of the packets. The socket is number `index` of
+/// `count` sockets. The kernel reassembles fragments before it runs the filter. All sockets reject a packet that is too
+/// short for a common header.
 pub(super) fn by_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<()> {
     // The filter gets IPv4 packets with their IP header, whose length varies, and IPv6 packets without their IP header.
     // This step loads the header length into X.

@@ -203,7 +203,8 @@ impl Connection for OsConnection {
                 read => {
                     // A read that fills only a part of `into` has drained the socket. Clearing the readiness avoids a
                     // further read that would return nothing. New data or the end of the stream sets the readiness
-                    // again. An SCTP socket returns one message per read, so it may not be drained.
+                    // again. An SCTP socket returns one message per read, so a partial read does not mean that it is
+                    // drained.
                     let drains = self.protocol != KernelProtocol::Sctp;
                     if drains && read.as_ref().is_ok_and(|&read| 0 < read && read < into.len()) {
                         let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
@@ -234,8 +235,8 @@ impl Connection for OsConnection {
         if let Ok(has_fallen_back_to_tcp) = super::descriptor::has_fallen_back_to_tcp(&self.stream) {
             return Some(!has_fallen_back_to_tcp);
         }
-        // The query fails on a connection that fell back to TCP, and on an old kernel. Only an old kernel also rejects
-        // the query on a new MPTCP socket.
+        // The query fails on a connection that fell back to TCP, and on every connection of an old kernel. To tell the
+        // two cases apart, a new MPTCP socket is queried. This query fails only on an old kernel.
         let options = KernelOptions { protocol: KernelProtocol::Mptcp, ..KernelOptions::default() };
         let new = socket(self.remote, &options).ok()?;
         super::descriptor::has_fallen_back_to_tcp(&new).ok().map(|_| false)

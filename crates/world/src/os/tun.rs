@@ -37,7 +37,7 @@ impl Tun {
     /// Reads one IP packet into `into` and returns its length. Bytes that do not fit into `into` are lost.
     ///
     /// # Errors
-    /// The device is deleted, or down (`EIO`, if it was up before).
+    /// The device was deleted, or it was up and is now down (`EIO`).
     pub fn poll_recv(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
             let mut guard = ready!(self.descriptor.poll_read_ready(cx))?;

@@ -61,10 +61,11 @@ struct Packets<'a> {
 struct Received {
     /// Memory for many small datagrams, which are copied from it to the receiver's batch.
     storage: Vec<u8>,
-    /// Buffers for trains, one train each. A filled buffer is swapped with the buffer of the receiver's batch, which
-    /// saves a copy. Each train starts at the offset `HEADROOM`, as in a batch.
+    /// Each buffer holds one train: packets that the kernel has joined (GRO). A filled buffer is swapped with the
+    /// buffer of the receiver's batch, so that the train is not copied. Each train starts at the offset `HEADROOM`, as
+    /// in a batch.
     trains: [Vec<u8>; TRAINS],
-    /// Whether the datagrams were received as trains, into `trains`.
+    /// Whether the datagrams were received into the buffers of `trains`, and not into `storage`.
     long: bool,
     metas: [RecvMeta; BUFFERS],
     socket: usize,
@@ -209,9 +210,9 @@ impl Udp {
         while self.sent.get() < bytes.len() {
             let at = self.sent.get();
             let headers = if target.is_ipv4() { 28 } else { 48 };
-            // `bytes` is a train of packets, which the kernel can split (GSO). The kernel does not split it into
-            // packets larger than the MTU, and treats an unsplit train as one IP packet. Packets that may be
-            // fragmented, or that exceed the MTU, are therefore sent one by one.
+            // `bytes` is a train of packets, which the kernel can split (GSO). The kernel returns an error if the
+            // packets of the train exceed the MTU. Packets that exceed the MTU, or that may be fragmented, are
+            // therefore sent one by one.
             let one_by_one = may_fragment || stride + headers > largest;
             let most = if one_by_one { 1 } else { bound.segments().min(LARGEST_PIECE / stride).max(1) };
             if most == 1 && !one_by_one && bytes.len() - at > stride && refusals == 0 {
@@ -256,14 +257,14 @@ impl Udp {
                     }
                     IoFailure::Invalid => {
                         self.addresses.refresh();
-                        // If the host does not have the source address, this caused the error, and not an offload. So
-                        // the offloads that `quinn-udp` has disabled are enabled again.
+                        // If the host does not have the source address, the missing address caused the error, and the
+                        // offloads did not. So the offloads that `quinn-udp` has disabled are enabled again.
                         if !self.addresses.has(source) {
                             bound.reset_offloads()?;
                             return Poll::Ready(Err(io::ErrorKind::AddrNotAvailable.into()));
                         }
-                        // The kernel may have refused to send several packets in one call. From now on `quinn-udp`
-                        // sends single packets, so the packets are sent again.
+                        // The kernel may have refused to split a train. `quinn-udp` then stops sending trains, so a
+                        // further attempt with the same packets can succeed.
                         if refusals >= MAX_REFUSALS || transmit.segment_size.is_none() {
                             self.sent.set(end);
                         }
@@ -378,8 +379,8 @@ impl Udp {
             return false;
         }
         self.drain(number);
-        // The result is true even if the queue was empty: the new readiness future has no waker until the caller polls
-        // again.
+        // True makes the caller poll again, even if the queue was empty. This poll gives the new readiness future a
+        // waker.
         true
     }
 
@@ -468,7 +469,8 @@ impl<'a> Packets<'a> {
     }
 }
 
-/// The maximum number of buffers per receive call, each with a datagram or a train. It is the maximum of `quinn-udp`.
+/// The maximum number of buffers per receive call; the maximum of `quinn-udp`. A buffer holds one datagram or one
+/// train.
 const BUFFERS: usize = 32;
 /// The maximum number of trains (packets that the kernel has joined) per receive call. The number is small, so that the
 /// trains and the data made from them fit into the inner CPU caches.
@@ -476,9 +478,10 @@ const TRAINS: usize = 4;
 /// A read of at least this many bytes counts as a train of joined packets. The receiver takes the train's buffer
 /// without a copy. For fewer bytes, copying is faster than clearing a buffer.
 const LONG: usize = 32 * 1024;
-/// The maximum number of packets in one send call if the kernel does not split larger buffers into packets (GSO).
+/// The maximum number of packets in one call of `sendmmsg`. Each packet has a buffer of its own, and GSO is not used.
 const MAX_MESSAGES: usize = 64;
-/// The size in bytes of a receive buffer: GRO joins packets to at most one UDP payload.
+/// The size in bytes of a receive buffer. The packets that GRO joins are together no longer than the largest UDP
+/// payload.
 const BUFFER_BYTES: usize = 65_536;
 /// The maximum number of bytes per send call. They fit in one UDP packet over both IPv4 and IPv6.
 const LARGEST_PIECE: usize = LARGEST_PACKET as usize - 48;

@@ -1,4 +1,4 @@
-//! One UDP socket of the kernel: its offloads, sending, its error queue, and the meaning of its errors.
+//! One UDP socket of the kernel: its offloads, its send calls, its error queue, and the meaning of its errors.
 
 use super::{bind, outbox};
 use anabranch_base::Ecn;
@@ -41,8 +41,8 @@ impl UdpSocket {
         Ok(Self { ip, socket, state, single_packets, error_queue_ready })
     }
 
-    /// Makes the kernel's offloads available again. `quinn-udp` disables them after a failed call, even if the call
-    /// failed for another reason.
+    /// Makes the kernel's offloads available again. `quinn-udp` disables them after a failed call, even if the
+    /// offloads did not cause the failure.
     pub(super) fn reset_offloads(&self) -> io::Result<()> {
         *self.state.borrow_mut() = state_of(&self.socket, self.single_packets)?;
         Ok(())

@@ -11,7 +11,8 @@ use anabranch_sctp::{AddressChange, Direction, Event, Reliability};
 use std::net::{IpAddr, SocketAddr};
 
 /// Sends messages on ten streams, first from the peer and then from our side. With `fragments`, all messages are large
-/// enough to be fragmented. The directions take turns, so that a failure shows which side's fragments are wrong.
+/// enough to be fragmented. Our side starts only after the peer's messages have arrived, so that a failure shows which
+/// side's fragments are wrong.
 pub(super) async fn interleaved(e: &mut Encounter<'_>, fragments: bool) -> Result<(), String> {
     for by in [By::Them, By::Us] {
         for number in 0..50 {
@@ -23,7 +24,7 @@ pub(super) async fn interleaved(e: &mut Encounter<'_>, fragments: bool) -> Resul
     Ok(())
 }
 
-/// Sends messages that may be abandoned, and messages that may not be abandoned, over a lossy network.
+/// Sends messages that the sender is allowed to abandon, and reliable messages, over a lossy network.
 pub(super) async fn partial(e: &mut Encounter<'_>, by: By) -> Result<String, String> {
     e.world.path.delay.set(Duration::from_millis(2));
     e.world.path.loss_ppm.set(50_000);
@@ -58,8 +59,8 @@ pub(super) async fn partial(e: &mut Encounter<'_>, by: By) -> Result<String, Str
 }
 
 /// Sends 10 MB with 2 % loss in each direction. Every other message is unordered. Both sides must send NR-SACKs instead
-/// of SACKs, and the NR-SACKs must report gaps. A receiver may drop data that waits for missing data, but not data that
-/// it has delivered.
+/// of SACKs. The receiver's NR-SACKs must contain non-renegable gap blocks. They report data that the receiver will not
+/// drop, for example because it has delivered the data.
 pub(super) async fn nr_sack(e: &mut Encounter<'_>, by: By) -> Result<String, String> {
     e.world.path.delay.set(Duration::from_millis(2));
     e.world.path.loss_ppm.set(20_000);

@@ -29,8 +29,8 @@ pub enum Case {
     Bulk(By),
     /// Messages of 200 kB.
     Fragments,
-    /// We enable every extension, and the peer enables only the extension for which it is configured. The handshake
-    /// must succeed.
+    /// The given side starts the association. We enable every extension, and the peer only RE-CONFIG (RFC 6525). The
+    /// handshake must succeed.
     Unequal(By),
     /// The given side shuts down gracefully while data is in flight.
     Shutdown(By),
@@ -224,7 +224,7 @@ impl Case {
             | Self::V6Mixed(by)
             | Self::V6Bulk(by) => by,
             // On IP the peer starts these associations. Our side then learns the peer's extensions from the INIT,
-            // before it sends its own.
+            // before our INIT ACK announces our extensions.
             Self::Auth | Self::Interleaving | Self::Interleaved | Self::AddStreams(_)
                 if column.carrier == LowerLayer::Ip =>
             {
@@ -239,8 +239,9 @@ impl Case {
         let (here, there) = match self {
             Self::PrimaryCut => (2, 2),
             Self::Heartbeat if column.kind != PeerStack::Pion && !column.carrier.is_secure() => (2, 2),
-            // Over UDP, usrsctp sends from the address that the kernel chooses for the route. To our new address, that
-            // is the peer's second address, so the association needs this address from its start.
+            // Over UDP, usrsctp sends from the address that the kernel chooses for the route. For packets to our new
+            // address, the kernel chooses the peer's second address. So the second address must belong to the
+            // association from its start.
             Self::Asconf(By::Us) => (1, 2),
             _ => (1, 1),
         };

@@ -69,7 +69,8 @@ pub(super) async fn shutdown(e: &mut Encounter<'_>, by: By) -> Result<(), String
         By::Them => e.tell_theirs("shutdown"),
     }
     e.until("the end", PATIENCE, |e| e.ours().closed.is_some() && e.theirs.closed.is_some()).await?;
-    // The peer's program may learn that the association has ended before it has read the last messages.
+    // Before the peer's program has read the last messages, the program may already learn that the association has
+    // ended.
     e.until("what was sent before it", Duration::from_secs(5), Encounter::all_arrived).await?;
     let reason = e.ours().closed;
     if reason == Some(CloseReason::Shutdown) { Ok(()) } else { Err(format!("we closed by {reason:?}")) }
@@ -90,7 +91,7 @@ pub(super) async fn abort(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
     }
 }
 
-/// Waits while the association is idle. Both ends must send HEARTBEATs, and each HEARTBEAT must be answered.
+/// Sends no data for some time. Both ends must send HEARTBEATs, and each HEARTBEAT must be answered.
 pub(super) async fn heartbeat(e: &mut Encounter<'_>) -> Result<String, String> {
     both(e, 1, 1).await?;
     let theirs = e.network.column.kind != PeerStack::Pion;

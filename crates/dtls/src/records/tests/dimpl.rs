@@ -155,7 +155,7 @@ fn keys_are_changed_by_either() {
     }
 }
 
-/// A datagram that is changed at random never yields a packet that was not sealed.
+/// Datagrams are corrupted at random. Every packet that they still yield is a packet that the sender encrypted.
 #[test]
 fn corrupted_records_yield_no_packet() {
     for suite in SUITES {

@@ -29,7 +29,7 @@ pub(super) const SUITES: [Suite; 6] = [
 pub(super) const V12: Suite = SUITES[0];
 pub(super) const V13: Suite = SUITES[3];
 
-/// One end of a connection: a dimpl connection, and our records with the same keys.
+/// One end of a connection: a dimpl connection, and our record layer with the same keys.
 pub(super) struct RecordEndpoint {
     pub library: Dtls,
     pub ours: Option<Records>,
@@ -128,7 +128,8 @@ impl RecordEndpoint {
         self.ours.as_mut().expect("keys")
     }
 
-    /// Passes a datagram to our records. Returns the packets that they deliver, and the datagrams that they send.
+    /// Passes a datagram to our record layer. Returns the packets that the record layer delivers, and the datagrams
+    /// that it sends.
     pub fn ours(&mut self, datagram: &[u8]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         let (mut packets, mut sent) = (Vec::new(), Vec::new());
         let now = self.now;
@@ -142,7 +143,7 @@ impl RecordEndpoint {
         (packets, sent)
     }
 
-    /// Makes our records encrypt a packet. Returns the record.
+    /// Makes our record layer encrypt a packet. Returns the record.
     pub fn ours_seals(&mut self, packet: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         self.records().seal(packet, &mut out).expect("sealed");
@@ -190,7 +191,7 @@ pub(super) fn connected_pair(suite: Suite, library_limit: u64, update_after: u64
     let HandshakePair { ends: [client, server], sent } = &mut pair;
     assert!(client.open && server.open, "{suite:?}: not open");
     // Our record layer also processes the datagrams that dimpl has handled, so that they count as received.
-    // `Connection` does the same. This also acknowledges the client's last flight.
+    // `Connection` does the same. In DTLS 1.3, one of the server's datagrams acknowledges the client's last flight.
     for datagram in &sent[0] {
         assert_eq!(server.ours(datagram), (vec![], vec![]));
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 /// Knows the keys of one direction, and checks all records that are encrypted with these keys.
 struct Observer {
-    /// The keys of each epoch, and the expected number of the epoch's next record.
+    /// The keys of each epoch, and the sequence number that the epoch's next record must have.
     epochs: Vec<Option<(Keys13, u64)>>,
     secret: Option<crate::secrets::TrafficSecret>,
     explicit: usize,
@@ -88,8 +88,8 @@ impl Observer {
     }
 }
 
-/// Runs a client and a server for a long time. Returns the number of epochs of the endpoint that had fewer epochs, and
-/// the total number of records.
+/// Runs a client and a server for a long time. Counts the epochs of each endpoint. Returns the smaller of the two
+/// counts, and the total number of records.
 fn run(suite: Suite, seed: u64) -> (usize, usize) {
     let mut rng = Rng::new(seed);
     let mut pair = unconnected_pair(suite, NEVER, 50);
@@ -156,8 +156,8 @@ fn no_nonce_is_used_twice() {
     }
 }
 
-/// In DTLS 1.2, dimpl draws its explicit nonces at random. Our explicit nonces begin with two bytes with which none of
-/// dimpl's nonces begins.
+/// In DTLS 1.2, dimpl draws its explicit nonces at random. Our explicit nonces have a two-byte prefix that no nonce
+/// sent by dimpl on the same connection has.
 #[test]
 fn explicit_nonces_avoid_the_prefixes_of_dimpl() {
     let mut pair = unconnected_pair(SUITES[0], NEVER, NEVER);

@@ -1,4 +1,5 @@
-//! Tests the protocol after the handshake: lost last flights, tickets, key updates, alerts and limits.
+//! Tests the protocol after the handshake: the loss of the handshake's last flight, tickets, key updates, alerts and
+//! limits.
 
 use super::harness::{
     HandshakePair, NEVER, RecordEndpoint, SUITES, V12, V13, connected_pair, unconnected_pair,
@@ -21,8 +22,8 @@ fn send(end: &mut RecordEndpoint, kind: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Passes a received datagram that contains no application data to `end`. Returns the datagrams that `end` sends and,
-/// if the connection ends, the reason.
+/// Passes to `end` a datagram that contains no application data. Returns the datagrams that `end` sends and, if the
+/// connection ends, the reason.
 fn receive(end: &mut RecordEndpoint, datagram: &[u8]) -> (Vec<Vec<u8>>, Option<RecordsEnd>) {
     let (mut sent, now) = (Vec::new(), end.now);
     let ended = end.records().receive(
@@ -79,8 +80,8 @@ fn a_server_that_sends_its_flight_again_is_answered_at_once() {
     }
     let (again, _) = server.library(None);
     let answers: Vec<_> = again.iter().flat_map(|datagram| receive(&mut client, datagram).0).collect();
-    // Several records of the server's flight arrive, each of which shows that the Finished message was lost. The client
-    // sends the message only once.
+    // Several records of the server's repeated flight arrive, and each shows that the client's Finished message was
+    // lost. The client retransmits that message only once, not once for each record.
     assert_eq!(answers.len(), 1);
     server.library(Some(&answers[0]));
     assert!(server.open);

@@ -185,7 +185,8 @@ impl Model {
             false => any_client || *client == newcomer || self.slots_of(*client) >= needed,
         });
         let candidates: Vec<u8> = candidates.collect();
-        // Prefers a waiting session, beginning with the session that has waited longest.
+        // The first choice is a session that waits for a request. Among these sessions, the one that has waited longest
+        // comes first.
         let mut line = self.waiting.clone();
         line.retain(|number| candidates.contains(&self.session(*number).session.client));
         for at in 0..LOOKS {
@@ -220,8 +221,8 @@ impl Model {
         greedy_sessions.min_by_key(|one| (one.turns > 0, since(one), index(one))).map(|one| one.number)
     }
 
-    /// Checks that the session with the number `expected` was ended for a new session, and that no other session was
-    /// ended. Returns the number of ended sessions, 0 or 1.
+    /// Checks that only the session `expected` was ended for a new session, or no session if `expected` is `None`.
+    /// Returns how many sessions were ended: 0 or 1.
     fn ended(&mut self, expected: Option<u64>) -> u64 {
         let ended = self.sessions.iter().filter(|one| one.session.aborted.get() > u32::from(one.preempted));
         let ended: Vec<u64> = ended.map(|one| one.number).collect();
@@ -295,7 +296,8 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
                         model.sessions.push(new);
                     }
                 }
-                // A new session of another thread takes a slot from this thread and releases it at once.
+                // A new session of another thread gets a slot from this thread. The new session ends at once, which
+                // releases the slot.
                 (14..16, _) if model.slots_held() == max => {
                     let expected = model.preempt(now, client);
                     if slots.preempt(now, Client::of(&FakeSession::of(client))) {
@@ -330,7 +332,8 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
                         one.turns -= 1;
                     }
                 }
-                // The task of the session ends, which releases the slot. The session's streams still report to it.
+                // The task of the session ends, which releases the slot. The streams of the session still use the
+                // session's handle.
                 (90..96, Some(number)) => {
                     model.session(number).slot = None;
                     model.waiting.retain(|other| *other != number);

@@ -38,7 +38,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// Parses a number with or without a unit, a function, or an expression in parentheses.
+    /// Parses one of three forms: a number (with or without a unit), a function, or an expression in parentheses.
     fn primary(&mut self) -> Option<Value> {
         self.rest = self.rest.trim_start();
         let letters = self.rest.len() - self.rest.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();

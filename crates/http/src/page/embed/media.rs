@@ -134,8 +134,8 @@ impl<'a> Condition<'a> {
         if inner.starts_with('(') || inner.starts_with("not ") || inner.starts_with("not(") {
             let mut condition = Condition { rest: inner, depth: self.depth + 1 };
             let answer = condition.any()?;
-            // Text after the inner condition may mean that it is no condition, but a calculation at the start of a
-            // range. The answer is then unknown.
+            // If text follows the inner condition, the parentheses perhaps hold a range that begins with a calculation,
+            // such as `((1px + 2px) < width)`. The answer is then unknown.
             return Some(answer.filter(|_| condition.rest.trim().is_empty()));
         }
         Some(feature(inner))

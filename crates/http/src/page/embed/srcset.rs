@@ -1,4 +1,4 @@
-//! Selects which of several candidates of an image a browser loads, at one device pixel per CSS pixel.
+//! Selects an image's address: of several candidates, the one that a browser loads at one device pixel per CSS pixel.
 //!
 //! Implements HTML's "select an image source" (`srcset`, `sizes`, `<source media type>`). Chromium takes the lowest
 //! density that is sufficient, or the highest density if none is sufficient.
@@ -29,8 +29,8 @@ pub(super) fn choose(
     select(all).map(str::to_owned)
 }
 
-/// Returns the candidate with the lowest density that is sufficient, or the highest density if none is sufficient. Of
-/// equally dense candidates, the first is returned.
+/// Returns the candidate with the lowest density of at least 1. If there is none, returns the candidate with the
+/// highest density. Of equally dense candidates, the first is returned.
 pub(super) fn select<T>(mut candidates: Vec<(f64, T)>) -> Option<T> {
     // A stable sort keeps the first of equally dense candidates.
     candidates.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -137,8 +137,8 @@ fn source_size(sizes: &str, auto_width: Option<f64>) -> f64 {
     for entry in media::commas(sizes) {
         let entry = entry.trim();
         if entry.eq_ignore_ascii_case("auto") {
-            // `sizes` is `auto`. If the image is not lazy, Chromium takes the width of the viewport and ignores the
-            // entries that follow.
+            // For `auto`, a lazy image has the width `auto_width`. If the image is not lazy, Chromium takes the width
+            // of the viewport. The entries after `auto` are ignored.
             return auto_width.unwrap_or(VIEWPORT_WIDTH);
         }
         // The size is the last component of the entry.

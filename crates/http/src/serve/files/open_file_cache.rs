@@ -1,10 +1,10 @@
 //! A cache of the open files that are being sent. Each file is opened only once, even if it is requested by several
 //! names. The number of open files is bounded.
 //!
-//! A file stays in the cache as long as a response holds it. If too many files are open, or the system has no more
-//! descriptors, the least recently read file is closed. It is opened again when it is read next. Therefore a client
-//! that stalls ten thousand responses keeps no file open. If the reopened file is another file or version, the response
-//! is aborted, because it would mix two versions.
+//! An entry stays in the cache as long as a response holds it, but its file may be closed meanwhile. If too many files
+//! are open, or the system has no more descriptors, the least recently read file is closed. It is opened again for its
+//! next read. Therefore a client that stalls ten thousand responses keeps no file open. If the reopened file is another
+//! file or version, the response is aborted, because it would mix two versions.
 
 use super::Identity;
 use crate::root_dir::RootDirectory;

@@ -74,7 +74,8 @@ fn frames_that_are_ignored_have_a_bound() {
         stopped(&client, &mut stream, &[0]).await
     });
     assert_eq!(code, Some(Code::H3_EXCESSIVE_LOAD.0));
-    // If a request has content, the server must also allow ignored bytes up to a sixteenth of the content.
+    // A request with content may have more bytes in ignored frames: up to a sixteenth of its content, in addition to
+    // the fixed limit.
     let mixed = [frame(DATA, &[0; 12_000]), frame(0x21, &[0; 600])].concat().repeat(40);
     let status = with_session(|_, session| async move {
         let _control = open_one_way(&session, &CONTROL).await;
@@ -114,8 +115,8 @@ fn content_without_end_is_answered_and_stopped() {
     }
 }
 
-/// The server must wait for content of declared length. A client that waits for 100 (Continue) before it sends content
-/// must get a response (RFC 9110 §10.1.1).
+/// The server must wait for content of declared length before it responds. If the client waits for 100 (Continue), the
+/// server must respond at once, with 100 or a final status (RFC 9110 §10.1.1).
 #[test]
 fn content_whose_length_is_said_is_waited_for_unless_the_client_waits() {
     let request_with = |more: &'static [(&str, &str)]| {

@@ -269,8 +269,8 @@ fn a_client_goes_away_without_closing_critical_streams() {
         let talking = client.spawn("conversation", conversation);
         let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
         requests.get(&client, NAME, "/", Duration::from_secs(5), |_| (), take).await.expect("an answer");
-        // The connection closes only when the server has acknowledged all data, here the bytes on this stream of a
-        // reserved type.
+        // The client closes the connection only after the server has acknowledged all data. The bytes on this stream of
+        // a reserved type therefore delay the close.
         let _unacknowledged = open_one_way(&session, &[0x21; 20_000]).await;
         drop(requests);
         let _ = talking.await;

@@ -5,7 +5,8 @@ use anabranch_transport::capabilities::Streams;
 use anabranch_transport::{Capabilities, Protocol};
 use anabranch_transports::Transports;
 
-/// A setting of a contestant in the plan file that is not a knob of its transport engine.
+/// A setting of a contestant in the plan file, for example `connections`. Knobs, the settings of the transport engine,
+/// are not included.
 #[derive(Clone, Copy, Debug)]
 pub struct ContestantKey {
     /// The name of the key.
@@ -16,7 +17,7 @@ pub struct ContestantKey {
     pub help: &'static str,
 }
 
-/// The keys of contestants that are not knobs of an engine.
+/// The settings of contestants, except the knobs of transport engines.
 pub const CONTESTANT_KEYS: &[ContestantKey] = &[
     key("connections", ALL, "connections or associations to the server, from 1; default 1"),
     key("per-object", ALL, "a new connection for each object: yes or no; default no"),

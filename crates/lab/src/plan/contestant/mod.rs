@@ -87,7 +87,7 @@ pub struct Contestant {
     /// A congestion control that only the kernel has. A transport in the kernel uses it instead of the engine's
     /// setting.
     pub kernel_cc: Option<KernelCc>,
-    /// The flag or the field of the plan file where the contestant was given, for error messages.
+    /// Where the contestant was given, for error messages: a command-line flag, or a field of the plan file.
     pub place: String,
 }
 

@@ -211,8 +211,8 @@ impl Contestant {
 
     /// Sets the scheduler of an engine so that it orders streams by the priorities that the server gives them.
     fn order_streams(&mut self, given: &[(&str, &str)]) -> Result<(), String> {
-        // If each request has a new stream, the engine needs no priorities of streams, because the server writes
-        // responses in the order of urgency.
+        // If each request has a new stream, the transport engine needs no stream priorities: the HTTP server itself
+        // writes the responses in the order of urgency.
         if self.transport.capabilities().streams != Streams::Reusable {
             return Ok(());
         }

@@ -23,7 +23,7 @@ const MOST_COUNTRIES: usize = 1000;
 pub struct File {
     /// The name of the population.
     pub name: String,
-    /// The name of the file with the table of countries. It must be in the same directory.
+    /// The name of the file with the table of countries. The file must be in the directory of this population file.
     pub countries: String,
     /// The assumptions about each kind of Internet access: `fixed` and `mobile`.
     pub access: BTreeMap<String, Access>,
@@ -45,8 +45,8 @@ pub struct File {
 pub struct Access {
     /// The factor by which the country's round-trip time is multiplied.
     pub rtt: f64,
-    /// The quantiles, at [`LEVELS`], of the capacity of the bottleneck's queue. The capacity is given in milliseconds
-    /// at the person's rate.
+    /// The quantiles, at [`LEVELS`], of the capacity of the bottleneck's queue. The capacity is given as the time in
+    /// milliseconds to send a full queue at the person's download rate.
     pub queue_ms: Vec<f64>,
     /// The size of the median page in kilobytes.
     pub page_kb: f64,
@@ -60,7 +60,7 @@ pub struct Access {
 pub struct DistantServers {
     /// The share of page loads that use distant servers.
     pub share: f64,
-    /// The time with its unit that a distant server adds to the round-trip time, for example `80ms`.
+    /// The time that a distant server adds to the round-trip time, with a unit, for example `80ms`.
     pub rtt: String,
 }
 
@@ -70,7 +70,8 @@ pub struct DistantServers {
 pub struct Pages {
     /// The quantiles of the page size, as multiples of the median. The probabilities of the quantiles are [`LEVELS`].
     pub bytes: Vec<f64>,
-    /// The quantiles of the number of requests, as multiples of the median, for the same probabilities.
+    /// The quantiles of the number of requests, as multiples of the median. The probabilities of the quantiles are
+    /// [`LEVELS`].
     pub requests: Vec<f64>,
     /// The size of the HTML document in kilobytes. It is loaded before all other objects.
     pub html_kb: f64,
@@ -123,14 +124,15 @@ pub struct Data {
     pub far_ms: f64,
     /// The distribution of the queue's capacity in milliseconds, for each kind of access.
     pub queues: [Quantiles; 2],
-    /// The distribution of the page size, as a multiple of the median.
+    /// The distribution of the size of a page, divided by the median size.
     pub bytes: Quantiles,
-    /// The distribution of the number of requests, as a multiple of the median.
+    /// The distribution of the number of requests of a page, divided by the median number.
     pub requests: Quantiles,
 }
 
 impl Data {
-    /// Parses the text of a population file and of its table of countries. `name` is the name of the file in errors.
+    /// Parses the text of a population file and of its table of countries. Error messages call the population file
+    /// `name`.
     ///
     /// # Errors
     /// One line that says where the mistake is and what to write instead.

@@ -1,4 +1,6 @@
-//! Draws a person from a population: a country in proportion to its users, a kind of access, a network, and a page.
+//! Draws a person from a population. First a country is drawn in proportion to its number of users. The access is then
+//! mobile with the probability of mobile access in the country's region, or else fixed. The network and the page are
+//! drawn from distributions given by quantiles.
 //!
 //! Person `i` depends only on the seed and on `i`. People are therefore the same in any order and on any machine. Each
 //! property of a person has random numbers of its own. A change of one parameter of a population therefore changes only

@@ -1,9 +1,9 @@
-//! Populations. People are drawn from distributions of networks and pages. The results say which share of the people
-//! each contestant serves best. Each person is a point of a sweep.
+//! Populations. A person is a simulated user with a network and a page, which are drawn from distributions. The results
+//! say which share of the people each contestant serves best. Each person is a point of a sweep.
 //!
-//! A plan with the keys `population` and `people` is raced for each person, with the network and the page of this
-//! person. [`data`] parses a population, and [`draw`] draws a person from it. `anabranch_report::people` counts and
-//! presents the results.
+//! The key `population` of a plan names a population, and the key `people` is the number of people. For each person,
+//! all contestants load the person's page over the person's network. [`data`] parses a population, and [`draw`] draws a
+//! person from it. `anabranch_report::people` counts and presents the results.
 
 pub mod data;
 pub mod draw;
@@ -20,11 +20,11 @@ use std::sync::Arc;
 
 /// The maximum number of people in a plan.
 pub const MOST_PEOPLE: usize = 1_000_000;
-/// The number of people that are checked before anything runs. They are the first people of each population.
+/// The number of people of each population, counted from the first, that are checked before any run starts.
 pub const CHECKED: usize = 100;
 
-/// A population as a plan names it, for example `world:loss=x0`. The text is `world` or the name of a file. After it,
-/// parameters may be scaled: `loss=x0` multiplies the loss of every person by 0.
+/// A population as a plan names it: `world` or the name of a file, and then any parameters to scale. For example,
+/// `world:loss=x0` multiplies the loss of every person by 0.
 #[derive(Clone, PartialEq, Debug)]
 struct Level {
     text: String,
@@ -42,7 +42,7 @@ pub struct People {
 }
 
 impl People {
-    /// Returns the people that the plan `draft` names, or `None` if the plan has no population.
+    /// Returns the people of the plan `draft`, or `None` if it has no population.
     ///
     /// # Errors
     /// [`PlanError`] when the keys, or the file that they name, have a mistake.
@@ -139,7 +139,8 @@ impl People {
         (first..first + self.runs).collect()
     }
 
-    /// Returns whether the causes of the differences between contestants are searched for the person with this index.
+    /// Returns whether the causes of differences between contestants are searched for at the point of this person.
+    /// `index` is the index of the person, from 0.
     #[must_use]
     pub const fn is_explained(&self, index: usize) -> bool {
         (index + 1).is_multiple_of(EXPLAINED)
@@ -190,7 +191,7 @@ const OTHER_WORKLOADS: [&str; 9] =
     ["page", "bulk", "messages", "up-loss", "down-loss", "up-queue", "down-queue", "arrivals", "handover"];
 
 impl Level {
-    /// Parses a population with the factors of its parameters, for example `world`, `people.toml` or
+    /// Parses a population with the multipliers of its parameters, for example `world`, `people.toml` or
     /// `world:loss=x0:queue=x4`.
     fn parse(text: &str) -> Result<Self, String> {
         let mut parts = text.split(':');

@@ -14,8 +14,8 @@ impl Quantiles {
     /// Creates a distribution from its quantiles at [`LEVELS`]. No quantile may be negative or exceed `most`.
     ///
     /// # Errors
-    /// The second half of an error message, if a quantile is out of range, if the quantiles decrease, or if their
-    /// number is not that of [`LEVELS`].
+    /// The number of quantiles is not that of [`LEVELS`], a quantile is out of range, or the quantiles decrease. The
+    /// message describes the expected input. The caller adds the place in the file.
     pub fn new(values: &[f64], most: f64) -> Result<Self, String> {
         let wrong = || {
             let levels = LEVELS.map(|level| level.to_string()).join(", ");

@@ -63,7 +63,7 @@ const CLOSE: &str = "07";
 const LISTEN: &str = "0A";
 
 /// The kernel counters of fallbacks from Multipath TCP to plain TCP (RFC 8684 §3.7). The host that detects a fallback
-/// counts it. Newer kernels have more of these counters.
+/// counts it. Older kernels lack some of these counters.
 const FALLBACKS: [&str; 12] = [
     "MPCapableFallbackACK",
     "MPCapableFallbackSYNACK",

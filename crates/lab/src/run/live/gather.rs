@@ -20,11 +20,11 @@ use anabranch_results::{
 use anabranch_transport::protocol::PathChange;
 use std::net::IpAddr;
 
-/// Returns the result of a contestant. `place` is the contestant's range of addresses. The number of its block is also
-/// the contestant's index in the packet counts of the links.
+/// Returns the result of a contestant. `place` is the contestant's range of addresses. The number of the address block,
+/// `place.block`, is the contestant's index in the packet counts of each link.
 ///
 /// # Errors
-/// One line when the contestant contradicts the workload. Plans are checked for this error before any run.
+/// A one-line message if the contestant contradicts the workload. Plans are checked for this error before any run.
 pub fn run(
     (point, contestant, seed): (&PointPlan, &Contestant, u64),
     place: AddressRange,
@@ -113,7 +113,8 @@ fn objects(
     client: &ClientOutcome,
     server: &Served,
 ) -> Vec<Object> {
-    // The clock of the hosts starts before the run, so the start of the fetch is subtracted.
+    // The clock of the hosts starts before the fetch. The times in a result count from the start of the fetch, so this
+    // start is subtracted.
     let begun = client.fetched.started.as_nanos();
     let since = |at: Option<u64>| at.map(|at| at.saturating_sub(begun));
     let object = |(index, named): (usize, NamedObject)| {

@@ -27,7 +27,7 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 
-/// What the hosts do in a run: the contestant, the network, the workload, and the other parameters.
+/// The parameters that the two hosts of a run need.
 #[derive(Clone)]
 pub struct Task {
     point: PointPlan,
@@ -66,7 +66,7 @@ pub struct Served {
     pub seen: HostRecords,
 }
 
-/// What the client fetched, with the times and the records of its host.
+/// What the client fetched and when, and the records of the client's host.
 #[derive(Debug)]
 pub struct ClientOutcome {
     /// The outcome of the fetch.
@@ -84,8 +84,8 @@ pub struct HostThread<T> {
     thread: JoinHandle<Result<T, String>>,
 }
 
-/// The start signal, as seen by the host that waits for it. The client begins its requests after the signal. The server
-/// is already listening, and stops recording at the signal.
+/// The signal for which a running host waits. The client begins its requests when it gets the signal. The server, which
+/// is already listening, gets the signal when the clients have finished, and stops recording requests.
 struct StartSignal {
     ready: mpsc::Sender<Result<(), String>>,
     given: Arc<OnceLock<Clock>>,
@@ -95,7 +95,7 @@ impl Task {
     /// Creates the task of the two hosts in a run.
     ///
     /// # Errors
-    /// One line when the contestant contradicts the workload.
+    /// A one-line message if the contestant contradicts the workload.
     pub fn new(
         point: &PointPlan,
         contestant: &Contestant,
@@ -259,8 +259,8 @@ impl<T: Send + 'static> HostThread<T> {
         }
     }
 
-    /// Gives the host the network's clock. A client begins when that clock starts. A server stops recording at this
-    /// call, and ends when its connections are closed.
+    /// Gives the host the network's clock. A client begins its requests when that clock starts. A server stops
+    /// recording requests at this call, and ends when its connections are closed, or after a short wait.
     pub fn cue(&self, network: Clock) {
         let _ = self.cue.set(network);
     }

@@ -2,8 +2,9 @@
 //!
 //! Each contestant has two network namespaces, for its client and its server. The links of its network join the
 //! namespaces, and the crate `emu` drives these links. A thread in each namespace runs the same client, server and SCTP
-//! engine as the simulation. TCP is the kernel's, with the contestant's congestion control. Parts of a response time
-//! that depend on every packet at both hosts cannot be measured in real time, so they are null.
+//! engine as the simulation. TCP is the kernel's, with the contestant's congestion control. Some parts of a response
+//! time can be computed only from the times of every packet at both hosts. Runs in real time do not compute these
+//! parts, so they are null.
 //!
 //! - [`one`]: carries out one run, from creating the namespaces to writing the captures
 //! - [`hosts`]: the hosts in the namespaces
@@ -154,7 +155,8 @@ pub fn possible(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// Rejects keys that the kernel cannot apply, if the kernel's protocol runs instead of our engine.
+/// Rejects keys that the kernel cannot apply. Called for contestants that use the kernel's protocol instead of our
+/// engine.
 fn check_kernel_keys(contestant: &Contestant) -> Result<(), PlanError> {
     let given = contestant.text.split_once(':').map_or("", |(_, keys)| keys);
     let name = contestant.transport.name().to_uppercase();

@@ -43,7 +43,7 @@ pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
     lines
 }
 
-/// Explains why runs of a contestant did not finish, if there are any.
+/// Returns how many runs of a contestant did not finish, and why; `None` if all runs finished.
 fn failed(name: &str, contestant: &Contestant) -> Option<String> {
     let failed: Vec<_> = contestant.runs.iter().filter(|run| run.outcome != Outcome::Done).collect();
     let run = failed.first()?;
@@ -59,8 +59,8 @@ fn failed(name: &str, contestant: &Contestant) -> Option<String> {
     ))
 }
 
-/// Reports in how many runs this machine was too busy to measure well. `late` has the delay of the latest packet of
-/// each run.
+/// Reports in how many runs this machine was too busy to measure well. `late` has one value for each run: the longest
+/// time in nanoseconds by which a packet left a link too late.
 fn disturbed(name: &str, late: &[u64]) -> Option<String> {
     let count = late.iter().filter(|&&late| is_disturbing(late)).count();
     let latest = *late.iter().max()?;
@@ -81,8 +81,9 @@ pub const fn is_disturbing(late_ns: u64) -> bool {
     late_ns > LATE
 }
 
-/// The maximum harmless delay in nanoseconds. With longer gaps between acknowledgements, Linux's HyStart does not
-/// detect trains of acknowledgements (hystart_ack_delta_us). Slow start then continues until the queue overflows.
+/// The maximum lateness, in nanoseconds, with which a packet may leave a link without harm. A packet that is later
+/// makes a gap between acknowledgements. A gap longer than this time ends the train of acknowledgements that Linux's
+/// HyStart detects (hystart_ack_delta_us). Slow start then continues until the queue overflows.
 const LATE: u64 = 2_000_000;
 
 /// Reports how many Multipath TCP connections fell back to plain TCP.

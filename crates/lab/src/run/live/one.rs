@@ -38,8 +38,8 @@ struct Lane<'a> {
 /// Runs a scenario and returns one result for each contestant. If `keep` is set, also returns the packets at both
 /// hosts.
 ///
-/// # Errors Returns a one-line message if the operating system denies an operation, or if the client or server exits
-/// early.
+/// # Errors
+/// A one-line message if the operating system denies an operation, or if the client or server exits early.
 pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, String> {
     let jittered = scenario.point.of_seed(scenario.seed);
     let point = jittered.as_ref().unwrap_or(scenario.point);
@@ -93,8 +93,8 @@ pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, 
 }
 
 impl<'a> Lane<'a> {
-    /// Creates the namespaces of a contestant, joins them, and creates a device for each link. Each contestant has a
-    /// block of addresses of its own.
+    /// Creates the namespaces of a contestant, connects them to each other, and creates a device for each link. Each
+    /// contestant has its own block of addresses.
     fn build(
         point: &PointPlan,
         contestant: &'a Contestant,
@@ -154,5 +154,6 @@ fn error_line(error: impl Display) -> String {
 
 /// The firewall mark of our SCTP packets, which distinguishes them from the kernel's.
 const MARK: u32 = 0x6162;
-/// The network starts this long after all hosts are ready, so that the links can be started in the meantime.
+/// The time from the moment when all hosts are ready to the start of the network's clock. The links are started in
+/// between.
 const LEAD: Duration = Duration::from_millis(50);

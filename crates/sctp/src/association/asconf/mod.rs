@@ -133,8 +133,8 @@ impl Association {
         self.closing.forget_path(index);
     }
 
-    /// Returns whether no data can be sent, because the address of the current path is unverified or the path has no
-    /// source address.
+    /// Returns whether the current path cannot be used to send data: its destination address is unverified, or it has
+    /// no source address.
     pub(super) fn is_stranded(&self) -> bool {
         self.extensions.asconf.is_some() && self.paths.is_stranded()
     }
@@ -169,7 +169,8 @@ impl Association {
         if !self.is_stranded() {
             return ControlJob::Go;
         }
-        // RFC 5061 §5.3 F1, F14: only HEARTBEAT and HEARTBEAT ACK may be sent until an address is verified.
+        // RFC 5061 §5.3 F1, F14: while the current path has no source address or an unverified destination, only
+        // HEARTBEAT and HEARTBEAT ACK may be sent.
         let reachable = |index: &usize| self.paths.get(*index).has_source();
         let heartbeat_ack_path = self.outbox.heartbeat_ack_path().filter(reachable);
         let heartbeat =

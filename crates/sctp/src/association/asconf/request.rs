@@ -349,8 +349,8 @@ impl Asconf {
                 (address, AddressChange::Refused(cause))
             }
             (Request::Delete(address), Err(cause)) => {
-                // RFC 5061 §5.3 F11: if an earlier request in the ASCONF failed, the peer had to refuse the deletion,
-                // too. Such a deletion may be requested again.
+                // RFC 5061 §5.3 F11: a peer that refuses one request of an ASCONF must refuse all later requests in it,
+                // too. A deletion that was refused for this reason may be requested again.
                 if !behind {
                     self.undeletable.push(address);
                 }
@@ -360,8 +360,8 @@ impl Asconf {
         }
     }
 
-    /// RFC 5061 §5.1 A9: returns whether a chunk that the peer does not recognize is an ASCONF. If so, no further
-    /// ASCONF is sent.
+    /// RFC 5061 §5.1 A9: returns whether `chunk`, which the peer reported as unrecognized, is an ASCONF. If so, no
+    /// further ASCONF is sent.
     pub(super) fn is_refused_by(&mut self, chunk: &[u8]) -> bool {
         let refused = chunk.first() == Some(&Chunk::KIND);
         if refused {

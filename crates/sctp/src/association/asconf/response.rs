@@ -20,8 +20,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The maximum number of requests carried out for one ASCONF.
 const MAX_REQUESTS: usize = 64;
-/// The maximum length in bytes of the answer to one ASCONF. Once the answer is longer than this, no further requests
-/// are carried out.
+/// Once the answer to an ASCONF is longer than this number of bytes, no further requests of the ASCONF are carried out.
 const MAX_BYTES: usize = 1_000;
 /// The maximum number of answers that are kept in case an ASCONF is repeated. The queue of answers to send has the same
 /// limit.
@@ -210,8 +209,9 @@ impl Association {
                     failed |= fail(&mut answer, id, &cause);
                 }
             }
-            // Further requests are not carried out, because the limit on requests or on the size of the answer is
-            // reached. RFC 5061 §5.1 A7: after a failed request, requests without an answer count as failed.
+            // Once the limit on requests or on the size of the answer is reached, further requests are neither carried
+            // out nor answered. The answer already reports a failed request. The peer therefore counts all later
+            // requests without an answer as failed (RFC 5061 §5.1 A7).
             if n == MAX_REQUESTS || answer.length() > MAX_BYTES {
                 break;
             }

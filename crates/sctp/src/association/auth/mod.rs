@@ -151,8 +151,8 @@ impl Auth {
         self.deactivated_keys.iter().map(|leaving| leaving.key)
     }
 
-    /// Adds keys to the deactivated keys. No message uses the added keys any more, so the next call of `free_keys`
-    /// reports them as free.
+    /// Adds deactivated keys that no message of this association uses. The next call of `free_keys` reports them as
+    /// free.
     pub(super) fn add_deactivated(&mut self, keys: impl Iterator<Item = u16>) {
         self.deactivated_keys.extend(keys.map(|key| DeactivatedKey { key, until: 0, messages: Vec::new() }));
     }

@@ -11,7 +11,8 @@ pub(crate) enum FastPath {
     /// be sent.
     #[default]
     Unknown,
-    /// The fast path may not be used, but the association is established and no control chunk is pending.
+    /// The fast path is not allowed, because an extension, or loss recovery beyond RFC 9260, affects DATA or SACK
+    /// chunks. The association is established and no control chunk is pending.
     NoControl,
     /// The fast path may be used: no control chunk is pending, and no extension in use affects DATA and SACK chunks.
     Eligible,
@@ -31,8 +32,8 @@ impl Association {
         self.fast_path != FastPath::Unknown
     }
 
-    /// Determines whether the fast path may be used, given that no control chunk is pending. `on` is the setting of
-    /// [`Endpoint::set_fast_path`](crate::Endpoint::set_fast_path).
+    /// Determines whether the fast path is allowed. The caller has made sure that no control chunk is pending. `on` is
+    /// the setting of [`Endpoint::set_fast_path`](crate::Endpoint::set_fast_path).
     #[cold]
     pub(crate) fn find_eligibility(&mut self, on: bool) {
         let no_control = matches!(self.state, State::Established)

@@ -41,7 +41,7 @@ impl Association {
         true
     }
 
-    /// Returns whether a packet with DATA that is sent now holds only new DATA chunks, and no control chunk or SACK.
+    /// Returns whether a DATA packet sent now would contain only DATA chunks: no control chunk and no SACK.
     #[inline]
     pub(crate) fn sends_new_data_alone(&self) -> bool {
         self.fast_path == FastPath::Eligible && !self.recv.sack_pending()

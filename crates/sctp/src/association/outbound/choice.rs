@@ -121,7 +121,8 @@ impl Association {
         true
     }
 
-    /// RFC 8985 §7.3: returns whether new data may be sent on this path, regardless of the congestion window.
+    /// RFC 8985 §7.3: returns whether new data can be sent on this path as a tail loss probe. The congestion window
+    /// does not limit such a probe.
     pub(in crate::association) fn takes_new_on(&mut self, now: Instant, index: usize) -> bool {
         index == self.data_target() && self.send.unsent_bytes() > 0 && self.new_allowed(now)
     }

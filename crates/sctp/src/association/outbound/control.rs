@@ -31,8 +31,8 @@ impl Association {
         // of the INIT ACK.
         self.outbox.write_errors(index, end, buffer, false);
         // RFC 9260 §5.1 C: DATA may be bundled with COOKIE ECHO. RFC 8899 §4.3: large packets may be lost if the path
-        // MTU is smaller than assumed. Therefore only the first COOKIE ECHO carries DATA if the path MTU is searched
-        // for. A lost COOKIE ECHO could otherwise make the cookie stale.
+        // MTU is smaller than assumed. Therefore, while the path MTU is searched for, only the first COOKIE ECHO
+        // carries DATA. If retransmissions of the COOKIE ECHO were also lost, the cookie might become stale.
         let small = self.paths.get(index).has_mtu_search()
             && matches!(&self.state, State::CookieEchoed(echo) if echo.is_overdue());
         if self.config.cookie_data && self.paths.get(index).is_confirmed() && !small {

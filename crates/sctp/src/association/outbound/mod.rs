@@ -172,8 +172,8 @@ impl Association {
             Job::Control(path) => {
                 self.write_control(ctx, path, end, buffer);
                 // RFC 9260 §5.4: neither SACK nor DATA is sent to an unverified address, even if there is no other
-                // address. RFC 5061 §5.3 F14: while the association waits for the verification, SACK and DATA are not
-                // sent to any address.
+                // address. RFC 5061 §5.3 F14: while the current path is unverified or has no source address
+                // (`is_stranded`), SACK and DATA are not sent to any address.
                 if self.paths.get(path).is_confirmed() && !self.is_stranded() {
                     self.write_forward(ctx, path, end, buffer);
                     // While a path MTU probe is due or outstanding, packets with control chunks stay small: no DATA is
@@ -221,8 +221,8 @@ impl Association {
         }
     }
 
-    /// Writes new DATA chunks behind other chunks. This function is not inlined. So only one other place, which writes
-    /// packets with only new data, inlines `write_fresh`.
+    /// Writes new DATA chunks behind other chunks. This function is not inlined, so that the code of `write_fresh` is
+    /// repeated only here and in `write_new_data`.
     #[inline(never)]
     fn write_more(
         &mut self,
@@ -316,7 +316,7 @@ impl Association {
         }
     }
 
-    /// Writes DATA chunks: first chunks marked for retransmission, then new chunks.
+    /// Writes the DATA chunks that are marked for retransmission, and then new DATA chunks.
     fn write_data(
         &mut self,
         ctx: &mut Ctx<'_>,

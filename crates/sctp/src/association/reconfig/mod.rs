@@ -325,9 +325,9 @@ impl Association {
             return false;
         };
         let index = outstanding.path;
-        // RFC 9260 §8.1: as with HEARTBEAT ACK, "in progress" does not clear the error counter while data is
-        // outstanding. Otherwise the peer would never count as unreachable if the data for which the request waits
-        // never arrives.
+        // RFC 9260 §8.1: while data is outstanding, the result "in progress" does not clear the error counter. A
+        // HEARTBEAT ACK does not clear it either. The peer may be waiting for this data. If the data is lost every
+        // time, the peer must at last count as unreachable.
         if result != result::IN_PROGRESS || !self.send.has_outstanding() {
             self.paths.clear_errors();
         }
@@ -345,8 +345,8 @@ impl Association {
         reconfig.advance_deferred(&mut parts, path);
     }
 
-    /// Returns whether a chunk may have been sent after a reset that this side has not finished yet. The numbers of
-    /// such a chunk count from that reset, so the chunk is not accepted before the reset is done.
+    /// Returns whether a chunk may have been sent after a reset that this side has not finished yet. Such a chunk has a
+    /// TSN or a stream sequence number that counts from the reset. The chunk is not accepted before the reset is done.
     #[cold]
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
         self.extensions.reconfig.as_deref().is_some_and(|reconfig| reconfig.comes_too_early(tsn, stream))
@@ -360,14 +360,14 @@ impl Association {
 
     /// Refuses a chunk that may belong to the numbering after a TSN reset. The chunk shows that our reset request or
     /// its answer was lost. The request is repeated to the source address of the chunk, at most once per round trip.
-    /// The timer of RFC 6525 §5.1.1 alone might repeat it too late: the peer gives up when nobody acknowledges its
-    /// data.
+    /// The timer of RFC 6525 §5.1.1 alone might repeat the request too late, because the peer gives up if its data is
+    /// not acknowledged.
     #[cold]
     pub(super) fn refuse_early(&mut self, now: Instant, arrived: &PacketMeta) {
         self.recv.refuse();
         let path = self.paths.get(arrived.path);
-        // Until a round-trip time is measured, RTO.Min is used instead. A longer time is a risk, because the peer's
-        // timer may be much shorter than ours.
+        // RTO.Min is used if no round-trip time has been measured. With a longer time, the peer might give up first,
+        // because its timer may be much shorter than the timer of this side.
         let round_trip = path.smoothed_rtt().unwrap_or(self.config.rto_min);
         if let Some(reconfig) = self.extensions.reconfig.as_deref_mut()
             && reconfig.is_renumbering_since(now, round_trip)

@@ -24,7 +24,7 @@ pub(super) enum ReconfigRequest {
         outgoing: Option<Vec<u16>>,
         incoming: Option<Vec<u16>>,
         ticket: ReservationId,
-        /// The number of the peer's request that this reset carries out, if the peer requested the reset.
+        /// The sequence number of the peer's request, if the peer requested this reset.
         answers: Option<u32>,
     },
     /// Resets all SSNs and TSNs.
@@ -34,7 +34,8 @@ pub(super) enum ReconfigRequest {
 }
 
 impl ReconfigRequest {
-    /// Returns whether the request asks the peer to reset one of `streams`. An empty list means any stream.
+    /// Returns whether the request asks the peer to reset one of `streams`. An empty list, in the request or in
+    /// `streams`, stands for all streams.
     pub(super) fn wants_incoming(&self, streams: &[u16]) -> bool {
         let Self::Reset { incoming: Some(requested), .. } = self else {
             return false;
@@ -42,7 +43,7 @@ impl ReconfigRequest {
         super::intersects(requested, streams)
     }
 
-    /// Returns the number of the peer's request that this request carries out.
+    /// Returns the sequence number of the peer's request, if the peer requested this change.
     pub(super) fn answers(&self) -> Option<u32> {
         match self {
             Self::Reset { answers, .. } | Self::Add { answers, .. } => *answers,
@@ -111,8 +112,8 @@ impl OutstandingRequest {
         self.params.iter().map(param).collect()
     }
 
-    /// Returns whether the request now waits only for requests of the peer. True if the peer has accepted the request,
-    /// and each unanswered parameter asks the peer to reset or add its own outgoing streams.
+    /// Returns whether this request now waits only for requests of the peer. True if the peer has accepted this
+    /// request, and each unanswered parameter concerns the peer's own outgoing streams: a reset or an addition.
     fn is_peers_turn(&self) -> bool {
         let mut left = self.params.iter().filter(|param| !param.2);
         self.accepted
@@ -207,8 +208,8 @@ impl Reconfig {
         let outstanding =
             self.outstanding.as_ref().filter(|outstanding| self.send_pending && outstanding.path == index);
         let mut requests = outstanding.map(OutstandingRequest::params).unwrap_or_default();
-        // RFC 6525 §3.1: one RE-CONFIG chunk may hold one response and one request to reset outgoing streams. §5.2.1:
-        // the responses to one RE-CONFIG chunk should be in one chunk.
+        // RFC 6525 §3.1: a RE-CONFIG chunk may contain a single response together with a request to reset outgoing
+        // streams. §5.2.1: two responses should share a chunk, so the request is then in another chunk.
         let together = self.replies.len() == 1
             && matches!(requests[..], [ReConfigParam::ResetOutgoing { .. }])
             && self.reply_path == index;
@@ -240,7 +241,7 @@ impl Reconfig {
         is_requested
     }
 
-    /// Marks the outstanding request for retransmission, on another path if `path` is given.
+    /// Marks the outstanding request for retransmission. If `path` is given, the request is sent on that path.
     pub(super) fn send_again(&mut self, path: Option<usize>) {
         self.send_pending = true;
         if let Some(outstanding) = &mut self.outstanding {
@@ -251,10 +252,10 @@ impl Reconfig {
     /// Makes the next queued request outstanding on `path`, if no other request is outstanding and the next request may
     /// be sent.
     pub(super) fn launch(&mut self, send: &mut SendHalf, timers: &mut Timers, path: usize) {
-        // RFC 6525 §5.1.1: one request is outstanding at a time. Two sides that wait for each other's requests would
-        // wait forever. So this side drops its outstanding request if two conditions hold. The peer has reported that
-        // request as in progress (§5.2.7 H1). The peer also waits for a request of this side, which is in `waiting` or
-        // will follow from `peer_request`.
+        // RFC 6525 §5.1.1: one request is outstanding at a time. If each side waited for a request of the other side,
+        // both would wait forever. So this side drops its outstanding request if two conditions hold. The peer has
+        // reported this request as in progress (§5.2.7 H1), and the peer is waiting for a request from this side. The
+        // awaited request is in `waiting`, or will follow from `peer_request`.
         if let Some(outstanding) = &self.outstanding {
             let owed = self.peer_request.is_some()
                 || self.waiting.front().is_some_and(|request| request.answers().is_some());
@@ -423,7 +424,7 @@ impl OutstandingRequest {
             (ReconfigRequest::Reset { incoming, .. }, RequestType::ResetIncoming) => {
                 let streams = incoming.take().unwrap_or_default();
                 match failed {
-                    // When the peer reset its own stream, this host already emitted the event.
+                    // If the peer has already reset its outgoing streams, `StreamsReset` was emitted at that time.
                     None if self.performed => return None,
                     None => {
                         let idle = result == super::result::NOTHING;
@@ -474,8 +475,8 @@ impl OutstandingRequest {
 /// Splits `streams` into lists that are short enough for one request each.
 fn pieces(paths: &Paths, streams: &[u16], both: bool) -> Vec<Vec<u16>> {
     let smallest = paths.iter().map(Path::chunk_limit).min().unwrap_or(512);
-    // The 40 bytes are for two parameter headers and the chunk header. A stream number takes two bytes in each
-    // parameter. If `both` is true, there are two parameters.
+    // 40 bytes are enough for the chunk header, and the fixed fields and padding of two parameters. In each parameter,
+    // a stream number takes two bytes. If `both` is true, there are two parameters.
     let most = smallest.saturating_sub(40) / if both { 4 } else { 2 };
     if streams.is_empty() {
         return vec![Vec::new()];

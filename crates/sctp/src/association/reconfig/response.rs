@@ -36,7 +36,7 @@ pub(super) struct PeerResetRequest {
 }
 
 /// The answer to the peer's request: the result code and, for a TSN reset, the next TSN of each side. `None` if no
-/// result is sent, because a request of this side answers the peer's request.
+/// result is sent, because a request that this side sends serves as the answer.
 type Outcome = Option<(u32, Option<(Tsn, Tsn)>)>;
 
 const fn outcome(result: u32) -> Outcome {
@@ -208,8 +208,8 @@ impl Reconfig {
         parts.recv.sack_now();
     }
 
-    /// Returns whether a chunk may have been sent after a reset that this side has not finished yet. The numbers of
-    /// such a chunk count from that reset, so the chunk is not accepted before the reset is done.
+    /// Returns whether the peer possibly sent a chunk after a reset that this side has not finished yet. The TSN or the
+    /// stream sequence number of such a chunk belongs to the numbering after the reset.
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
         // RFC 6525 §5.2.2 E2: the chunk is not accepted until the reset is done. The peer keeps the chunk and
         // retransmits it.
@@ -364,7 +364,7 @@ impl Reconfig {
 }
 
 /// RFC 6525 §5.1.7 D3, D4: returns the next TSN of this side and of the peer for the answer to an SSN/TSN reset
-/// request. If the reset is performed, they are `next`. Otherwise they continue the present numbering.
+/// request. If the reset was performed, `next` holds these TSNs. Otherwise both sides continue their present numbering.
 fn next_tsns(
     parts: &AssociationParts<'_>,
     param: &ReConfigParam<'_>,

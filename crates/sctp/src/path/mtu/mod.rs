@@ -145,8 +145,8 @@ impl Path {
     /// Records that an MTU probe with this nonce is sent. Returns the size and the timeout of the probe.
     pub(crate) fn send_mtu_probe(&mut self, nonce: u64) -> Option<Probe> {
         self.stats.rare_mut().mtu_probes += 1;
-        // The RTO may be backed off far because the probed packets are lost, so the smoothed round-trip time is
-        // preferred.
+        // Lost packets may have doubled the RTO many times. The timeout is therefore computed from the smoothed
+        // round-trip time, if that is known.
         let timeout = self.rtt.smoothed().map_or(self.rto(), |srtt| srtt * 2).max(PROBE_TIMER);
         let search = self.search.as_mut()?;
         search.probe_sent(nonce, self.stats.heartbeats_acked.into());
@@ -175,8 +175,9 @@ impl Path {
         self.apply_to_search(|search| search.on_probe_lost(pass))
     }
 
-    /// Records that the peer probes its own path MTU. Such a peer can also receive packets up to the interface MTU.
-    /// Returns true if this side may now be able to send larger packets.
+    /// Records that the peer probes its own path MTU. Such a peer is assumed to receive packets as large as this host's
+    /// interface MTU, so the search may use sizes up to this MTU. Returns true if this side may now be able to send
+    /// larger packets.
     pub(crate) fn on_peer_probes(&mut self) -> bool {
         self.search.as_mut().is_some_and(|search| search.lift())
     }

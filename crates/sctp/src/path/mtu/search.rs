@@ -1,8 +1,8 @@
 //! Searches for the largest packet that a path forwards, by sending probes.
 //!
 //! Stores the largest size known to pass (PLPMTU), the smallest refused size, and the size being probed. A size is the
-//! length of an IP packet in bytes, header included, and a multiple of four. The search has no clock and sees no
-//! packets. Its caller reports ICMP messages, and which probes were sent, acknowledged or lost.
+//! length of an IP packet in bytes, header included, and a multiple of four. The search has no clock and handles no
+//! packets. Its caller reports which probes were sent, acknowledged or lost, and which MTU an ICMP message contained.
 //!
 //! Implements RFC 8899 §4.6 (ICMP), §5.1 (constants), §5.2 (states) and §5.3 (search).
 
@@ -33,8 +33,7 @@ pub(crate) struct Search {
     min_plpmtu: u32,
     /// BASE_PLPMTU in bytes.
     base: u32,
-    /// MAX_PLPMTU in bytes: the interface MTU. After `at_most` it is smaller, until `lift` records that the peer reads
-    /// larger packets.
+    /// MAX_PLPMTU in bytes: the interface MTU, or a smaller limit that `at_most` has set and `lift` removes.
     max_plpmtu: u32,
     /// The interface MTU in bytes.
     interface: u32,
@@ -46,14 +45,15 @@ pub(crate) struct Search {
     icmp_mtu: Option<u32>,
     /// PROBED_SIZE in bytes.
     probed: u32,
-    /// PROBE_COUNT, the number of lost probes of this size.
+    /// PROBE_COUNT, the number of lost probes of PROBED_SIZE.
     lost: u32,
     /// The nonce of the outstanding probe.
     outstanding: Option<u64>,
-    /// The number of HEARTBEATs answered before a probe of this size was first sent; `None` until such a probe is sent.
+    /// The number of HEARTBEATs answered before the first probe of PROBED_SIZE was sent; `None` until such a probe is
+    /// sent.
     answered_heartbeats: Option<u64>,
-    /// Number of lost probes of this size that show nothing about the size, because small packets may have been lost as
-    /// well.
+    /// Number of lost probes of PROBED_SIZE that show nothing about the size, because small packets may have been lost
+    /// as well.
     inconclusive: u32,
     /// Number of times that a black hole was suspected since the search fell back to BASE_PLPMTU.
     suspicions: u32,
@@ -101,8 +101,8 @@ impl Search {
     }
 
     /// Creates a search that is already complete: the interface MTU is assumed to pass until packets of this size are
-    /// lost. RFC 8899 §5.1.4 requires a confirmation first. Most paths forward packets of this size, and waiting for
-    /// the confirmation would delay every short transfer.
+    /// lost. This search omits the confirmation that RFC 8899 §5.1.4 requires. Most paths forward packets of this size,
+    /// and waiting for the confirmation would delay every short transfer.
     pub(crate) fn settled(base: u32, interface: u32, smallest: u32) -> Self {
         let fresh = Self::new(base, interface, smallest);
         Self { phase: Phase::Complete, plpmtu: fresh.max_plpmtu, probed: fresh.max_plpmtu, ..fresh }
@@ -115,7 +115,7 @@ impl Search {
         self
     }
 
-    /// Removes the limit of [`at_most`](Self::at_most), because the peer can read packets as large as the interface
+    /// Removes the limit of [`at_most`](Self::at_most), because the peer can receive packets as large as the interface
     /// MTU. Returns true if the limit was below that MTU.
     pub(crate) fn lift(&mut self) -> bool {
         if self.max_plpmtu >= self.interface {
@@ -169,8 +169,8 @@ impl Search {
         self.answered_heartbeats.get_or_insert(answered);
     }
 
-    /// Whether the peer has answered a HEARTBEAT of the usual size since the first probe of this size was sent.
-    /// `answered` is the number of these HEARTBEATs that the peer has answered so far.
+    /// Whether the peer has answered a HEARTBEAT without padding since this side sent the first probe of the present
+    /// size. `answered` is the number of HEARTBEATs without padding that the peer has answered so far.
     pub(crate) fn small_packets_pass(&self, answered: u64) -> bool {
         self.answered_heartbeats.is_some_and(|before| answered > before)
     }
@@ -220,8 +220,9 @@ impl Search {
 
     /// Records that PROBE_TIMER expired. After MAX_PROBES lost probes, the probed size counts as refused.
     ///
-    /// If small packets are lost as well (`small_packets_pass` is false), the lost probe does not count: its size may
-    /// not be the reason for the loss. The next probe that is lost while small packets pass then counts twice.
+    /// If small packets are lost as well (`small_packets_pass` is false), the lost probe does not count, because its
+    /// size is perhaps not the reason for the loss. If the next probe is lost while small packets pass, that loss
+    /// counts twice.
     pub(crate) fn on_probe_lost(&mut self, small_packets_pass: bool) -> MtuChange {
         self.outstanding = None;
         if small_packets_pass {
@@ -247,9 +248,9 @@ impl Search {
     }
 
     /// Handles the case that no probe of BASE_PLPMTU was ever acknowledged. A peer that does not know PAD chunks and
-    /// drops packets with unknown chunks (pion/sctp v1.11.3) answers no probe of any size. To find out, the smallest
-    /// size is probed as well. If that probe is not answered either, the lost probes say nothing about the MTU.
-    /// BASE_PLPMTU then stays until timeouts suggest a black hole.
+    /// drops packets with unknown chunks (pion/sctp v1.11.3) answers no probe of any size. To find out whether this
+    /// peer does so, the smallest size is probed as well. If that probe is not answered either, the lost probes say
+    /// nothing about the MTU. BASE_PLPMTU then stays until timeouts suggest a black hole.
     fn doubt_the_peer(&mut self) {
         if self.probed > self.min_plpmtu {
             self.probe(self.min_plpmtu);
@@ -305,7 +306,8 @@ impl Search {
     pub(crate) fn on_too_big(&mut self, size: u32) -> MtuChange {
         let size = size & !3;
         let probing = self.probe_pending || self.outstanding.is_some();
-        // RFC 8899 §4.6.2: a size is ignored if it is below MIN_PLPMTU, or not smaller than the sent packet.
+        // RFC 8899 §4.6.2: a reported MTU below MIN_PLPMTU is ignored. An MTU is also ignored if it is smaller neither
+        // than PLPMTU nor than the size being probed.
         if size < self.min_plpmtu || size >= self.plpmtu && !(probing && size < self.probed) {
             return MtuChange::Same;
         }
@@ -320,12 +322,12 @@ impl Search {
             return if self.plpmtu < before { MtuChange::Reduced } else { MtuChange::Same };
         }
         if size < self.plpmtu {
-            // RFC 8899 §4.6.2: the message is a sign of a black hole. The search enters the state BASE, then probes
-            // the reported size.
+            // RFC 8899 §4.6.2: this ICMP message is a sign of a black hole. The search returns to the state BASE and
+            // probes BASE_PLPMTU, then the size that the ICMP message reported.
             return self.fall_back(Some(size));
         }
-        // RFC 8899 §4.6.2: the reported size is between the largest size known to pass and the probed size, so the
-        // reported size is probed. If the reported size is already known to pass, the search is complete.
+        // RFC 8899 §4.6.2: the reported size is at least the largest size known to pass, and smaller than the size
+        // being probed. The reported size is probed next. If it is already known to pass, the search is complete.
         self.refused = self.refused.min(size + STEP);
         self.icmp_mtu = Some(size);
         if self.phase == Phase::Searching {
@@ -407,8 +409,8 @@ mod tests {
         search
     }
 
-    /// RFC 8899 §5.3: the search begins with BASE_PLPMTU and finds the path MTU, for path MTUs in steps of four bytes.
-    /// It also finds a path MTU below BASE_PLPMTU.
+    /// RFC 8899 §5.3: the search begins with BASE_PLPMTU and finds the path MTU. The test tries all path MTUs that are
+    /// multiples of four bytes, also those below BASE_PLPMTU.
     #[test]
     fn every_path_is_measured_to_four_bytes() {
         for (v6, interface) in
@@ -456,7 +458,7 @@ mod tests {
         assert_eq!(search.phase(), Phase::Complete);
     }
 
-    /// An interface MTU that is assumed to pass is not probed until packets are lost.
+    /// If the search assumes that packets as large as the interface MTU pass, it probes no size until packets are lost.
     #[test]
     fn the_interface_mtu_is_trusted_until_packets_are_lost() {
         let mut search = Search::settled(1200, 1500, 512);
@@ -483,7 +485,7 @@ mod tests {
             assert!(search.is_probing() && search.probed() == 1500, "{nonsense} is ignored");
         }
         // ICMP reports a size between the largest size known to pass and the probed size. The reported size is probed
-        // next, and the search ends.
+        // next. When that probe is acknowledged, the search ends.
         assert_eq!(search.on_too_big(1400), MtuChange::Same);
         assert_eq!((search.probed(), search.probe_pending), (1400, true));
         assert_eq!(play(&mut search, 1400), [1400]);
@@ -507,8 +509,8 @@ mod tests {
         assert_eq!(search.size(), 1500);
     }
 
-    /// RFC 8899 §3: a path that loses small packets, too, proves nothing about sizes. A probe that is lost then rules
-    /// out no packet size. Once the path works again, the search finds its MTU.
+    /// RFC 8899 §3: while a path loses small packets as well, a lost probe says nothing about packet sizes. Such a
+    /// probe rules out no size. Once the path works again, the search finds its MTU.
     #[test]
     fn lost_probes_on_a_dead_path_do_not_refuse_a_size() {
         let mut search = begun(false, 1500);
@@ -523,8 +525,8 @@ mod tests {
         assert_eq!(play(&mut search, 1500), [1200, 1500]);
     }
 
-    /// At first the search is limited to 1500 bytes, which every peer reads. Larger sizes are probed once this peer is
-    /// known to read larger packets, whether or not the search has ended by then.
+    /// At first the search is limited to packets of 1500 bytes, which every peer can receive. Larger sizes are probed
+    /// once this peer is known to receive larger packets, even if the search has already ended.
     #[test]
     fn sizes_that_the_peer_may_not_read() {
         let capped = || {
@@ -548,8 +550,8 @@ mod tests {
         assert!(!begun(false, 1_500).lift(), "there is no more to be had");
     }
 
-    /// A peer may answer no probe, for example because it drops packets with unknown chunks. The packet size then stays
-    /// at BASE_PLPMTU, and BASE_PLPMTU is probed again later. Repeated signs of a black hole reduce the packet size.
+    /// A peer that drops packets with unknown chunks, for example, answers no probe. The packet size then stays at
+    /// BASE_PLPMTU, and BASE_PLPMTU is probed again later. Repeated signs of a black hole reduce the packet size.
     #[test]
     fn a_peer_that_answers_no_probe() {
         let mut search = begun(false, 9_000);

@@ -1,10 +1,10 @@
 //! Reassembles I-DATA fragments into messages.
 //!
-//! Owns the incomplete messages. Their key is the stream, whether they are ordered, and the message identifier. This
-//! module extends identifiers and fragment numbers to 64 bits, so that they never wrap. The next message of a stream is
-//! reassembled in the stream's buffer, and each other message in a buffer of its own. Complete messages go to
-//! [`order`](super::order), which receives messages only in order. This module uses TSNs only to decide which messages
-//! may be delivered in parts.
+//! Owns the incomplete messages. The key of a message consists of its stream, an ordered or unordered flag, and its
+//! message identifier. This module extends identifiers and fragment numbers to 64 bits, so that they never wrap. The
+//! next message of a stream is reassembled in the stream's buffer. Every other message has a buffer of its own.
+//! Complete messages go to [`order`](super::order), which receives messages only in order. This module uses TSNs only
+//! to decide which messages may be delivered in parts.
 //!
 //! Implements RFC 8260 §2.2.3.
 
@@ -15,7 +15,8 @@ use crate::streams::Streams;
 use anabranch_wire::sctp::IData;
 use std::collections::BTreeMap;
 
-/// The first message identifier of a stream, large enough that lower identifiers do not underflow.
+/// The 64-bit number of the first message of a stream. It is not 0, so that an identifier before the first one also has
+/// a number. The peer can send such an identifier.
 const FIRST: u64 = 1 << 32;
 
 /// The messages being reassembled in an association with interleaving.
@@ -32,7 +33,8 @@ pub(crate) struct Interleaved {
     /// The number of fragments that wait for an earlier fragment, plus the number of messages that wait for an earlier
     /// message.
     waiting_count: usize,
-    /// The next message number on streams that are not in use. The key is the stream, and true for unordered messages.
+    /// The next message number on streams that are not in use, if the peer has skipped messages on them. The key holds
+    /// the stream number and a flag that is true for unordered messages.
     skipped: BTreeMap<(u16, bool), u64>,
     /// Number of bytes dropped and not yet credited to the receive window.
     dropped: u64,
@@ -55,12 +57,14 @@ struct Stream {
 
 #[derive(Debug)]
 struct Sequence {
-    /// For ordered messages, the number of the next message. For unordered messages, one past the highest number seen.
+    /// For ordered messages, the number of the next message to be delivered. For unordered messages, one past the
+    /// highest number seen.
     next: u64,
-    /// The lowest number that is still expected: messages below it were abandoned.
+    /// The lowest message number that is still accepted after the peer last abandoned a message; 0 if it has abandoned
+    /// none.
     floor: u64,
-    /// Incomplete and waiting messages by number. Each message is boxed, because most sequences hold only one message,
-    /// and small map nodes then save memory.
+    /// Incomplete and waiting messages by number. Each message is boxed, because a map node reserves room for several
+    /// values, but most sequences hold only one message.
     messages: BTreeMap<u64, Box<PartialMessage>>,
 }
 
@@ -273,8 +277,8 @@ impl Interleaved {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Returns the slot of a stream. A stream that was not in use continues after the last message that was skipped on
-    /// it.
+    /// Returns the slot of a stream. If the stream has none, creates a slot that expects the message after the last
+    /// skipped message of the stream.
     #[inline]
     fn slot(&mut self, stream: u16) -> usize {
         let skipped = &mut self.skipped;
@@ -389,8 +393,9 @@ impl Interleaved {
             self.waiting_count -= 1;
             if !complete {
                 if let Some((begin, ..)) = begin {
-                    // All earlier messages were delivered, so this message may now be delivered in parts.
-                    // `hand_out_all` may have removed it from `incomplete` while an earlier message was expected.
+                    // All earlier messages were delivered, so this message can now be delivered in parts. It is entered
+                    // in `incomplete` again, because `hand_out_all` may have removed it while an earlier message was
+                    // expected.
                     self.incomplete.insert(begin, key);
                 }
                 return Ok(());
@@ -405,17 +410,18 @@ impl Interleaved {
         let Some(assembly) = sequence.messages.get(&key.number) else {
             return;
         };
-        // The bytes of a `direct` message are in `order` and not in `assembly.buffer`. `Order::expose` checks whether
-        // there are enough of them.
+        // The bytes of a `direct` message are stored in `order`, not in `assembly.buffer`. `Order::expose` checks
+        // whether these bytes are enough for partial delivery.
         let large = assembly.direct || assembly.buffer.len() as u64 >= order.partial_delivery();
         if large && assembly.begin.is_some_and(|(begin, ..)| begin < next) {
             self.deliver_in_parts(slot, key, false, order);
         }
     }
 
-    /// Delivers messages in parts, because buffer space is short and the missing fragments of these messages may need
-    /// the remaining space. Chooses only messages with no missing TSN before their first fragment. So a message that
-    /// waits for buffer space blocks no complete message of its stream.
+    /// Delivers messages in parts, because buffer space is short and their missing fragments may need the remaining
+    /// space. Chooses only messages with no missing TSN before their first fragment. If a TSN before the first fragment
+    /// is missing, its chunk could complete another message of the same stream. The partly delivered message would
+    /// block that message, and itself wait for buffer space.
     #[cold]
     pub(super) fn hand_out_all(&mut self, next: u64, order: &mut Order) {
         while let Some(entry) = self.incomplete.first_entry()
@@ -432,9 +438,9 @@ impl Interleaved {
         }
     }
 
-    /// Removes a message that started at `begin` and was completed or dropped. One unordered message of its stream that
-    /// could not be delivered in parts may then be tried again. Only one is tried, so that the cost of a call is
-    /// bounded.
+    /// Removes a message that started at `begin` and was completed or dropped. If the message was unordered, moves one
+    /// blocked message of its stream back to `incomplete`, so that its delivery in parts is tried again. Only one
+    /// message is moved, so that the cost of a call is bounded.
     fn leave(&mut self, key: MessageKey, begin: u64) {
         self.incomplete.remove(&begin);
         if !key.unordered || self.blocked.is_empty() {
@@ -448,7 +454,8 @@ impl Interleaved {
         }
     }
 
-    /// Delivers a message in parts if it is the next in order. Returns false if another message prevents this.
+    /// If a message is the next in order, delivers its parts as they arrive. Returns false if the message is the next,
+    /// but another message is being delivered in parts.
     fn deliver_in_parts(&mut self, slot: usize, key: MessageKey, at_once: bool, order: &mut Order) -> bool {
         let sequence = self.streams.at(slot).sequence(key.unordered);
         let turn = key.unordered || key.number == sequence.next;
@@ -479,8 +486,8 @@ impl Stream {
     }
 }
 
-/// Returns the delivery information of a message. The low 16 bits of the message number are enough, because the
-/// module `order` receives complete messages in order.
+/// Returns the delivery information of a message. `ssn` holds only the low 16 bits of the message number. The module
+/// `order` receives the messages in order, so 16 bits tell them apart.
 fn delivery(key: MessageKey, ppid: u32, tsn: u32) -> Delivery {
     let MessageKey { stream, unordered, number } = key;
     Delivery { stream, ssn: number as u16, ppid, tsn, unordered }

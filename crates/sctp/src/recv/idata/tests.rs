@@ -220,7 +220,8 @@ fn many_large_messages_share_a_small_buffer() {
         while !missing.is_empty() {
             rounds += 1;
             assert!(rounds < 2_000, "seed {seed}: {} chunks never get in", missing.len());
-            // Each round delivers up to 41 missing chunks in order, except one lost chunk. Then the slow reader reads.
+            // In each round, the lowest 41 missing chunks are sent in order, and one of the first 20 is lost. Then the
+            // slow reader reads.
             let lost = rng.below(20) as usize;
             missing = std::mem::take(&mut missing)
                 .into_iter()
@@ -243,8 +244,8 @@ fn many_large_messages_share_a_small_buffer() {
 }
 
 /// RFC 8260 §2.2.2 allows only one message of a stream in progress at a time. Reception does not stall even if the peer
-/// breaks this rule. A message that could not be delivered in parts, because another message was being delivered, is
-/// tried again when that message is completed.
+/// breaks this rule. While one message is delivered in parts, no part of another message of the stream can be
+/// delivered. The delivery of another message is tried again when the first message is complete.
 #[test]
 fn messages_of_one_stream_under_way_at_once_share_a_small_buffer() {
     for (unordered, messages, first) in [(true, 2, 8), (true, 5, 4), (false, 2, 8), (false, 5, 4)] {
@@ -269,8 +270,8 @@ fn messages_of_one_stream_under_way_at_once_share_a_small_buffer() {
             rounds += 1;
             assert!(rounds < 2_000, "{messages}, unordered {unordered}: {} never get in", missing.len());
             missing.retain(|&at| {
-                // The first `first` parts of all messages arrive interleaved: one part of each message in turn. Then
-                // the remaining parts arrive, message by message.
+                // At first, parts arrive interleaved: one part of each message in turn, until `first` parts of each
+                // message have arrived. Then the remaining parts arrive, message by message.
                 let (n, part) = match at.checked_sub(first * sent.len()) {
                     None => (at % sent.len(), at / sent.len()),
                     Some(rest) => (rest / (30 - first), first + rest % (30 - first)),

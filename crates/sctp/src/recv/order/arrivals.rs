@@ -66,7 +66,8 @@ impl Order {
         self.arrivals = Some(Box::default());
     }
 
-    /// Adds `count` messages of a lane that have become readable.
+    /// Adds entries for `count` messages of `stream` that have become readable: unordered messages if `unordered` is
+    /// true, otherwise ordered messages.
     #[inline]
     pub(super) fn arrive(&mut self, stream: u16, unordered: bool, count: u64) {
         if let Some(arrivals) = &mut self.arrivals {

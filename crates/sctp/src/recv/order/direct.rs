@@ -9,8 +9,9 @@ use crate::recv::Violation;
 use crate::recv::pool::Pool;
 
 impl Order {
-    /// Starts an ordered message. Returns true if it is the next message of its stream. In this case its bytes must be
-    /// passed to [`extend_direct`](Self::extend_direct).
+    /// Starts an ordered message if it is the next message of its stream, and returns true. The bytes of the message
+    /// must then be passed to [`extend_direct`](Self::extend_direct). Returns false, and changes nothing, if another
+    /// message comes first.
     pub(crate) fn begin_direct(&mut self, to: Delivery) -> Result<bool, Violation> {
         let Delivery { stream, ssn, ppid, tsn, .. } = to;
         let slot = self.slot(stream);
@@ -62,8 +63,8 @@ impl Order {
         }
     }
 
-    /// Allows partial delivery of the unfinished message at the end of the queue of ordered or unordered messages. The
-    /// message must be large, or `at_once` be true because buffer space is short.
+    /// Allows the unfinished ordered or unordered message of `stream` to be delivered in parts. Does so only if the
+    /// message is large, or if `at_once` is true because buffer space is short.
     pub(crate) fn expose(&mut self, stream: u16, unordered: bool, at_once: bool) {
         let partial_delivery = self.partial_delivery;
         let slot = self.streams.slot(stream, Stream::default);

@@ -1,8 +1,9 @@
 //! Delivers a message directly from the buffer of its packet. The message is not copied into the receive buffer first.
 //!
-//! Keeps the buffer of the last packet of the fast path if its message is the first unread message of its stream. If
-//! the application reads each message before the next one arrives, the bytes of each message are copied only once. Each
-//! association has one such buffer. While the buffer is in use, other messages are copied.
+//! Keeps the buffer of the last packet that the fast path handled, if its message is the first unread message of its
+//! stream. If the application reads each message before the next one arrives, the bytes of each message are copied only
+//! once: from the packet to the application. Each association has one such buffer. While the buffer is in use, other
+//! messages are copied into the receive buffer first.
 
 use anabranch_base::PacketBytes;
 use std::ops::Range;
@@ -10,8 +11,8 @@ use std::ops::Range;
 /// The buffer of a packet whose message is not fully read.
 #[derive(Debug, Default)]
 pub(super) struct LastPacket {
-    /// The buffer of the packet. It stays here after the application has read all bytes. It is then exchanged for the
-    /// buffer of the next packet.
+    /// The buffer of the packet. The buffer stays here even after the application has read all bytes. When the next
+    /// packet is kept, the two buffers are exchanged.
     buffer: Vec<u8>,
     /// The index of the first unread byte in `buffer`.
     at: u32,
@@ -123,8 +124,8 @@ mod tests {
         }
     }
 
-    /// Two endpoints exchange messages of one chunk and of many chunks, and read some of them late. All bytes arrive
-    /// unchanged.
+    /// Two endpoints exchange messages of one chunk and of many chunks, and read some of them late. The fragments are
+    /// copied out of their packets, and all bytes arrive unchanged.
     #[test]
     fn fragments_are_copied() {
         use crate::{Associate, Config, Endpoint, Event, Message};

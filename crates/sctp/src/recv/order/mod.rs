@@ -30,7 +30,7 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     pub(crate) stream: u16,
-    /// The number of the message in its stream. For unordered DATA it is the SSN of the chunk, for I-DATA the lower
+    /// The number of the message in its stream: in DATA the SSN (also if the message is unordered), in I-DATA the lower
     /// half of the MID.
     pub(crate) ssn: u16,
     pub(crate) ppid: u32,
@@ -86,7 +86,8 @@ impl Stream {
         released
     }
 
-    /// Moves the waiting messages that are now the next in order to the lane of ordered messages. Returns their number.
+    /// Releases the waiting messages whose turn has come: moves them to the lane of ordered messages. Returns their
+    /// number.
     fn release(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
         while !self.waiting.is_empty()
@@ -228,9 +229,9 @@ impl Order {
         Ok(())
     }
 
-    /// Fast path for a complete ordered message at `payload` in `packet`. Adds the message to its lane if it is the
-    /// next message of its stream, and no message is out of order. Returns true if the stream has become readable,
-    /// which the caller must report.
+    /// Fast path for a complete ordered message at `payload` in `packet`. Adds the message to its lane only if it is
+    /// the next message of its stream and the stream has no unfinished, unordered or waiting message. Returns `None` if
+    /// the fast path does not apply. Returns true if the stream has become readable, which the caller must report.
     #[inline(always)]
     pub(crate) fn take_next(
         &mut self,
@@ -330,9 +331,9 @@ impl Order {
         received
     }
 
-    /// Does the same as [`read`](Self::read) followed by [`is_drained`](Self::is_drained), but faster. This method
-    /// applies if the only message of the stream is in the last packet and fits into `out`. Returns the length of the
-    /// message in bytes and its payload protocol identifier.
+    /// Does the same as [`read`](Self::read) followed by [`is_drained`](Self::is_drained), but faster. It applies only
+    /// if the stream has a single unread message, which is in the kept packet buffer and fits into `out`. Returns the
+    /// length of the message in bytes and its payload protocol identifier, or `None` if the method does not apply.
     #[inline]
     pub(crate) fn read_last(&mut self, stream: u16, out: &mut [u8]) -> Option<(usize, u32)> {
         let slot = self.streams.find(stream)?;
@@ -350,8 +351,8 @@ impl Order {
         Some((length, ppid))
     }
 
-    /// Returns whether a stream has no data that can be read now. If so, the stream is reported again when more data
-    /// arrives, as after a [`read`](Self::read) that returned nothing.
+    /// Returns true if a stream has no data that can be read now. The stream is then reported as readable again when
+    /// more data arrives.
     #[inline]
     pub(crate) fn is_drained(&mut self, stream: u16) -> bool {
         let Some(slot) = self.streams.find(stream) else {

@@ -97,8 +97,8 @@ impl ReadQueue {
     /// Reads the next bytes of the lane into `out`.
     #[inline]
     pub(super) fn copy(&mut self, out: &mut [u8]) {
-        /// The number of read bytes at which they are removed from the queue. One removal then serves many small
-        /// messages.
+        /// Bytes that the application has read are removed from the queue once there are this many of them. One removal
+        /// then serves many small messages.
         const AT_ONCE: usize = 4096;
         let (front, back) = self.bytes.as_slices();
         let end = self.taken + out.len();
@@ -113,7 +113,8 @@ impl ReadQueue {
         }
         self.taken = end;
         if end == self.bytes.len() {
-            // All bytes of the queue are read. After `clear`, new bytes start at the beginning of the queue's memory.
+            // The application has read all bytes of the queue. After `clear`, new bytes start at the beginning of the
+            // queue's memory.
             self.bytes.clear();
             self.taken = 0;
         } else if end >= AT_ONCE {
@@ -164,8 +165,8 @@ impl ReadQueue {
         self.bytes.drain(..std::mem::take(&mut self.taken));
     }
 
-    /// RFC 9260 §11.1.7: reads at most the rest of one message. `last` is the packet whose buffer was kept. It may hold
-    /// the bytes of the lane's first message.
+    /// RFC 9260 §11.1.7: reads at most the rest of one message. If a packet buffer holds the bytes of the lane's first
+    /// message, `last` is this buffer. `None` if the queue itself holds these bytes.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -202,7 +203,8 @@ impl ReadQueue {
 mod tests {
     use super::*;
 
-    /// Once all data is read, stream 0 keeps its buffer if the buffer is small enough. Other streams keep less memory.
+    /// Once all data is read, a stream keeps its buffer if the buffer is small enough. The size limit is higher for
+    /// stream 0 than for other streams.
     #[test]
     fn the_first_stream_keeps_its_buffer() {
         for (slot, filled, keeps) in

@@ -74,8 +74,8 @@ impl Order {
         }
     }
 
-    /// Drops all data that cannot be read yet, because the peer has restarted. Message numbers then start at 0 on every
-    /// stream.
+    /// Called after a restart of the peer. Drops all data that cannot be read yet, and sets the next message number of
+    /// every stream to 0.
     pub(crate) fn end_all(&mut self) {
         self.drop_tails();
         self.skips = None;

@@ -17,7 +17,8 @@ const HALF: u16 = 1 << 15;
 pub(super) struct Skips {
     /// Whether the peer has abandoned messages. Chunks that belong to such messages are dropped without an error.
     has_abandoned: bool,
-    /// The next sequence number on each stream that is not in use.
+    /// For each stream without a slot: the sequence number that its next ordered message will have. A stream without an
+    /// entry starts at 0.
     next: BTreeMap<u16, u16>,
     /// Number of bytes dropped and not yet credited to the receive window.
     pub(super) dropped: u64,
@@ -66,8 +67,8 @@ impl Stream {
 }
 
 impl Order {
-    /// Returns the slot of a stream. A stream that was not in use continues after the last message that was skipped on
-    /// it.
+    /// Returns the slot of a stream, and creates it if necessary. A new slot expects the message after the last message
+    /// that was skipped on the stream.
     #[inline]
     pub(super) fn slot(&mut self, stream: u16) -> usize {
         let skips = &mut self.skips;
@@ -82,8 +83,9 @@ impl Order {
         self.skips.as_mut().map_or(0, |skips| std::mem::take(&mut skips.dropped))
     }
 
-    /// Drops an unfinished message whose bytes are in a lane of its stream: the queue of ordered or of unordered
-    /// messages.
+    /// Drops the unfinished message at the end of one of the two queues of `stream`. If `unordered` is true, this is
+    /// the queue of unordered messages. Otherwise it is the queue of ordered messages, and the message must have the
+    /// number `ssn`.
     pub(crate) fn cut_short(&mut self, stream: u16, unordered: bool, ssn: u16, pool: &mut Pool) {
         let Some(slot) = self.streams.find(stream) else {
             return;

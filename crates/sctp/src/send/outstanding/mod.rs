@@ -19,14 +19,15 @@ pub(crate) const MAX_OUTSTANDING: usize = 32_000;
 pub(crate) enum ChunkState {
     /// The chunk is in flight, as far as known.
     InFlight,
-    /// A gap block has acknowledged the chunk. The peer may still drop it.
+    /// A gap block has acknowledged the chunk. The peer is still allowed to drop the chunk.
     Acked,
-    /// An NR gap block has acknowledged the chunk. The peer may not drop it, so its bytes are freed.
+    /// An NR gap block has acknowledged the chunk. The peer must not drop the chunk any more, so this side has freed
+    /// its bytes.
     Freed,
     /// The chunk is marked for retransmission, for this cause.
     Lost(SendCause),
-    /// The chunk was abandoned (RFC 3758) and is never retransmitted. It counts as in flight unless the chunk's field
-    /// `fast` is set.
+    /// The chunk was abandoned (RFC 3758) and is never retransmitted. The chunk counts as in flight until it is known
+    /// to be acknowledged or lost. The field `fast` is then set.
     Abandoned,
 }
 
@@ -80,10 +81,10 @@ pub(crate) struct Outstanding {
     /// Offset of the lowest outstanding chunk: one past the cumulatively acknowledged chunks.
     base: u64,
     entries: VecDeque<Entry>,
-    /// Chunks acknowledged by gap blocks, as ascending ranges of TSN offsets beyond `base`.
+    /// Chunks acknowledged by gap blocks, as ascending ranges of TSN offsets. No offset is below `base`.
     pub(super) runs: Vec<Range<u64>>,
-    /// Chunks acknowledged by NR gap blocks, as ascending ranges of TSN offsets beyond `base`. `None` until the first
-    /// NR-SACK.
+    /// Chunks acknowledged by NR gap blocks, as ascending ranges of TSN offsets. No offset is below `base`. `None`
+    /// until the first NR-SACK.
     pub(super) nr_acked: Option<Box<NrAckedRuns>>,
     /// Miss indications can no longer mark chunks below this TSN offset.
     pub(super) miss_floor: u64,
@@ -300,15 +301,16 @@ impl Outstanding {
         !self.runs.is_empty()
     }
 
-    /// Whether no chunk is in flight or marked for retransmission. If true, each outstanding chunk was acknowledged by
-    /// a gap block or abandoned. An abandoned chunk counts as acknowledged (RFC 3758 §3.5 A2).
+    /// Returns true if no chunk is in flight and no chunk is marked for retransmission. In that case, each outstanding
+    /// chunk has been abandoned or acknowledged by a gap block. An abandoned chunk counts as acknowledged (RFC 3758
+    /// §3.5 A2).
     #[inline]
     pub(crate) fn awaits_nothing(&self) -> bool {
         self.in_flight == 0 && self.lost == 0
     }
 
-    /// Whether the peer reports no gaps and no chunk is marked as lost. If true, all outstanding chunks are in flight
-    /// or abandoned.
+    /// Whether the peer reports no gaps, and this side has marked no chunk as lost. If true, all outstanding chunks are
+    /// in flight or abandoned.
     #[inline]
     pub(crate) fn has_no_gaps_or_losses(&self) -> bool {
         self.runs.is_empty() && self.lost == 0

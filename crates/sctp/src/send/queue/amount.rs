@@ -34,7 +34,8 @@ impl Amount {
 }
 
 impl Queue {
-    /// Returns the number of unsent and unacknowledged bytes of `stream`.
+    /// Returns the number of buffered user bytes of `stream`: those not sent yet, and those sent that may have to be
+    /// retransmitted.
     pub(crate) fn buffered_on(&self, stream: u16) -> u64 {
         self.streams.get(stream).map_or(0, |stream| stream.amount.buffered)
     }

@@ -1,4 +1,4 @@
-//! Holds back messages on streams that wait for a reset of their sequence numbers.
+//! Holds back the new messages of a stream while the stream waits for a reset of its sequence numbers.
 //!
 //! From the request to reset a stream until the reset ends, new messages on that stream are held back without a
 //! sequence number. Messages queued before the request are sent first. Each request has a ticket. The caller asks with
@@ -16,7 +16,7 @@ pub(crate) type ReservationId = u32;
 #[derive(Debug, Default)]
 pub(super) struct HeldStreams {
     streams: BTreeMap<u16, ReservationId>,
-    /// The reset request for which all streams wait that are not listed in `streams`.
+    /// The reset request that every stream without an entry in `streams` waits for.
     all: Option<ReservationId>,
     /// For each reset request, the number of messages queued before it and not yet fully cut into chunks.
     before: BTreeMap<ReservationId, u64>,
@@ -47,7 +47,8 @@ impl HeldStreams {
         self.waiting.retain(|kept| messages.binary_search(kept).is_err());
     }
 
-    /// Records that a message queued before the reset request was fully cut into chunks or dropped.
+    /// Records that one of the messages queued before the reset request is done: it was dropped, or all of it was cut
+    /// into chunks.
     pub(super) fn done(&mut self, stream: u16) {
         if let Some(ticket) = self.ticket(stream)
             && let Some(before) = self.before.get_mut(&ticket)
@@ -58,7 +59,7 @@ impl HeldStreams {
 }
 
 impl Stream {
-    /// RFC 6525 §5.1.2: makes the next message number 0 again.
+    /// RFC 6525 §5.1.2: message numbers start again at 0.
     fn reset(&mut self) {
         // RFC 8260 §2.3.2: the numbers of ordered messages and the numbers of unordered messages both start again at 0.
         self.next_ordered = 0;
@@ -72,8 +73,8 @@ impl Stream {
 }
 
 impl Queue {
-    /// Holds back messages that are queued on `streams` from now on, until the reset request `ticket` has ended. An
-    /// empty list stands for all streams.
+    /// From now on, holds back each message that is newly queued on one of `streams`, until the reset request `ticket`
+    /// has ended. An empty list stands for all streams.
     pub(crate) fn hold(&mut self, ticket: ReservationId, streams: &[u16]) {
         let hold = self.hold.get_or_insert_default();
         if streams.is_empty() {

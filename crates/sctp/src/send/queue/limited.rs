@@ -60,8 +60,8 @@ impl Queue {
         (stored.cut > 0, stored.cut == stored.length)
     }
 
-    /// Releases a chunk of a message that may be abandoned, because the chunk was acknowledged or skipped. Its bytes
-    /// no longer count as buffered.
+    /// Releases a chunk that was acknowledged or skipped. The chunk's message may be abandoned, or already was. The
+    /// bytes of the chunk no longer count as buffered by the stream.
     #[cold]
     pub(super) fn release_limited(&mut self, message: u32, length: u32) {
         let stored = &mut self.messages[message as usize];
@@ -101,7 +101,7 @@ impl Queue {
         self.unsent -= u64::from(rest);
         self.payload_memory -= stored.own_buffer.take().map_or(0, |own| own.len() as u64);
         stored.policy = ReliabilityPolicy::Abandoned(left);
-        // No part of the message waits to be sent any more.
+        // From now on, no part of the message waits to be sent.
         stored.cut = stored.length;
         let stream = stored.stream;
         self.count_off(slot, held);
@@ -133,7 +133,8 @@ impl Queue {
         Some(message)
     }
 
-    /// Whether the message can still be abandoned: it is not fully acknowledged and was not abandoned before.
+    /// Whether the message can still be abandoned: its reliability is limited, and the message is neither fully
+    /// acknowledged nor abandoned yet.
     pub(crate) fn is_limited(&self, message: u32) -> bool {
         self.messages[message as usize].policy == ReliabilityPolicy::Limited
     }
@@ -196,8 +197,8 @@ mod tests {
         assert_eq!(queue.messages.len(), 2);
     }
 
-    /// RFC 6525 §5.1.2: messages held back are sent after the reset. Their byte positions on the stream start at 2^32,
-    /// where the stream continues after the reset.
+    /// RFC 6525 §5.1.2: messages held back are sent after the reset. The reset moves the stream's byte count to 2^32,
+    /// and the byte positions of these messages start there. If the reset fails, the byte count continues.
     #[test]
     fn what_is_kept_back_is_counted_from_the_reset() {
         let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);

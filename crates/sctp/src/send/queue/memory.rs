@@ -43,7 +43,7 @@ impl Queue {
         let Some(memory) = &mut self.memory else { return };
         memory.max_in_flight = memory.max_in_flight.max(congestion).min(peer);
         let target = memory.account.floor() + 2 * memory.max_in_flight;
-        // The ring buffer may take a quarter more memory than its bytes need, so the bytes may take four fifths of the
+        // The ring buffer can be a quarter larger than the bytes in it. So the bytes are limited to four fifths of the
         // account's limit.
         let share = memory.account.limit().saturating_sub(message_table) / 5 * 4;
         self.limit = target.min(share).min(self.configured_limit);
@@ -77,7 +77,7 @@ impl Queue {
         }
     }
 
-    /// Returns the number of bytes of memory that streams with nothing to send may keep.
+    /// Returns how many bytes of memory all streams with nothing to send may keep together.
     #[inline]
     pub(super) fn most_resting(&self) -> u64 {
         // Many associations may be idle, so all send queues together must keep little memory. Each send queue still
@@ -91,8 +91,8 @@ impl Queue {
     }
 }
 
-/// A margin in bytes. The memory of streams that have data to send may be this margin larger than 1.5 times the limit
-/// of the send buffer.
+/// A margin in bytes. The memory of streams that have data to send may exceed 1.5 times the limit of the send buffer by
+/// this margin.
 const MARGIN: u64 = 64 << 10;
 /// The send buffer gets 1/`PART` of the guaranteed minimum memory of an association.
 const PART: u64 = 4;
@@ -103,8 +103,8 @@ mod tests {
     use crate::config::SchedulerKind;
     use crate::message::Message;
 
-    /// When the size limit of the send buffer falls, its memory is freed as soon as some of the data is acknowledged.
-    /// It is not kept until all data is acknowledged.
+    /// When the size limit of the send buffer falls, unused memory of the buffer is freed as soon as some of the data
+    /// is acknowledged. It does not stay allocated until all data is acknowledged.
     #[test]
     fn a_ring_follows_a_limit_that_falls() {
         let mut queue = Queue::new(4 << 20, SchedulerKind::Fcfs);

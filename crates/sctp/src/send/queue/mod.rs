@@ -146,8 +146,8 @@ impl Stream {
 pub(crate) struct Queue {
     messages: Vec<QueuedMessage>,
     free: Chain,
-    /// Completed messages that could be abandoned. [`take_completed_limited`](Self::take_completed_limited) has not yet
-    /// returned them.
+    /// Completed messages of limited reliability that [`take_completed_limited`](Self::take_completed_limited) has not
+    /// returned yet.
     completed_limited: Chain,
     /// The index of the latest queued message.
     latest: u32,
@@ -212,7 +212,7 @@ impl Queue {
         self.unsent
     }
 
-    /// Returns the number of buffered user bytes, unsent and unacknowledged.
+    /// Returns the number of buffered user bytes: those not sent yet, and those sent that may have to be retransmitted.
     pub(crate) fn buffered_bytes(&self) -> u64 {
         self.buffered
     }
@@ -277,8 +277,8 @@ impl Queue {
         Ok(taken)
     }
 
-    /// Checks whether a message of `piece` bytes can be queued. `length` is the number of bytes that the application
-    /// passed to `send`. Returns the free space in bytes.
+    /// Checks whether a message of `piece` bytes can be queued. The application passed `length` bytes, which may be
+    /// split into several messages. Returns the free space in bytes before the message is queued.
     #[inline]
     fn check(&mut self, length: usize, piece: usize) -> Result<usize, SendError> {
         if length == 0 {
@@ -289,8 +289,8 @@ impl Queue {
         }
         let mut room = self.writable_bytes();
         if self.buffered == 0 {
-            // An empty buffer accepts one message that exceeds the current limit. It must not exceed the configured
-            // limit.
+            // An empty buffer accepts one message that is larger than the current limit of the buffer. Even this
+            // message must not be larger than the configured limit.
             room = room.max(piece as u64);
         }
         if piece as u64 > room {

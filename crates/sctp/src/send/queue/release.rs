@@ -2,7 +2,7 @@
 //!
 //! A SACK may acknowledge many messages at once. The bytes of consecutive messages of one stream are freed together.
 //!
-//! The rule when bytes may be freed (RFC 9260 §6.2.1) is implemented elsewhere: `send/sack.rs` processes SACKs.
+//! `send/sack.rs` decides when bytes may be freed (RFC 9260 §6.2.1).
 
 use super::Queue;
 use super::limited::ReliabilityPolicy;

@@ -12,7 +12,7 @@ use crate::streams::Streams;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// A message is prefetched when this number of messages must be sent before it.
+/// When this number of messages remain ahead of a message in the queue, the message is prefetched into the CPU cache.
 const SOON: usize = 8;
 
 /// The messages that wait to be sent. Each message is identified by its index in the queue.
@@ -43,11 +43,12 @@ struct TurnOrder {
     served: Option<u16>,
     /// Whether some, but not all, chunks of the served stream's first message were cut.
     is_partly_cut: bool,
-    /// True if the current packet takes no more chunks, because the served stream has ended a large message in it.
+    /// True if the served stream has ended a large message in the current packet. The packet then takes no more chunks.
     used_its_turn: bool,
-    /// The number of entries added to `ready` so far. It orders entries with equal ranks. `arrivals` is the number of
-    /// messages queued so far.
+    /// The number of entries added to `ready` so far. An entry stores the number of entries added before it. So entries
+    /// with equal ranks are served in the order in which they were added.
     turns: u64,
+    /// The number of messages queued so far.
     arrivals: u64,
     /// Virtual time of fair queueing: the virtual time at which the latest chunk began. In virtual time, a chunk lasts
     /// its size in bytes divided by the weight of its stream.
@@ -153,8 +154,8 @@ impl Scheduler {
         }
     }
 
-    /// With the order first come, first served: returns the message that is `SOON` places behind the front of the
-    /// queue.
+    /// Returns the message that is `SOON` messages behind the front of the queue. Returns `None` if the queue is
+    /// shorter, or if its order is not that of [`SchedulerKind::Fcfs`].
     #[inline]
     pub(crate) fn soon(&self) -> Option<u32> {
         match &self.order {
@@ -264,7 +265,7 @@ impl TurnOrder {
         let rank = match kind {
             // RFC 8260 §3.2, §3.3: all streams have the same rank and are served in turn.
             SchedulerKind::Fcfs | SchedulerKind::RoundRobin | SchedulerKind::RoundRobinPacket => 0,
-            // RFC 8260 §3.4: 0 is the highest priority (§4.3.2). Streams of equal priority are served in turn.
+            // RFC 8260 §3.4, §4.3.2: the value 0 is the highest priority. Streams of equal priority are served in turn.
             SchedulerKind::Priority => queue.value.into(),
             // RFC 8260 §3.5, §3.6: the rank is the virtual time up to which the stream has used its share. The rank is
             // not earlier than the current virtual time, so an idle stream does not accumulate credit.
@@ -316,15 +317,14 @@ impl TurnOrder {
         if done {
             queue.waiting.pop_front();
         }
-        // A large message ends in this packet. Another message of the stream must not start in the packet. If that
-        // message were too large to end there, it would continue in the next packet, before the turn of the other
-        // streams.
+        // If a large message ends in this packet, the stream has used its turn. A further message of the stream might
+        // not fit into the packet. It would then continue in the next packet, before the turn of the other streams.
         self.used_its_turn =
             self.is_partly_cut && done && kind == SchedulerKind::RoundRobinPacket && !interleaving;
         self.is_partly_cut = !done;
-        // RFC 8260 §3.3: a packet holds chunks of one stream. RFC 9260 §6.9: without interleaving, the fragments of a
-        // message must have consecutive TSNs. With interleaving, the fragments are numbered, and other chunks may come
-        // between them.
+        // RFC 8260 §3.3: with round robin per packet, a packet holds chunks of one stream only. RFC 9260 §6.9: without
+        // interleaving, the fragments of a message must have consecutive TSNs. With interleaving, the fragments are
+        // numbered, and other chunks may come between them.
         if kind == SchedulerKind::RoundRobinPacket || (self.is_partly_cut && !interleaving) {
             self.served = Some(stream);
         } else if !queue.waiting.is_empty() {
@@ -357,7 +357,8 @@ impl TurnOrder {
         if queue.waiting.is_empty() {
             self.ready.retain(|Reverse(turn)| turn.stream != stream);
         }
-        // The removed message was partly sent and had to be finished first. Now another stream can be chosen.
+        // If the removed message was partly sent, its stream had to be served until the message ended. Now another
+        // stream can be chosen.
         if at == 0 && self.is_partly_cut && self.served == Some(stream) {
             (self.served, self.is_partly_cut) = (None, false);
             self.queue_again(kind, stream);
@@ -372,7 +373,8 @@ impl TurnOrder {
         let queues = &self.queues;
         let waits = |stream| queues.get(stream).is_some_and(|queue| !queue.waiting.is_empty());
         self.ready.retain(|Reverse(turn)| waits(turn.stream));
-        // The removed message was partly sent and had to be finished first. Now another stream can be chosen.
+        // If the removed message was partly sent, its stream had to be served until the message ended. Now another
+        // stream can be chosen.
         if self.is_partly_cut
             && self.head() != head
             && let Some(stream) = self.served.take()

@@ -3,15 +3,15 @@
 //! The callers decide which segments are lost. This module marks the segments, and maintains the position at which the
 //! search for the next retransmission starts.
 //!
-//! Implements RFC 6675 §4 (IsLost), and RFC 8985 §6.2 step 5 and §6.3 for the segments of a connection.
+//! Implements RFC 6675 §4 (IsLost), and the marking of segments in RFC 8985 §6.2 step 5 and §6.3.
 
 use super::{AMBIGUOUS, LOST, RETRANSMITTED, SACKED, Scoreboard};
 use anabranch_base::Instant;
 use anabranch_congestion::Verdict;
 
 impl Scoreboard {
-    /// RFC 6675 §4, IsLost: marks a segment as lost if enough data above it is SACKed. Enough are `dupthresh` separate
-    /// ranges, or more bytes than fit into `dupthresh - 1` full segments.
+    /// RFC 6675 §4, IsLost: marks a segment as lost if enough data above it is SACKed. The data is enough if it has
+    /// `dupthresh` separate ranges, or more bytes than `dupthresh - 1` full segments.
     pub(crate) fn find_lost(&mut self, dupthresh: u32, mss: u64) {
         if self.sacked == 0 {
             return;
@@ -60,7 +60,7 @@ impl Scoreboard {
         self.segments.front().is_some_and(|head| head.has(RETRANSMITTED) && !head.has(SACKED))
     }
 
-    /// Marks all segments that are not SACKed as lost, because the retransmission timer has expired.
+    /// Marks as lost all segments that are not SACKed, because the retransmission timer has expired.
     pub(crate) fn lose_all(&mut self) {
         // RFC 2018 §8, RFC 6675 §5.1: if the oldest segment was SACKed, the receiver has discarded data that it had
         // reported. In that case all SACK information is dropped.
@@ -168,7 +168,7 @@ impl Scoreboard {
         self.repair_from = self.una;
     }
 
-    /// Marks every segment before `edge` that was not SACKed as lost.
+    /// Marks as lost every segment before `edge` that was not SACKed.
     fn lose_before(&mut self, edge: u64) {
         let mut index = self.index_at_or_after(self.lost_edge.min(edge));
         // A partial acknowledgement may have cut a segment at `lost_edge`. The rest of that segment starts exactly at

@@ -70,7 +70,7 @@ pub(crate) struct Scoreboard {
     lost: u64,
     /// The number of units (segments or bytes) that were retransmitted and not SACKed.
     retransmitted: u64,
-    /// The number of units (segments or bytes) that are lost, not retransmitted and not SACKed.
+    /// The number of units (segments or bytes) that are lost and have been neither retransmitted nor SACKed.
     missing: u64,
     /// The end of the highest SACKed segment.
     high_sacked: u64,
@@ -86,8 +86,8 @@ pub(crate) struct Scoreboard {
     delivered: Delivered,
     /// The segments marked as lost since the last call of [`take_lost`](Self::take_lost).
     newly_lost: NewlyLost,
-    /// If the window is counted in segments, the number of bytes in the window that one segment takes. If it is 0, a
-    /// segment takes its length.
+    /// The number of bytes that each segment occupies in a congestion window counted in segments; 0 if the window is
+    /// counted in bytes. In that case each segment occupies its length.
     segment_size: u64,
     /// Running totals. `arrived` counts the units reported as delivered, by SACK or by a cumulative acknowledgement.
     /// `losses` counts the units marked as lost, both originals and retransmissions.
@@ -96,14 +96,14 @@ pub(crate) struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// Creates a scoreboard on which every segment counts for `segment_size` bytes, or for its length if `segment_size`
-    /// is 0.
+    /// Creates a scoreboard on which every segment occupies `segment_size` bytes of the congestion window. If
+    /// `segment_size` is 0, each segment counts with its real length.
     pub(crate) fn counting(segment_size: u64) -> Self {
         Self { segment_size, ..Self::default() }
     }
 
-    /// Changes the number of bytes of the window that one segment takes. Has no effect if each segment takes its
-    /// length.
+    /// Sets the number of bytes that each segment occupies in the congestion window. Does nothing if segments count
+    /// with their real lengths.
     pub(crate) fn set_segment_size(&mut self, segment_size: u64) {
         if self.segment_size > 0 {
             self.segment_size = segment_size;
@@ -116,7 +116,7 @@ impl Scoreboard {
         if self.segment_size > 0 { units * self.segment_size } else { units }
     }
 
-    /// Returns the number of units that a segment counts for.
+    /// Returns the size of a segment in units: 1 if a unit is a segment, the segment's length if a unit is a byte.
     #[inline]
     fn weight(&self, segment: &SentSegment) -> u64 {
         if self.segment_size > 0 { 1 } else { segment.len() }
@@ -128,15 +128,15 @@ impl Scoreboard {
         if self.segment_size > 0 { self.segments.len() as u64 } else { self.flight() }
     }
 
-    /// Returns the number of bytes sent and not cumulatively acknowledged. If the window counts segments, each segment
-    /// counts for its full size.
+    /// Returns the number of bytes sent and not cumulatively acknowledged. If the congestion window is counted in
+    /// segments, every segment is treated as a full segment.
     #[inline]
     pub(crate) fn load(&self) -> u64 {
         self.bytes(self.out())
     }
 
-    /// Returns the number of bytes that SACKs and cumulative acknowledgements have reported as delivered. If the window
-    /// counts segments, each segment counts for its full size.
+    /// Returns the number of bytes that SACKs and cumulative acknowledgements have reported as delivered. If the
+    /// congestion window is counted in segments, every segment is treated as a full segment.
     #[inline]
     pub(crate) fn arrived(&self) -> u64 {
         self.bytes(self.arrived)
@@ -383,7 +383,8 @@ impl Scoreboard {
         }
     }
 
-    /// Splits the segment that contains `position` in two at that position. `near` is an index close to the segment.
+    /// Splits a segment in two at `position`, if `position` lies within it. `near` is the index of this segment or of a
+    /// neighbour.
     fn split(&mut self, near: usize, position: u64) {
         for index in near.saturating_sub(1)..(near + 1).min(self.segments.len()) {
             let segment = self.segments[index];

@@ -120,8 +120,8 @@ impl<'a> IData<'a> {
         self.emit_parts(buffer, (self.payload, &[]));
     }
 
-    /// Writes the end of the chunk's line in a ladder diagram, after the stream number: other numbers, length and
-    /// flags.
+    /// Writes the end of the chunk's line in a ladder diagram, after the stream number: message identifier, fragment
+    /// number, payload protocol identifier, length and flags.
     pub(crate) fn fmt_rest(&self, f: &mut impl fmt::Write) -> fmt::Result {
         write!(f, " mid={}", self.mid)?;
         if !self.begin {

@@ -203,8 +203,8 @@ mod tests {
             (&[(2, 5), (8, 9)], &[(4, 8)], &[(2, 5), (6, 8), (9, 9)]),
             (&[(2, 2)], &[(2, 2)], &[(2, 2)]),
             (&[(2, 65_535)], &[(3, 65_535)], &[(2, 65_535)]),
-            // Invalid blocks, and overlaps within one type, are returned unchanged, because the receiver of the chunk
-            // rejects them.
+            // Invalid blocks, and overlaps between blocks of the same kind (renegable or not), stay unchanged: the
+            // receiver of the chunk rejects them.
             (&[(5, 4), (2, 3), (3, 6)], &[], &[(5, 4), (2, 3), (3, 6)]),
             (&[(0, 9)], &[(0, 3), (9, 2), (9, 9)], &[(0, 9), (0, 3), (9, 2), (9, 9)]),
         ] {

@@ -34,8 +34,8 @@ pub enum ReConfigParam<'a> {
     ResetOutgoing {
         /// The sequence number of the request.
         request: u32,
-        /// The sequence number of the receiver's request for this reset (type 14). If the receiver made no such
-        /// request, this is the sequence number of the receiver's last request that was answered.
+        /// If the receiver of this parameter requested this reset (type 14), the sequence number of that request.
+        /// Otherwise, the sequence number of the receiver's last request that the sender has answered.
         response: u32,
         /// The last TSN that the sender has assigned to a DATA chunk.
         last: Tsn,
@@ -271,8 +271,8 @@ impl<'a> ReConfig<'a> {
         chunk.close();
     }
 
-    /// Writes the parameters as text, with a space before each. `mine` converts the sequence numbers of the chunk's
-    /// sender to the displayed numbers, and `theirs` those of the chunk's receiver.
+    /// Writes the parameters as text, with a space before each. `mine` converts sequence numbers of the chunk's sender
+    /// to the displayed numbers. `theirs` converts sequence numbers of the chunk's receiver.
     pub(crate) fn fmt_with(
         &self,
         f: &mut dyn fmt::Write,

@@ -12,7 +12,7 @@ const BLOCK: usize = 384;
 /// The alignment in bytes that the first block must have, the size of a cache line.
 pub const LINE: usize = 64;
 
-/// Returns the number of free bytes that must be in front of a packet of `size` bytes to extend the packet to whole
+/// Returns the number of free bytes that must be in front of a packet of `size` bytes to pad the packet to whole
 /// blocks.
 #[must_use]
 #[inline]
@@ -20,13 +20,14 @@ pub const fn room_for(size: usize) -> usize {
     (BLOCK - size % BLOCK) % BLOCK
 }
 
-/// Returns the index of the first byte to process, if the packet `buffer[start..]` is extended to whole blocks at its
-/// front. Returns `None` if the packet's position does not allow this, or if the extension would save no time.
+/// Returns the index of the first byte to process, so that the packet `buffer[start..]` is processed in whole blocks.
+/// The bytes before `start` serve as padding. Returns `None` if the packet's position does not allow padding, or if
+/// padding saves no time.
 #[inline(always)]
 pub(super) fn begin(buffer: &[u8], start: usize) -> Option<usize> {
     let size = buffer.len() - start;
-    // Extending a short packet is not faster, nor is it if less than a cache line remains after the last whole block. A
-    // packet whose size is not a multiple of four cannot be extended.
+    // Padding saves no time for a short packet, or if less than a cache line remains after the last whole block. A
+    // packet whose size is not a multiple of four cannot be padded.
     if size <= 2 * BLOCK || !size.is_multiple_of(4) {
         return None;
     }
@@ -37,7 +38,7 @@ pub(super) fn begin(buffer: &[u8], start: usize) -> Option<usize> {
     lies_well.then(|| start - room)
 }
 
-/// Extends the packet `buffer[start..]` at its front without a change of its CRC32c, and returns the extended packet
+/// Pads the packet `buffer[start..]` at its front without a change of its CRC32c, and returns the padded packet
 /// `buffer[begin..]`. The function [`begin`] computes the index `begin`.
 #[inline(always)]
 pub(super) fn lengthen(buffer: &mut [u8], begin: usize, start: usize) -> &[u8] {
@@ -51,8 +52,8 @@ static NEUTRAL: [u8; BLOCK] = neutral();
 const fn neutral() -> [u8; BLOCK] {
     /// The polynomial of CRC32c, lowest bit first.
     const POLYNOMIAL: u32 = 0x82f6_3b78;
-    // The loop runs the CRC backwards by 32 bits, from its initial state of all ones. The result `word` is the XOR of
-    // the initial state and the four bytes.
+    // `bytes` are the four bytes that leave the CRC in its initial state of all ones. The loop runs the CRC backwards
+    // by 32 bits from that state. The result, `word`, is the XOR of the initial state and these bytes.
     let mut word = u32::MAX;
     let mut bit = 0;
     while bit < u32::BITS {

@@ -1,4 +1,5 @@
-//! Forward TSN supported (type 0xC000): the sender supports partial reliability, so the peer may send FORWARD TSN.
+//! Forward TSN supported (type 0xC000): the sender of this parameter supports partial reliability. The receiver of the
+//! parameter may therefore send FORWARD TSN chunks.
 //!
 //! Implements RFC 3758 §3.1.
 

@@ -68,8 +68,8 @@ pub enum Param<'a> {
         /// The address.
         address: IpAddr,
     },
-    /// The sender deletes an address. If the address is unspecified, the sender deletes all addresses except the source
-    /// address of the packet (type 0xC002, RFC 5061 §4.2.2).
+    /// The sender deletes an address. If it is the wildcard address (0.0.0.0 or ::), the sender deletes all addresses
+    /// except the source address of the packet (type 0xC002, RFC 5061 §4.2.2).
     DeleteAddress {
         /// The correlation id of the request.
         id: u32,

@@ -276,14 +276,13 @@ fn the_client_is_part_of_the_plan() {
         ("--page gallery --client plain", "plain"),
         ("--objects 8x1kB", "plain"),
         ("--arrivals 25/s", "plain"),
+        ("--bulk 1MB", "plain"),
+        ("--messages 100/s", "plain"),
+        ("--messages 100/s --client plain --visit first", "plain"),
     ] {
         let text = flags(line).unwrap_or_else(|error| panic!("{line}: {error}")).to_toml();
         assert!(text.contains(&format!("client = \"{client}\"\n")), "{line}: {text}");
-        assert!(text.contains("visit = \"first\"\n"), "{line}: {text}");
-    }
-    for line in ["--bulk 1MB", "--messages 100/s"] {
-        let text = flags(line).expect("a plan").to_toml();
-        assert!(!text.contains("client") && !text.contains("visit"), "{line}: {text}");
+        assert!(text.contains("visit = \"first\"\n") && text.contains("origins = "), "{line}: {text}");
     }
     wrong(
         &[
@@ -293,16 +292,22 @@ fn the_client_is_part_of_the_plan() {
             "--arrivals 25/s --client chromium",
             "--bulk 1MB --client chromium",
             "--client plain --visit repeat",
-            "--messages 100/s --client plain",
+            "--messages 100/s --client chromium",
+            "--messages 100/s --visit repeat",
+            "--think recorded",
+            "--visit first,repeat --transport tcp:tls=yes,resume=session",
         ],
         expect![[r#"
             --client: 'firefox': write chromium or plain
             --visit: 'again': write first or repeat
-            --client: chromium loads a page, as soon as it finds the objects; not with --objects
-            --client: chromium loads a page, as soon as it finds the objects; not with --arrivals
-            --client: chromium loads a page, as soon as it finds the objects; not with --bulk
+            --client: chromium needs a page, in which it finds the objects; not with --objects
+            --client: chromium needs a page, in which it finds the objects; not with --arrivals
+            --client: chromium needs a page, in which it finds the objects; not with --bulk
             --visit: repeat goes with --client chromium: a plain client remembers nothing
             --client: goes with a page or objects, not with messages
+            --visit: goes with a page or objects, not with messages
+            --think: recorded goes with --client plain: the recorded times contain waits that Chromium itself makes
+            --transport: resume: with --visit repeat the browser resumes all TLS sessions; leave one of them out
         "#]],
     );
 }
@@ -343,6 +348,7 @@ fn flags_take_the_place_of_what_the_file_says() {
             .expect("a plan");
     expect![[r#"
         bulk = "1MB"
+        client = "plain"
         loss = "1%"
         mtu = "1500"
         origins = "merge"
@@ -352,6 +358,7 @@ fn flags_take_the_place_of_what_the_file_says() {
         runs = "5"
         seed = "1"
         transport = ["sctp"]
+        visit = "first"
     "#]]
     .assert_eq(&plan.to_toml());
 }

@@ -220,7 +220,11 @@ const OURS: &[Key] = &[
         "objects: one at each arrival; connections: as many as a connection has streams, on one of its own \
          [default: objects]",
     ),
-    workload("think", "WHAT", "none, or recorded: wait before each request as the HAR did [default: none]"),
+    workload(
+        "think",
+        "WHAT",
+        "none, or recorded: with --client plain, wait before each request as the HAR did [default: none]",
+    ),
     workload(
         "server-time",
         "TIME",
@@ -242,7 +246,7 @@ const OURS: &[Key] = &[
         "client",
         "WHO",
         "chromium: Chromium's requests, in its phases and with its priorities; plain: each object as soon as the object that \
-         causes it has arrived [default: chromium for a page, plain for --objects and --arrivals]",
+         causes it has arrived [default: chromium for a page, plain for all else]",
     ),
     workload(
         "visit",

@@ -42,6 +42,7 @@ pub use security::{Dtls, Security};
 pub use workload::Workload;
 
 use anabranch_base::Bytes;
+use anabranch_http::browser::Visit;
 use anabranch_link::LinkSpec;
 use anabranch_link::spec::LossSpec;
 use anabranch_results::World;
@@ -240,6 +241,10 @@ pub(crate) fn fits(contestant: &Contestant, point: &PointPlan) -> Result<(), Pla
             ));
         }
     }
+    if point.workload.visit == Visit::Repeat && contestant.sets_resume() {
+        let what = "resume: with --visit repeat the browser resumes all TLS sessions; leave one of them out";
+        return Err(PlanError::at(&contestant.place, what));
+    }
     let whole = anabranch_transport::Delivery::default();
     if point.workload.messages.is_none() && contestant.delivery != whole {
         let what = "unordered, lifetime and retransmissions go with messages only: HTTP and bulk need every \
@@ -357,13 +362,11 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
     // The emulated network has one server, and real loads differ by themselves.
     let simulated_page = has_page && !emulated;
     let arrivals = spoken(&draft, &["arrivals"]);
-    if !spoken(&draft, &["messages", "bulk"]) {
-        // A browser loads pages. The pages of a population are objects without a structure.
-        let is_page = has_page && !arrivals;
-        for (name, value) in [("client", if is_page { "chromium" } else { "plain" }), ("visit", "first")] {
-            if draft.value(name).is_none() {
-                add(&mut draft, name, &[value]);
-            }
+    // A browser loads pages. The pages of a population are objects without a structure.
+    let client = if has_page && !arrivals { "chromium" } else { "plain" };
+    for (name, value) in [("client", client), ("visit", "first")] {
+        if draft.value(name).is_none() {
+            add(&mut draft, name, &[value]);
         }
     }
     if !spoken(&draft, &["origins"]) {

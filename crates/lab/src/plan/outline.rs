@@ -111,7 +111,7 @@ fn recorded_network(concrete: &mut Concrete, sources: &mut Sources) -> Result<()
         ));
     }
     if !concrete.paths.is_empty() || concrete.setting("preset").is_some() {
-        return wrong("recorded: goes with one path and no preset; leave one of them out");
+        return wrong("recorded: gives the rate and round trip of one path; leave out --path and --preset");
     }
     let page = Workload::interpret(concrete, sources)?.page;
     let Some(recording) = &page.recording else {

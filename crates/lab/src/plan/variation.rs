@@ -1,20 +1,20 @@
 //! How the loads of one page differ from each other. Without these differences, all loads without loss would be one case,
 //! which a single packet can decide.
 //!
-//! - After an object has arrived, the client takes up to 10 ms longer to request what the object causes (uniform). The
-//!   objects that it causes keep their order. Source: 25 loads of the page `news` in Chromium 156 over HTTP/2, on an
-//!   emulated link of 10 Mbit/s and 80 ms without loss. Of these loads, 21 lie within 1400 to 1457 ms. Three to four
-//!   objects cause each other in a chain, so each adds some 10 ms.
-//! - One body in thirteen has another size, by up to 10 % (uniform). Source: three loads of the page from which `news` was
-//!   made (`expressen.har` in sitespeedio/pagexray). Of 144 bodies that were loaded more than once, 11 differed, most of
-//!   them by more than 10 %.
+//! - After an object has arrived, the client requests the objects that it causes up to 10 ms later (uniform). They keep
+//!   their order. The 10 ms are assumed from this source: 25 loads of the page `news` in Chromium 156 over HTTP/2, on an
+//!   emulated link of 10 Mbit/s and 80 ms without loss. Of these loads, 21 lie within 1400 to 1457 ms, and the other four
+//!   were left out. Three to four objects cause each other in a chain, so each adds some 10 ms.
+//! - One body in thirteen has another size, by up to 10 % (uniform). Source of the number: three loads of the page from
+//!   which `news` was made (`expressen.har` in sitespeedio/pagexray). Of 144 bodies that were loaded more than once, 11
+//!   differed. The 10 % are assumed: most of these bodies differed by more.
 
 use anabranch_base::Rng;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_http::page::{MAX_BODY, Page};
 
 /// The variation in the heading of a table.
-pub const SHORT: &str = "loads vary (what an object causes by up to 10 ms, 1 in 13 bodies by up to 10 %)";
+pub const SHORT: &str = "loads vary (requests by up to 10 ms, sizes of 1 in 13 bodies by up to 10 %)";
 
 /// The maximum time that the client takes longer after an object has arrived.
 const PROCESSING: Duration = Duration::from_millis(10);

@@ -156,8 +156,12 @@ impl Workload {
                 "timeout",
             ];
             let given = others.iter().filter_map(|name| concrete.setting(name));
-            // Without hosts, `merge` changes nothing, and completed plans have it.
-            if let Some(setting) = given.into_iter().find(|setting| setting.value != "merge") {
+            // These values change nothing for messages, and completed plans have them.
+            let is_neutral = |setting: &&Setting| {
+                let given = (setting.name.as_str(), setting.value.as_str());
+                [("origins", "merge"), ("client", "plain"), ("visit", "first")].contains(&given)
+            };
+            if let Some(setting) = given.into_iter().find(|setting| !is_neutral(setting)) {
                 return Err(PlanError::at(&setting.place, "goes with a page or objects, not with messages"));
             }
         }
@@ -324,13 +328,13 @@ impl Workload {
             text += ", one request of a connection at a time";
         }
         if self.client == Client::Chromium {
-            text += if self.visit == Visit::Repeat { ", by Chromium again" } else { ", by Chromium" };
+            text += if self.visit == Visit::Repeat { ", by Chromium, repeat visit" } else { ", by Chromium" };
         }
         if let Some(span) = self.timeout {
             text += &format!(", timeout {}", format_duration(span));
         }
         if !self.start_jitter.is_zero() {
-            text += &format!(", begun up to {} later", format_duration(self.start_jitter));
+            text += &format!(", start delayed by up to {}", format_duration(self.start_jitter));
         }
         if !self.request_jitter.is_zero() {
             text += &format!(", requests delayed by up to {}", format_duration(self.request_jitter));
@@ -348,12 +352,17 @@ fn browser(concrete: &Concrete) -> Result<(Client, Visit), PlanError> {
     let visit = concrete.setting("visit").map_or(Ok(Visit::First), parse)?;
     let others = ["objects", "bulk", "arrivals"].iter().find_map(|name| concrete.setting(name));
     if let (Client::Chromium, Some(setting), Some(other)) = (client, concrete.setting("client"), others) {
-        let what =
-            format!("chromium loads a page, as soon as it finds the objects; not with {}", other.place);
+        let what = format!("chromium needs a page, in which it finds the objects; not with {}", other.place);
         return Err(PlanError::at(&setting.place, what));
     }
     if let (Client::Plain, Visit::Repeat, Some(setting)) = (client, visit, concrete.setting("visit")) {
         let what = "repeat goes with --client chromium: a plain client remembers nothing";
+        return Err(PlanError::at(&setting.place, what));
+    }
+    let recorded = concrete.setting("think").filter(|setting| setting.value == "recorded");
+    if let (Client::Chromium, Some(setting)) = (client, recorded) {
+        let what =
+            "recorded goes with --client plain: the recorded times contain waits that Chromium itself makes";
         return Err(PlanError::at(&setting.place, what));
     }
     Ok((client, visit))

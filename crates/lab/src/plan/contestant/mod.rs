@@ -189,6 +189,14 @@ impl Contestant {
         given.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()
     }
 
+    /// Returns whether the text of this contestant sets `resume`.
+    #[must_use]
+    pub fn sets_resume(&self) -> bool {
+        let (_, spec) = label::split(&self.text);
+        let (_, keys) = spec.split_once(':').unwrap_or_default();
+        keys.split(',').any(|pair| pair.split_once('=').is_some_and(|(key, _)| key.trim() == "resume"))
+    }
+
     /// Returns how the client requests objects. `open_loop` says whether objects are requested at given times.
     ///
     /// # Errors
@@ -272,8 +280,8 @@ impl Contestant {
 
     /// Creates the TLS or DTLS configurations of the contestant's client and server. For resumption, the client gets
     /// its tickets in handshakes before the run. `before` provides the clock and the random numbers of these
-    /// handshakes. On a repeat visit, each session is resumed, and over QUIC it carries requests with the handshake.
-    /// Chromium sends no data with a handshake over TCP.
+    /// handshakes. On a repeat visit, each TLS session is resumed, and over QUIC it carries requests with the handshake.
+    /// Chromium sends no data with a handshake over TCP. DTLS never resumes a session.
     ///
     /// # Errors
     /// One line that says why the configurations cannot be created.

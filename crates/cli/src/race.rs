@@ -128,10 +128,12 @@ pub fn run(
 /// Prints the recorded loads of the pages of a sweep beside their simulations.
 fn calibrate(outline: &Outline, threads: usize) -> Result<(), Failure> {
     let options = Options { threads, progress: &|_| {}, stop: &STOP };
-    for calibration in calibrate::of(outline.points(), outline.plan(), &options).map_err(failure)? {
+    let (calibrations, warnings) =
+        calibrate::of(outline.points(), outline.plan(), &options).map_err(failure)?;
+    for calibration in calibrations {
         say(&format!("{}\n", calibration.lines().join("\n")))?;
-        calibration.warning().iter().for_each(|warning| complain(warning));
     }
+    warnings.iter().for_each(|warning| complain(warning));
     Ok(())
 }
 
@@ -202,7 +204,8 @@ pub fn emulate(
 ) -> Result<(Race, Vec<HostPackets>), Failure> {
     let mut host_packets = Vec::new();
     let race = carry_out(plan, threads, quiet, |options| {
-        let (race, captures) = live::race(plan, options, keep)?;
+        let (mut race, captures) = live::race(plan, options, keep)?;
+        race.warnings.extend(calibrate::of(plan.points.iter(), plan, options)?.1);
         host_packets = captures;
         Ok(race)
     });

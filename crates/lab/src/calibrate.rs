@@ -15,12 +15,13 @@ use anabranch_http::page::Page;
 use anabranch_http::page::recorded::{Interval, Recording};
 use anabranch_link::LinkSpec;
 use anabranch_link::spec::RateSpec;
-use anabranch_results::Run;
-use anabranch_results::calibration::{Calibration, Difference, Range};
+use anabranch_results::calibration::{Calibration, Difference, Range, shown};
+use anabranch_results::{Run, World};
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-/// Simulates the recorded loads of the pages of `points`, which are points of `plan`, with the first of its seeds.
+/// Simulates the recorded loads of the pages of `points`, which are points of `plan`, with the first of its seeds. Returns
+/// the results, and warnings. A warning names each load that cannot be simulated although the plan takes its network.
 ///
 /// # Errors
 /// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.
@@ -28,25 +29,49 @@ pub fn of<P: Borrow<PointPlan>>(
     points: impl Iterator<Item = P>,
     plan: &Plan,
     options: &Options<'_>,
-) -> Result<Vec<Calibration>, RaceError> {
+) -> Result<(Vec<Calibration>, Vec<String>), RaceError> {
     let mut pages: Vec<Arc<Page>> = Vec::new();
-    let mut calibrations = Vec::new();
+    let (mut calibrations, mut warnings) = (Vec::new(), Vec::new());
     let seeds = &plan.seeds[..plan.seeds.len().min(LOADS)];
+    let takes_network = plan.draft.value("network").is_some();
     for point in points {
         let point = point.borrow();
         let page = &point.workload.page;
-        let is_known = pages.iter().any(|known| Arc::ptr_eq(known, page));
-        if is_known || pages.len() == MOST_PAGES || point.workload.arrivals.is_some() {
+        let Some(recording) = &page.recording else { continue };
+        if pages.iter().any(|known| Arc::ptr_eq(known, page)) {
             continue;
         }
-        if let Some(recording) = &page.recording
-            && let Some(subject) = Subject::of(point, recording, plan)
-        {
-            pages.push(Arc::clone(page));
-            calibrations.push(subject.calibrate(seeds, options)?);
+        if pages.len() == MOST_PAGES {
+            if takes_network {
+                warnings
+                    .push(format!("the recorded loads of {MOST_PAGES} pages are simulated, and no others"));
+            }
+            break;
+        }
+        pages.push(Arc::clone(page));
+        match Subject::of(point, recording, plan) {
+            Ok(subject) => {
+                let calibration = subject.calibrate(seeds, options)?;
+                warnings.extend(calibration.warning());
+                calibrations.push(calibration);
+            }
+            Err(why) if takes_network => {
+                let network = shown(recording.rtt_ns.map(range), recording.rate_bps.map(range));
+                warnings.push(format!("{}: its recorded load is not simulated: {why}. {network}", page.name));
+            }
+            Err(_) => {}
         }
     }
-    Ok(calibrations)
+    Ok((calibrations, warnings))
+}
+
+/// Converts an interval to its form in the results.
+fn range(interval: Interval) -> Range {
+    Range {
+        value: interval.value,
+        low: interval.low,
+        high: Some(interval.high).filter(|high| *high < u64::MAX),
+    }
 }
 
 /// A recorded load and what simulates it.
@@ -59,15 +84,23 @@ struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    fn of(point: &PointPlan, recording: &'a Recording, plan: &Plan) -> Option<Self> {
-        let page = loaded(&point.workload.page, recording)?;
-        let tls = page.tls_objects * 2 > page.objects.len();
-        let (version, count) = recording.versions.into_iter().enumerate().max_by_key(|(i, n)| (*n, 2 - i))?;
-        if count == 0 {
-            return None;
+    /// Returns the subject of a simulation, or the reason why there is none.
+    fn of(point: &PointPlan, recording: &'a Recording, plan: &Plan) -> Result<Self, &'static str> {
+        if plan.world == World::Emulated {
+            return Err("the race is in real time");
         }
+        if point.workload.arrivals.is_some() {
+            return Err("the race requests objects at fixed times");
+        }
+        let page = loaded(&point.workload.page, recording)
+            .ok_or("the HAR has no object that crossed the network before the load event")?;
+        let tls = page.tls_objects * 2 > page.objects.len();
+        let versions = recording.versions.into_iter().enumerate().filter(|(_, count)| *count > 0);
+        let most = versions.max_by_key(|(i, count)| (*count, 2 - i));
+        let (version, count) = most.ok_or("the HAR names no HTTP version")?;
         let protocol = ["HTTP/1.1", "HTTP/2", "HTTP/3"][version];
-        let contestant = plan.recorded_by[version][usize::from(tls)].clone()?;
+        let contestant = plan.recorded_by[version][usize::from(tls)].clone();
+        let contestant = contestant.ok_or("no transport here carries the HTTP version of the HAR")?;
         let mut point = point.clone();
         point.network = network(&point.network, recording);
         point.workload = Workload {
@@ -81,7 +114,7 @@ impl<'a> Subject<'a> {
             start_jitter: Duration::ZERO,
             ..point.workload
         };
-        Some(Self { recording, protocol: (protocol, count), contestant, point })
+        Ok(Self { recording, protocol: (protocol, count), contestant, point })
     }
 
     fn calibrate(&self, seeds: &[u64], options: &Options<'_>) -> Result<Calibration, RaceError> {
@@ -96,18 +129,14 @@ impl<'a> Subject<'a> {
         let runs: Vec<&Run> = runs.iter().flatten().collect();
         let page = &self.point.workload.page;
         let deadline = nanos(self.point.workload.deadline);
-        let range = |interval: Interval| Range {
-            value: interval.value,
-            low: interval.low,
-            high: Some(interval.high).filter(|high| *high < u64::MAX),
-        };
         Ok(Calibration {
             page: page.name.clone(),
             protocol: self.protocol.0.to_owned(),
             objects: self.protocol.1 as u64,
             all: page.objects.len() as u64,
             recorded_ns: nanos(self.recording.load),
-            simulated_ns: median(runs.iter().map(|run| run.page_ns.unwrap_or(deadline)).collect()),
+            simulated_ns: median(runs.iter().map(|run| run.page_ns.unwrap_or(deadline)).collect())
+                .unwrap_or(0),
             network: self.point.network.describe(),
             rtt_ns: self.recording.rtt_ns.map(range),
             rate_bps: self.recording.rate_bps.map(range),
@@ -165,29 +194,31 @@ fn network(given: &Network, recording: &Recording) -> Network {
     Network { paths: vec![spec], fails: Vec::new(), handover: None }
 }
 
-/// Returns the object whose time from the end of its cause differs most between the recording and the runs.
+/// Returns the object whose time from the end of its cause differs most between the recording and the runs. An object that
+/// no run delivered has no time.
 fn largest(page: &Page, runs: &[&Run]) -> Option<Difference> {
-    let simulated: Vec<u64> = (0..page.objects.len())
+    let simulated: Vec<Option<u64>> = (0..page.objects.len())
         .map(|index| {
             let ended = |run: &&Run| run.objects.get(index).and_then(|object| object.delivered_ns);
             median(runs.iter().filter_map(ended).collect())
         })
         .collect();
-    let recorded = |index: usize| page.objects[index].recorded.map_or(0, |recorded| nanos(recorded.ended));
-    let differences = page.objects.iter().enumerate().map(|(index, object)| {
-        let before = |time: &dyn Fn(usize) -> u64| object.initiator.map_or(0, time);
-        Difference {
+    let recorded = |index: usize| page.objects[index].recorded.map(|recorded| nanos(recorded.ended));
+    let differences = page.objects.iter().enumerate().filter_map(|(index, object)| {
+        let before = |time: &dyn Fn(usize) -> Option<u64>| object.initiator.map_or(Some(0), time);
+        Some(Difference {
             object: object.name.chars().take(MAX_NAME).collect(),
-            recorded_ns: recorded(index).saturating_sub(before(&recorded)),
-            simulated_ns: simulated[index].saturating_sub(before(&|cause| simulated[cause])),
-        }
+            recorded_ns: recorded(index)?.saturating_sub(before(&recorded)?),
+            simulated_ns: simulated[index]?.saturating_sub(before(&|cause| simulated[cause])?),
+        })
     });
     differences.max_by_key(|difference| difference.recorded_ns.abs_diff(difference.simulated_ns))
 }
 
-fn median(mut values: Vec<u64>) -> u64 {
+/// Returns the median, or `None` without values.
+fn median(mut values: Vec<u64>) -> Option<u64> {
     values.sort_unstable();
-    values.get(values.len() / 2).copied().unwrap_or(0)
+    values.get(values.len() / 2).copied()
 }
 
 /// The maximum number of simulated loads of a page.

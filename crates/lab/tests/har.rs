@@ -201,6 +201,24 @@ fn a_recording_that_is_not_met_warns_of_its_largest_object() {
 }
 
 #[test]
+fn a_recorded_network_without_a_calibration_is_shown_with_its_range() {
+    let mut entries = [
+        entry("https://a.example/", 0.0, [160.0, 80.0, 80.0, 20.0], 30_000),
+        entry("https://a.example/1.png", 300.0, [-1.0, -1.0, 80.0, 100.0], 100_000),
+    ];
+    entries.iter_mut().for_each(|entry| entry["response"]["httpVersion"] = "".into());
+    let path = file("no-version.har", &entries);
+    let warnings = |more: &[(&str, &str)]| race(&with(more)).warnings;
+    let found = warnings(&[("page", &path), ("network", "recorded")]);
+    assert!(
+        found.iter().any(|line| line
+            .contains("not simulated: the HAR names no HTTP version. The HAR shows a round trip of 80.0")),
+        "{found:?}"
+    );
+    assert!(!warnings(&[("page", &path)]).iter().any(|line| line.contains("not simulated")));
+}
+
+#[test]
 fn start_jitter_delays_the_load_and_request_jitter_each_request() {
     let page = ("page", "osterdahl-gallery");
     let plain = race(&with(&[page]));

@@ -22,7 +22,6 @@ use crate::plan::{Contestant, Plan, PointPlan};
 use crate::run::batch::{self, Options, RaceError};
 use crate::run::one::{self, Scenario};
 use anabranch_base::time::nanos;
-use anabranch_results::calibration::Calibration;
 use anabranch_results::stats::metrics;
 use anabranch_results::{Race, Run, World};
 
@@ -67,9 +66,9 @@ pub fn time_of(run: &Run, point: &PointPlan) -> f64 {
 /// invariant.
 pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
     batch::check(plan)?;
-    let calibrations = calibrate::of(plan.points.iter(), plan, options)?;
+    let (calibrations, warnings) = calibrate::of(plan.points.iter(), plan, options)?;
     let mut race = batch::race_in(World::Virtual, plan, options, &|scenario, _| one::run(scenario))?;
-    race.warnings.extend(calibrations.iter().filter_map(Calibration::warning));
+    race.warnings.extend(warnings);
     race.calibrations = calibrations;
     find(plan, &mut race, options)?;
     check::evaluate(plan, &mut race, options)?;

@@ -146,7 +146,8 @@ impl Discovery {
         let resource = &self.layout.resources[object];
         let is_parsers = matches!(resource.found, Found::InText { by_document: true, .. });
         // A script that another script inserted, or an asynchronous one, is executed at once.
-        if resource.kind == ResourceType::Script && (resource.mode == ScriptMode::Async || !is_parsers) {
+        let is_async = matches!(resource.mode, ScriptMode::Async | ScriptMode::AsyncModule);
+        if resource.kind == ResourceType::Script && (is_async || !is_parsers) {
             self.execute(object);
         }
         self.parse();
@@ -244,7 +245,7 @@ impl Parser {
                 }
             }
             (ResourceType::Script, ScriptMode::Blocking) => self.stops.push((offset, index)),
-            (ResourceType::Script, ScriptMode::Defer) => self.deferred.push_back(index),
+            (ResourceType::Script, ScriptMode::Defer | ScriptMode::Module) => self.deferred.push_back(index),
             _ => {}
         }
     }

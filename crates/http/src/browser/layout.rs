@@ -83,7 +83,7 @@ impl Layout {
             let visible =
                 kind == ResourceType::Image && object.reference.priority >= Some(LoadPriority::High);
             let lazy = object.reference.lazy;
-            Resource { kind, found, mode: mode(object), lazy, visible, without_credentials }
+            Resource { kind, found, mode: mode(object, found), lazy, visible, without_credentials }
         };
         let resources = page.objects.iter().enumerate().map(resource).collect();
         Self { resources, document, body_start }
@@ -102,6 +102,11 @@ fn document(page: &Page) -> usize {
 
 fn found(page: &Page, by: usize, object: &Object, offset: u64, by_document: bool) -> Found {
     let initiator = kind(&page.objects[by]);
+    // A module is requested when the module that imports it has arrived, before that is executed (HTML, "fetch the
+    // descendants of and link a module script").
+    if initiator == ResourceType::Script && object.reference.script == Some(ScriptMode::AsyncModule) {
+        return Found::InText { by, offset, by_document: false };
+    }
     if object.reference.by_script || initiator == ResourceType::Script {
         // A script in the text of a document has no object of its own, so its objects are found where it stands.
         return match initiator {
@@ -118,9 +123,12 @@ fn found(page: &Page, by: usize, object: &Object, offset: u64, by_document: bool
 }
 
 /// Returns how the script `object` is executed.
-fn mode(object: &Object) -> ScriptMode {
+fn mode(object: &Object, found: Found) -> ScriptMode {
+    let in_document = matches!(found, Found::InText { by_document: true, .. });
     let recorded = match object.reference.priority {
         Some(LoadPriority::Low | LoadPriority::VeryLow) => ScriptMode::Async,
+        // Of the scripts that a script requests, only modules have this priority by default.
+        Some(LoadPriority::High) if !in_document => ScriptMode::AsyncModule,
         _ => ScriptMode::Blocking,
     };
     object.reference.script.unwrap_or(recorded)

@@ -33,12 +33,16 @@ impl Priorities {
             ResourceType::Stylesheet | ResourceType::Image if resource.lazy => LoadPriority::VeryLow,
             ResourceType::Stylesheet if late => LoadPriority::Medium,
             ResourceType::Stylesheet | ResourceType::Font => LoadPriority::VeryHigh,
-            // blink `script_loader.cc`, `ScriptLoader::PrepareScript`: what a script inserts is asynchronous.
-            ResourceType::Script if resource.mode != ScriptMode::Blocking || !in_document => {
-                LoadPriority::Low
-            }
-            ResourceType::Script if late => LoadPriority::Medium,
-            ResourceType::Script | ResourceType::Fetch => LoadPriority::High,
+            ResourceType::Script => match resource.mode {
+                // `ComputeLoadPriority` lowers only classic scripts (`ScriptType::kClassic`).
+                ScriptMode::Module | ScriptMode::AsyncModule => LoadPriority::High,
+                ScriptMode::Async | ScriptMode::Defer => LoadPriority::Low,
+                // blink `script_loader.cc`, `ScriptLoader::PrepareScript`: what a script inserts is asynchronous.
+                ScriptMode::Blocking if !in_document => LoadPriority::Low,
+                ScriptMode::Blocking if late => LoadPriority::Medium,
+                ScriptMode::Blocking => LoadPriority::High,
+            },
+            ResourceType::Fetch => LoadPriority::High,
             ResourceType::Manifest => LoadPriority::Medium,
             // The size of an image is not known, and an image without a size counts as one that is not small.
             ResourceType::Image if in_document && self.images < self.boosted_images => {

@@ -140,6 +140,28 @@ fn low_requests_run_in_tight_mode_only_if_fewer_than_two_requests_run() {
 }
 
 #[test]
+fn modules_have_priority_high_and_are_requested_when_their_importer_has_arrived() {
+    let in_mode = |name: &str, offset: u64, mode: ScriptMode| {
+        let mut script = named(name, offset);
+        script.reference.script = Some(mode);
+        script
+    };
+    let mut import = in_mode("js3", 0, ScriptMode::AsyncModule);
+    (import.initiator, import.reference.offset) = (Some(1), None);
+    let mut inserted = named("js4", 0);
+    inserted.initiator = Some(1);
+    inserted.reference.priority = Some(LoadPriority::High);
+    let modules = [in_mode("js1", 100, ScriptMode::Module), in_mode("js2", 200, ScriptMode::AsyncModule)];
+    let mut loading = Loading::prioritised(page(modules.into_iter().chain([import, inserted])));
+    assert_eq!(loading.html(900), ["js1", "js2"]);
+    assert_eq!(loading.done("js1"), ["js3"], "the document is not parsed, so the module is not executed");
+    assert_eq!(loading.done("object-1"), ["js4"]);
+    for name in ["js1", "js2", "js3", "js4"] {
+        assert_eq!(loading.priority(name), LoadPriority::High, "{name}");
+    }
+}
+
+#[test]
 fn a_blocking_script_waits_for_the_style_sheets_before_it() {
     let mut inserted = Object::new("/part", 10);
     inserted.initiator = Some(2);

@@ -208,6 +208,25 @@ fn references_are_found_in_the_text() {
 }
 
 #[test]
+fn only_a_script_without_a_call_stack_is_imported() {
+    let script = |url: &str, initiator| {
+        let entry = timed(300, url, [0.0, -1.0, -1.0, 80.0, 20.0]);
+        with(with(entry, "/_resourceType", json!("script")), "/_initiator", initiator)
+    };
+    let frames = json!({"callFrames": [{"url": "https://h/a.js"}]});
+    let page = page(vec![
+        html(timed(0, "https://h/", [0.0, 160.0, 80.0, 80.0, 50.0])),
+        script("https://h/a.js", json!({"type": "parser", "url": "https://h/"})),
+        script("https://h/b.js", json!({"type": "script", "url": "https://h/a.js"})),
+        script("https://h/c.js", json!({"type": "script", "stack": frames})),
+    ]);
+    let of = |n: usize| (page.objects[n].initiator, page.objects[n].reference.by_script);
+    assert_eq!([of(2), of(3)], [(Some(1), false), (Some(1), true)]);
+    assert_eq!(page.objects[2].reference.script, Some(ScriptMode::AsyncModule));
+    assert_eq!(page.objects[3].reference.script, None);
+}
+
+#[test]
 fn without_a_text_the_lines_give_the_place() {
     let document = html(timed(0, "https://h/", [0.0, 160.0, 80.0, 80.0, 50.0]));
     let on_line = |url: &str, line: u32| {

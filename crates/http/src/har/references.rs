@@ -5,6 +5,7 @@
 
 use super::initiator::{FetchEntry, bare};
 use super::size;
+use crate::page::embed::in_tag;
 use crate::page::reference::{LoadPriority, Reference, ResourceType, ScriptMode};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,10 +81,16 @@ impl<'a> Text<'a> {
         end.map_or(place, |at| place + at + 1)
     }
 
-    /// Returns the tag that contains `place`, in lower case.
-    fn tag(&self, place: usize, end: usize) -> String {
-        let begin = self.text.as_bytes()[..place].iter().rev().take(MAX_TAG).position(|byte| *byte == b'<');
-        self.text[begin.map_or(place, |at| place - at - 1)..end].to_ascii_lowercase()
+    /// Returns how the tag that contains `place` refers to its address. The text of a script is in no tag.
+    fn tag(&self, place: usize) -> Option<Reference> {
+        let before = self.text.as_bytes()[..place].iter().rev().take(MAX_TAG);
+        let begin = place - before.into_iter().position(|byte| *byte == b'<')? - 1;
+        let mut most = self.text.len().min(place + MAX_TAG);
+        while !self.text.is_char_boundary(most) {
+            most -= 1;
+        }
+        let (reference, length) = in_tag(&self.text[begin..most])?;
+        (begin + length > place).then_some(reference)
     }
 }
 
@@ -131,6 +138,10 @@ fn reference(entry: &FetchEntry<'_>, text: Option<&Text<'_>>, size: u64, lines: 
         priority: priority(entry.value),
         ..Reference::default()
     };
+    if reference.kind == Some(ResourceType::Script) && is_import(entry.value) {
+        (reference.by_script, reference.script) = (false, Some(ScriptMode::AsyncModule));
+        return reference;
+    }
     if reference.by_script {
         return reference;
     }
@@ -146,16 +157,9 @@ fn reference(entry: &FetchEntry<'_>, text: Option<&Text<'_>>, size: u64, lines: 
     let Some((place, end)) = found.or_else(by_line) else { return reference };
     reference.offset = Some(text.scaled(end, size));
     if text.is_html {
-        let tag = text.tag(place, end);
         reference.in_head = text.body.map(|body| end <= body);
-        reference.lazy = tag.contains("lazy") && tag.contains("loading") || tag.contains("media=\"print\"");
-        if tag.starts_with("<script") {
-            let has = |name: &str| tag.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == name);
-            reference.script = Some(match () {
-                () if has("async") => ScriptMode::Async,
-                () if has("defer") || has("module") => ScriptMode::Defer,
-                () => ScriptMode::Blocking,
-            });
+        if let Some(Reference { script, lazy, .. }) = text.tag(place) {
+            (reference.script, reference.lazy) = (script, lazy);
         }
     }
     reference
@@ -170,6 +174,13 @@ fn line(entry: &Value) -> Option<usize> {
 /// Returns whether a script requested `entry`.
 fn is_by_script(entry: &Value) -> bool {
     entry.pointer("/_initiator/type").and_then(Value::as_str) == Some("script")
+}
+
+/// Returns whether an `import` of a module names `entry`, if it is a script. core `inspector_network_agent.cc`,
+/// `BuildInitiatorObject`: of what scripts request, only an import has no call stack.
+fn is_import(entry: &Value) -> bool {
+    let Some(initiator) = entry.get("_initiator") else { return false };
+    is_by_script(entry) && initiator.get("stack").is_none() && initiator.get("url").is_some()
 }
 
 fn kind(entry: &Value) -> Option<ResourceType> {

@@ -130,33 +130,10 @@ impl Document {
         if name == b"body" && tag.is_some() {
             self.found.body_start.get_or_insert(end as u64);
         }
-        let has = |key: &[u8]| tag.is_some_and(|tag| tag.attributes.contains_key(key));
-        let is = |key: &[u8], value: &str| {
-            let given = tag.and_then(|tag| text(tag, key));
-            given.is_some_and(|given| {
-                given.split_ascii_whitespace().any(|one| one.eq_ignore_ascii_case(value))
-            })
-        };
-        let kind = match name {
-            b"script" => Some(ResourceType::Script),
-            b"link" if is(b"rel", "stylesheet") => Some(ResourceType::Stylesheet),
-            b"img" | b"input" | b"image" | b"body" | b"table" | b"td" | b"th" => Some(ResourceType::Image),
-            b"iframe" | b"frame" => Some(ResourceType::Document),
-            _ => None,
-        };
-        let script = match () {
-            () if kind != Some(ResourceType::Script) => None,
-            () if has(b"async") => Some(ScriptMode::Async),
-            () if has(b"defer") || is(b"type", "module") => Some(ScriptMode::Defer),
-            () => Some(ScriptMode::Blocking),
-        };
         let reference = Reference {
-            kind,
             offset: Some(end as u64),
-            script,
             in_head: Some(self.found.body_start.is_none()),
-            lazy: is(b"loading", "lazy") || (kind == Some(ResourceType::Stylesheet) && is(b"media", "print")),
-            ..Reference::default()
+            ..tag.map(|tag| by_attributes(name, tag)).unwrap_or_default()
         };
         self.found.references.resize(self.found.addresses.len(), reference);
     }
@@ -249,6 +226,44 @@ impl Document {
         let list = if is_fetched { &mut self.found.addresses } else { &mut self.found.deferred };
         list.extend(address);
     }
+}
+
+/// Returns how the first start tag of `html` refers to its address, and the offset behind that tag. Only attributes of
+/// the tag are considered.
+#[must_use]
+pub fn in_tag(html: &str) -> Option<(Reference, usize)> {
+    let tokens = Tokenizer::new_with_emitter(html.as_bytes(), DefaultEmitter::<usize>::new_with_span());
+    let tag = tokens.into_iter().find_map(|token| match token {
+        Ok(Token::StartTag(tag)) => Some(tag),
+        _ => None,
+    })?;
+    Some((by_attributes(&tag.name.to_ascii_lowercase(), &tag), tag.span.end))
+}
+
+/// Returns how a tag with this name refers to its address, without the position of the tag.
+fn by_attributes(name: &[u8], tag: &StartTag) -> Reference {
+    let has = |key: &[u8]| tag.attributes.contains_key(key);
+    let is = |key: &[u8], value: &str| {
+        let given = text(tag, key).unwrap_or_default();
+        given.split_ascii_whitespace().any(|one| one.eq_ignore_ascii_case(value))
+    };
+    let kind = match name {
+        b"script" => Some(ResourceType::Script),
+        b"link" if is(b"rel", "stylesheet") => Some(ResourceType::Stylesheet),
+        b"img" | b"input" | b"image" | b"body" | b"table" | b"td" | b"th" => Some(ResourceType::Image),
+        b"iframe" | b"frame" => Some(ResourceType::Document),
+        _ => None,
+    };
+    let script = match (has(b"async"), is(b"type", "module")) {
+        _ if kind != Some(ResourceType::Script) => None,
+        (true, true) => Some(ScriptMode::AsyncModule),
+        (false, true) => Some(ScriptMode::Module),
+        (true, false) => Some(ScriptMode::Async),
+        (false, false) if has(b"defer") => Some(ScriptMode::Defer),
+        (false, false) => Some(ScriptMode::Blocking),
+    };
+    let lazy = is(b"loading", "lazy") || (kind == Some(ResourceType::Stylesheet) && is(b"media", "print"));
+    Reference { kind, script, lazy, ..Reference::default() }
 }
 
 fn is_lazy(tag: &StartTag) -> bool {
@@ -551,10 +566,29 @@ mod tests {
         ];
         assert_eq!(offsets, tags.map(end));
         let scripts: Vec<_> = found.references.iter().filter_map(|reference| reference.script).collect();
-        assert_eq!(scripts, [ScriptMode::Blocking, ScriptMode::Async, ScriptMode::Defer]);
+        assert_eq!(scripts, [ScriptMode::Blocking, ScriptMode::Async, ScriptMode::Module]);
         let head: Vec<_> = found.references.iter().map(|reference| reference.in_head == Some(true)).collect();
         assert_eq!(head, [true, true, true, true, false, false]);
         assert!(found.references[5].lazy && !found.references[4].lazy);
+    }
+
+    #[test]
+    fn only_attributes_decide_when_a_script_is_executed() {
+        let mode = |tag: &str| in_tag(tag).and_then(|(reference, _)| reference.script);
+        for tag in
+            ["<script src=/defer/async.js>", "<script data-async=false src='/module/a>b.js'>x<script async>"]
+        {
+            assert_eq!(mode(tag), Some(ScriptMode::Blocking), "{tag}");
+        }
+        assert_eq!(mode("<SCRIPT Defer src=a>"), Some(ScriptMode::Defer));
+        assert_eq!(mode("<script async type=Module src=a>"), Some(ScriptMode::AsyncModule));
+        assert_eq!(mode("<script type=module defer src=a>"), Some(ScriptMode::Module));
+        assert_eq!([mode("<img src=a>"), mode("x"), mode("<script src")], [None; 3]);
+        let lazy = |tag: &str| in_tag(tag).expect("a tag").0.lazy;
+        assert!(!lazy("<img class=lazy loading=eager src=a>") && lazy("<img loading='LAZY' src=a>"));
+        assert!(
+            lazy("<link rel=stylesheet media=print href=a>") && !lazy("<link rel=icon media=print href=a>")
+        );
     }
 
     #[test]

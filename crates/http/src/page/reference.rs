@@ -54,6 +54,10 @@ pub enum ScriptMode {
     Async,
     /// When the document has been parsed.
     Defer,
+    /// As [`Defer`](Self::Defer). It is a module, which browsers request with a higher priority.
+    Module,
+    /// As [`Async`](Self::Async). It is a module, or a module imports it.
+    AsyncModule,
 }
 
 /// A priority in Chromium's loader, from the lowest to the highest (`ResourceLoadPriority`).

@@ -66,9 +66,10 @@ impl Discovery {
                 Found::AtStart => found.push_back(index),
                 Found::ByScript(by) => caused[by].by_script.push(index),
                 Found::ByStyle(by) => caused[by].by_style.push(index),
-                Found::InText { by, offset, by_document } => {
+                Found::InText { by, offset, .. } => {
                     caused[by].in_text.push((offset, index));
-                    if by_document {
+                    // blink `preload_helper.cc`: what a `<link>` preloads is neither executed nor applied.
+                    if let Some(offset) = resource.parsed_at {
                         parser.add(index, resource, offset, layout.body_start);
                     }
                 }

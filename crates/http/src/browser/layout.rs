@@ -5,7 +5,7 @@
 //! spread evenly over the rest of the document. A script that was recorded with priority Low is asynchronous, and one
 //! with priority Medium stands in the body. Objects of another initiator are known when it is complete.
 
-use crate::page::reference::{LoadPriority, ResourceType, ScriptMode};
+use crate::page::reference::{FetchPriority, LoadPriority, Reference, ResourceType, ScriptMode};
 use crate::page::{Object, Page};
 
 /// How an object is found.
@@ -37,6 +37,14 @@ pub struct Resource {
     pub found: Found,
     /// How the resource is executed, if it is a script.
     pub mode: ScriptMode,
+    /// Whether a `<link>` preloads or prefetches the resource.
+    pub preload: bool,
+    /// The offset at which the parser gets to the tag of a resource that the document names; `None` if it is not known.
+    pub parsed_at: Option<u64>,
+    /// What the document says about the priority.
+    pub fetch_priority: Option<FetchPriority>,
+    /// The recorded priority of a request whose kind does not decide it, for example of a prefetch.
+    pub recorded: Option<LoadPriority>,
     /// Whether the resource is loaded late, or is a style sheet for another medium.
     pub lazy: bool,
     /// Whether the resource is an image that the layout finds in the visible part of the page.
@@ -82,8 +90,30 @@ impl Layout {
             // An image has priority High only after a layout. Chromium records the last priority of a request.
             let visible =
                 kind == ResourceType::Image && object.reference.priority >= Some(LoadPriority::High);
-            let lazy = object.reference.lazy;
-            Resource { kind, found, mode: mode(object, found), lazy, visible, without_credentials }
+            let Reference { preload, used_at, fetch_priority, lazy, priority, .. } = object.reference;
+            let parsed_at = match found {
+                Found::InText { by_document: true, .. } if preload => used_at,
+                Found::InText { by_document: true, offset, .. } => Some(offset),
+                _ => None,
+            };
+            let mode = match mode(object, found) {
+                // Where the script is used is not known. It counts as executed when it has arrived.
+                ScriptMode::Blocking if preload && used_at.is_none() => ScriptMode::AsyncModule,
+                mode => mode,
+            };
+            let recorded = priority.filter(|_| kind == ResourceType::Other);
+            Resource {
+                kind,
+                found,
+                mode,
+                preload,
+                parsed_at,
+                fetch_priority,
+                recorded,
+                lazy,
+                visible,
+                without_credentials,
+            }
         };
         let resources = page.objects.iter().enumerate().map(resource).collect();
         Self { resources, document, body_start }

@@ -6,7 +6,7 @@
 use super::Rules;
 use super::layout::{Found, Resource};
 use crate::http2::priority::Priority;
-use crate::page::reference::{LoadPriority, ResourceType, ScriptMode};
+use crate::page::reference::{FetchPriority, LoadPriority, ResourceType, ScriptMode};
 
 /// What the priorities of later requests depend on.
 #[derive(Clone, Copy, Debug)]
@@ -26,12 +26,14 @@ impl Priorities {
     /// Returns the priority of the request for `resource`, which was just found.
     pub(super) fn compute(&mut self, resource: &Resource) -> LoadPriority {
         let in_document = matches!(resource.found, Found::InText { by_document: true, .. });
-        self.image_found |= resource.kind == ResourceType::Image;
+        self.image_found |= resource.kind == ResourceType::Image && !resource.preload;
         let late = in_document && self.image_found;
-        match resource.kind {
+        let priority = match resource.kind {
             ResourceType::Document => LoadPriority::VeryHigh,
             ResourceType::Stylesheet | ResourceType::Image if resource.lazy => LoadPriority::VeryLow,
             ResourceType::Stylesheet if late => LoadPriority::Medium,
+            // A preloaded font must not take precedence over the style sheets of the head.
+            ResourceType::Font if resource.preload => LoadPriority::High,
             ResourceType::Stylesheet | ResourceType::Font => LoadPriority::VeryHigh,
             ResourceType::Script => match resource.mode {
                 // `ComputeLoadPriority` lowers only classic scripts (`ScriptType::kClassic`).
@@ -45,11 +47,23 @@ impl Priorities {
             ResourceType::Fetch => LoadPriority::High,
             ResourceType::Manifest => LoadPriority::Medium,
             // The size of an image is not known, and an image without a size counts as one that is not small.
-            ResourceType::Image if in_document && self.images < self.boosted_images => {
+            ResourceType::Image if in_document && !resource.preload && self.images < self.boosted_images => {
                 self.images += 1;
                 LoadPriority::Medium
             }
-            ResourceType::Image | ResourceType::Media | ResourceType::Other => LoadPriority::Low,
+            ResourceType::Other => resource.recorded.unwrap_or(LoadPriority::Low),
+            ResourceType::Image | ResourceType::Media => LoadPriority::Low,
+        };
+        // blink `resource_request_utils.cc`, `AdjustPriorityWithPriorityHintAndRenderBlocking`.
+        match resource.fetch_priority {
+            None => priority,
+            Some(FetchPriority::High) => priority.max(LoadPriority::High),
+            Some(FetchPriority::Low)
+                if resource.kind == ResourceType::Stylesheet && priority == LoadPriority::VeryHigh =>
+            {
+                LoadPriority::High
+            }
+            Some(FetchPriority::Low) => priority.min(LoadPriority::Low),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::page::Object;
-use crate::page::reference::{ResourceType, ScriptMode};
+use crate::page::reference::{FetchPriority, ResourceType, ScriptMode};
 
 /// A page that is loaded by hand. Each step returns the names of the objects that are requested then.
 struct Loading {
@@ -159,6 +159,52 @@ fn modules_have_priority_high_and_are_requested_when_their_importer_has_arrived(
     for name in ["js1", "js2", "js3", "js4"] {
         assert_eq!(loading.priority(name), LoadPriority::High, "{name}");
     }
+}
+
+#[test]
+fn a_preloaded_script_stops_the_parser_only_where_it_is_used() {
+    let preloaded = |used_at| {
+        let mut script = named("js1", 100);
+        (script.reference.preload, script.reference.used_at) = (true, used_at);
+        let mut inserted = named("part", 0);
+        inserted.initiator = Some(1);
+        let low = named("img1", 2_000);
+        let mut low = [
+            low.clone(),
+            Object { name: "/img2".into(), ..low.clone() },
+            Object { name: "/img3".into(), ..low },
+        ];
+        low.iter_mut().for_each(|image| image.reference.fetch_priority = Some(FetchPriority::Low));
+        Loading::prioritised(page([script, inserted].into_iter().chain(low)))
+    };
+    let mut unused = preloaded(None);
+    assert_eq!(unused.html(10_000), ["js1", "img1", "img2", "img3"], "tight mode has ended");
+    assert_eq!(unused.priority("js1"), LoadPriority::High);
+    assert_eq!(unused.done("js1"), ["part"]);
+    let mut used = preloaded(Some(500));
+    assert_eq!(used.html(10_000), ["js1", "img1"], "the parser waits, and two requests run");
+    assert_eq!(used.done("js1"), ["part", "img2", "img3"]);
+}
+
+#[test]
+fn fetch_priority_raises_and_lowers() {
+    let with = |name: &str, offset: u64, hint| {
+        let mut object = named(name, offset);
+        object.reference.fetch_priority = Some(hint);
+        object
+    };
+    use FetchPriority::{High, Low};
+    let mut font = named("font1", 400);
+    font.reference.preload = true;
+    let mut beacon = named("beacon1", 500);
+    (beacon.reference.kind, beacon.reference.priority) =
+        (Some(ResourceType::Other), Some(LoadPriority::VeryLow));
+    let objects = [with("css1", 100, Low), with("js1", 200, Low), with("img1", 2_000, High), font, beacon];
+    let mut loading = Loading::prioritised(page(objects));
+    loading.html(10_000);
+    let priorities = ["css1", "js1", "img1", "font1", "beacon1"].map(|name| loading.priority(name));
+    use LoadPriority as P;
+    assert_eq!(priorities, [P::High, P::Low, P::High, P::High, P::VeryLow]);
 }
 
 #[test]

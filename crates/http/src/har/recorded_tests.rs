@@ -208,6 +208,22 @@ fn references_are_found_in_the_text() {
 }
 
 #[test]
+fn a_preload_is_found_with_the_tag_that_uses_it() {
+    let text = "<link rel=preload as=script href=a.js><body>\n<script defer src=a.js></script>";
+    let document = html(timed(0, "https://h/", [0.0, 160.0, 80.0, 80.0, 50.0]));
+    let document = with(document, "/response/bodySize", json!(text.len()));
+    let document = with(document, "/response/content/text", json!(text));
+    let script = timed(300, "https://h/a.js", [0.0, -1.0, -1.0, 80.0, 20.0]);
+    let script = with(script, "/_initiator", json!({"type": "parser", "url": "https://h/"}));
+    let page = page(vec![document, script]);
+    let reference = &page.objects[1].reference;
+    assert!(reference.preload);
+    let end = |needle: &str| Some((text.find(needle).expect(needle) + needle.len()) as u64);
+    assert_eq!((reference.offset, reference.used_at), (end("script href=a.js>"), end("defer src=a.js>")));
+    assert_eq!(reference.script, Some(ScriptMode::Defer));
+}
+
+#[test]
 fn only_a_script_without_a_call_stack_is_imported() {
     let script = |url: &str, initiator| {
         let entry = timed(300, url, [0.0, -1.0, -1.0, 80.0, 20.0]);

@@ -57,21 +57,25 @@ impl<'a> Text<'a> {
     /// Returns the reference to `url`: the offset of its tag or word, and the offset of its end. Of several, the first at or after the
     /// line `line`, counted from 0, is returned.
     fn find(&self, url: &str, line: Option<usize>) -> Option<(usize, usize)> {
-        let name = last_segment(url);
         let from = line.and_then(|line| self.lines.get(line)).copied().unwrap_or(0);
+        let after = self.places(url).find(|place| *place >= from);
+        let place = after.or_else(|| self.places(url).next())?;
+        Some((place, self.end(place)))
+    }
+
+    /// Returns the offsets of the words that refer to `url`, in their order.
+    fn places(&self, url: &str) -> impl Iterator<Item = usize> {
+        let name = last_segment(url);
         let places = self.words.get(name).or_else(|| {
             let escaped = name.replace('&', "&amp;");
             self.words.get(escaped.as_str())
         });
-        let places = places.map_or(&[][..], Vec::as_slice);
-        let refers = |place: &&usize| {
-            let word = self.text[**place..].split(is_between).next().unwrap_or_default();
+        let refers = move |place: &usize| {
+            let word = self.text[*place..].split(is_between).next().unwrap_or_default();
             let path = word.trim_start_matches(['.', '/']).replace("&amp;", "&");
             url.ends_with(&path)
         };
-        let (before, after) = places.split_at(places.partition_point(|place| *place < from));
-        let place = *after.iter().find(refers).or_else(|| before.iter().find(refers))?;
-        Some((place, self.end(place)))
+        places.map_or(&[][..], Vec::as_slice).iter().copied().filter(refers)
     }
 
     /// Returns the offset behind the tag or `url(..)` that contains `place`.
@@ -158,8 +162,16 @@ fn reference(entry: &FetchEntry<'_>, text: Option<&Text<'_>>, size: u64, lines: 
     reference.offset = Some(text.scaled(end, size));
     if text.is_html {
         reference.in_head = text.body.map(|body| end <= body);
-        if let Some(Reference { script, lazy, .. }) = text.tag(place) {
-            (reference.script, reference.lazy) = (script, lazy);
+        if let Some(Reference { script, lazy, preload, fetch_priority, .. }) = text.tag(place) {
+            reference = Reference { script, lazy, preload, fetch_priority, ..reference };
+        }
+        if reference.preload {
+            for place in text.places(bare(entry.url)).filter(|later| *later > place) {
+                let offset = Some(text.scaled(text.end(place), size));
+                if let Some(tag) = text.tag(place) {
+                    reference.used_by(&Reference { offset, ..tag });
+                }
+            }
         }
     }
     reference

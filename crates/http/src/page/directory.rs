@@ -48,7 +48,12 @@ pub fn load(directory: &Path) -> Result<Page, PageError> {
             let Some(target) = address else { continue };
             match target {
                 Target::OtherHost(url) => elsewhere.push(url),
-                Target::Here(path) if placed.contains_key(&path) => {}
+                Target::Here(path) if placed.contains_key(&path) => {
+                    let known = &mut objects[placed[&path]];
+                    if known.initiator == Some(next) {
+                        known.reference.used_by(&reference);
+                    }
+                }
                 Target::Here(path) => match site.locate(&path)? {
                     None => missing.push(path),
                     Some(_) if files.len() >= MAX_OBJECTS => {

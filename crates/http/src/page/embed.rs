@@ -11,7 +11,7 @@ mod length;
 mod media;
 mod srcset;
 
-use super::reference::{Reference, ResourceType, ScriptMode};
+use super::reference::{FetchPriority, Reference, ResourceType, ScriptMode};
 use flow::{Flow, LAZY_FRAME_MARGIN, LAZY_IMAGE_MARGIN};
 use html5gum::{DefaultEmitter, Token, Tokenizer};
 
@@ -254,7 +254,9 @@ fn by_attributes(name: &[u8], tag: &StartTag) -> Reference {
         b"iframe" | b"frame" => Some(ResourceType::Document),
         _ => None,
     };
+    let is_link = name == b"link" && kind.is_none();
     let script = match (has(b"async"), is(b"type", "module")) {
+        _ if is_link && is(b"rel", "modulepreload") => Some(ScriptMode::AsyncModule),
         _ if kind != Some(ResourceType::Script) => None,
         (true, true) => Some(ScriptMode::AsyncModule),
         (false, true) => Some(ScriptMode::Module),
@@ -263,7 +265,13 @@ fn by_attributes(name: &[u8], tag: &StartTag) -> Reference {
         (false, false) => Some(ScriptMode::Blocking),
     };
     let lazy = is(b"loading", "lazy") || (kind == Some(ResourceType::Stylesheet) && is(b"media", "print"));
-    Reference { kind, script, lazy, ..Reference::default() }
+    let preload = is_link && ["preload", "modulepreload", "prefetch"].iter().any(|rel| is(b"rel", rel));
+    let fetch_priority = match () {
+        () if is(b"fetchpriority", "high") => Some(FetchPriority::High),
+        () if is(b"fetchpriority", "low") => Some(FetchPriority::Low),
+        () => None,
+    };
+    Reference { kind, script, lazy, preload, fetch_priority, ..Reference::default() }
 }
 
 fn is_lazy(tag: &StartTag) -> bool {
@@ -589,6 +597,22 @@ mod tests {
         assert!(
             lazy("<link rel=stylesheet media=print href=a>") && !lazy("<link rel=icon media=print href=a>")
         );
+    }
+
+    #[test]
+    fn preloads_and_fetch_priorities_are_attributes() {
+        let of = |tag: &str| in_tag(tag).expect("a tag").0;
+        for rel in ["preload", "modulepreload", "prefetch"] {
+            assert!(of(&format!("<link rel={rel} as=script href=a>")).preload, "{rel}");
+        }
+        assert!(
+            !of("<link rel='stylesheet preload' href=a>").preload
+                && !of("<link rel=icon href=/preload>").preload
+        );
+        assert_eq!(of("<link rel=modulepreload href=a>").script, Some(ScriptMode::AsyncModule));
+        assert_eq!(of("<img fetchpriority=HIGH src=a>").fetch_priority, Some(FetchPriority::High));
+        assert_eq!(of("<script fetchpriority=low src=a>").fetch_priority, Some(FetchPriority::Low));
+        assert_eq!(of("<img fetchpriority=auto src=high>").fetch_priority, None);
     }
 
     #[test]

@@ -16,10 +16,27 @@ pub struct Reference {
     pub in_head: Option<bool>,
     /// Whether the initiator is a script that requests the object when it is executed (`_initiator.type` is `script`).
     pub by_script: bool,
+    /// Whether the reference is a `<link>` that only preloads or prefetches.
+    pub preload: bool,
+    /// If it is: the offset behind the tag that uses the object, which counts as [`offset`](Self::offset) does. `None` if
+    /// that tag is not known.
+    pub used_at: Option<u64>,
+    /// The attribute `fetchpriority`.
+    pub fetch_priority: Option<FetchPriority>,
     /// Whether an image has `loading=lazy`, or a style sheet has a `media` that does not match.
     pub lazy: bool,
     /// The last priority that the browser gave to the request (`_priority`).
     pub priority: Option<LoadPriority>,
+}
+
+impl Reference {
+    /// Records that `tag` of the same document uses the object, if this reference preloads it and no use was known.
+    pub fn used_by(&mut self, tag: &Self) {
+        let is_use = tag.script.is_some() || tag.kind == Some(ResourceType::Stylesheet);
+        if self.preload && self.used_at.is_none() && !tag.preload && is_use {
+            (self.used_at, self.script, self.lazy) = (tag.offset, tag.script, tag.lazy);
+        }
+    }
 }
 
 /// A kind of resource, as browsers distinguish them.
@@ -58,6 +75,15 @@ pub enum ScriptMode {
     Module,
     /// As [`Async`](Self::Async). It is a module, or a module imports it.
     AsyncModule,
+}
+
+/// A value of the attribute `fetchpriority`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FetchPriority {
+    /// `high`.
+    High,
+    /// `low`.
+    Low,
 }
 
 /// A priority in Chromium's loader, from the lowest to the highest (`ResourceLoadPriority`).

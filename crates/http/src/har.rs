@@ -34,6 +34,7 @@ mod timings;
 pub mod write;
 
 use crate::fetch::request::min_head_size;
+use crate::page::reference::Reference;
 use crate::page::{MAX_HEAD, MAX_OBJECTS, Object, Page, PageError, bounded_head};
 use address::{Address, MAX_TARGET, Unusable, WEBSOCKET};
 use file::{Blank, Unpacked};
@@ -295,8 +296,10 @@ fn build(
         });
         let cause = causes[position].and_then(|cause| Some((cause, placed[cause]?)));
         let think = cause.map_or(0.0, |(cause, _)| (entry.sent() - entries[cause].ended).max(0.0));
-        let reference =
-            references.reference(entry, cause.map(|(cause, object)| (cause, objects[object].body)));
+        let reference = Reference {
+            redirected: cause.is_some_and(|(cause, _)| initiator::is_redirect(&entries[cause])),
+            ..references.reference(entry, cause.map(|(cause, object)| (cause, objects[object].body)))
+        };
         let content_type =
             entry.value.pointer("/response/content/mimeType").and_then(Value::as_str).unwrap_or("");
         placed.push(Some(objects.len()));
@@ -332,10 +335,12 @@ fn build(
     let warnings = notes.lines();
     let host_of = |entry: &FetchEntry<'_>| hosts.iter().position(|host| *host == entry.address.host);
     let coalesce = coalesce::groups(&hosts, entries, host_of);
-    let document = placed.iter().position(|object| *object == Some(0));
-    let body_start = document.and_then(|position| references.body_start(position, objects[0].body));
-    let name = name.to_owned();
-    let page = Page { name, source, hosts, coalesce, objects, tls_objects, warnings, body_start, recording };
+    let (name, body_start) = (name.to_owned(), None);
+    let mut page =
+        Page { name, source, hosts, coalesce, objects, tls_objects, warnings, body_start, recording };
+    let document = page.document();
+    let position = placed.iter().position(|object| *object == Some(document));
+    page.body_start = position.and_then(|entry| references.body_start(entry, page.objects[document].body));
     page.validate()?;
     Ok(page)
 }

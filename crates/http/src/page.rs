@@ -11,7 +11,7 @@ pub mod reference;
 
 use anabranch_base::units::Bytes;
 use recorded::{Recorded, Recording};
-use reference::Reference;
+use reference::{Reference, ResourceType};
 use std::time::Duration;
 
 /// The assumed size of a request head, in bytes.
@@ -99,6 +99,27 @@ impl Object {
             think: Duration::ZERO,
             reference: Reference::default(),
             recorded: None,
+        }
+    }
+
+    /// Returns the kind of resource: the recorded one, or else the one that the media type implies.
+    #[must_use]
+    pub fn kind(&self) -> ResourceType {
+        if let Some(kind) = self.reference.kind {
+            return kind;
+        }
+        let content_type = self.content_type.as_str();
+        let (family, of) = content_type.split_once('/').unwrap_or((content_type, ""));
+        match (family, of) {
+            ("text", "html") | ("application", "xhtml+xml") => ResourceType::Document,
+            ("text", "css") => ResourceType::Stylesheet,
+            ("font", _) | ("application", "font-woff" | "font-woff2" | "x-font-ttf") => ResourceType::Font,
+            ("text" | "application", "javascript" | "x-javascript" | "ecmascript") => ResourceType::Script,
+            ("text", "plain" | "xml") | ("application", "json" | "xml") => ResourceType::Fetch,
+            ("application", "manifest+json") => ResourceType::Manifest,
+            ("image", _) => ResourceType::Image,
+            ("audio" | "video", _) | ("text", "vtt") => ResourceType::Media,
+            _ => ResourceType::Other,
         }
     }
 
@@ -234,6 +255,23 @@ impl Page {
             }
         }
         Ok(())
+    }
+
+    /// Returns the index of the document: the first object, or the object that its redirects lead to. If that is no HTML,
+    /// the first HTML object is the document.
+    #[must_use]
+    pub fn document(&self) -> usize {
+        let mut document = 0;
+        for (index, object) in self.objects.iter().enumerate() {
+            if object.reference.redirected && object.initiator == Some(document) {
+                document = index;
+            }
+        }
+        let is_html = |object: &Object| object.kind() == ResourceType::Document;
+        match self.objects.get(document).is_some_and(is_html) {
+            true => document,
+            false => self.objects.iter().position(is_html).unwrap_or(0),
+        }
     }
 
     /// Returns the total size of all response bodies, in bytes.

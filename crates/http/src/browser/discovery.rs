@@ -104,7 +104,7 @@ impl Discovery {
 
     /// Whether `object` is requested by the browser itself and not by the document.
     pub(super) fn is_navigation(&self, object: usize) -> bool {
-        object <= self.layout.document
+        self.layout.navigations.contains(&object)
     }
 
     /// Whether the document has been rendered.

@@ -60,6 +60,8 @@ pub struct Layout {
     pub resources: Vec<Resource>,
     /// The index of the document.
     pub document: usize,
+    /// The indices of the document and of the redirects to it.
+    pub navigations: Vec<usize>,
     /// The number of bytes of the document up to the end of its `<body>` tag.
     pub body_start: u64,
 }
@@ -71,14 +73,14 @@ impl Layout {
     /// Returns the layout of `page`.
     #[must_use]
     pub fn of(page: &Page) -> Self {
-        let document = document(page);
+        let document = page.document();
         let (offsets, body_start) = offsets(page, document);
         let resource = |(index, object): (usize, &Object)| {
             let found = match object.initiator {
                 None => Found::AtStart,
                 Some(by) => found(page, by, object, offsets[index], by == document),
             };
-            let kind = match (kind(object), found) {
+            let kind = match (object.kind(), found) {
                 // HTML that a script requests is data for the script, and not the document of a frame.
                 (ResourceType::Document, Found::ByScript(_)) => ResourceType::Fetch,
                 (kind, _) => kind,
@@ -116,22 +118,13 @@ impl Layout {
             }
         };
         let resources = page.objects.iter().enumerate().map(resource).collect();
-        Self { resources, document, body_start }
+        let navigations = std::iter::successors(Some(document), |&object| page.objects[object].initiator);
+        Self { resources, document, navigations: navigations.collect(), body_start }
     }
-}
-
-/// Returns the index of the document: the HTML object that causes the most others.
-fn document(page: &Page) -> usize {
-    let mut caused = vec![0_usize; page.objects.len()];
-    for by in page.objects.iter().filter_map(|object| object.initiator) {
-        caused[by] += 1;
-    }
-    let documents = (0..page.objects.len()).filter(|&i| kind(&page.objects[i]) == ResourceType::Document);
-    documents.rev().max_by_key(|&i| caused[i]).unwrap_or(0)
 }
 
 fn found(page: &Page, by: usize, object: &Object, offset: u64, by_document: bool) -> Found {
-    let initiator = kind(&page.objects[by]);
+    let initiator = page.objects[by].kind();
     // A module is requested when the module that imports it has arrived, before that is executed (HTML, "fetch the
     // descendants of and link a module script").
     if initiator == ResourceType::Script && object.reference.script == Some(ScriptMode::AsyncModule) {
@@ -144,7 +137,7 @@ fn found(page: &Page, by: usize, object: &Object, offset: u64, by_document: bool
             _ => Found::InText { by, offset, by_document: false },
         };
     }
-    match (initiator, kind(object)) {
+    match (initiator, object.kind()) {
         (ResourceType::Stylesheet, ResourceType::Font | ResourceType::Image) => Found::ByStyle(by),
         // blink `html_preload_scanner.cc`: the scanner leaves lazy images out, and the layout finds them.
         (ResourceType::Document, ResourceType::Image) if object.reference.lazy => Found::ByStyle(by),
@@ -168,7 +161,7 @@ fn mode(object: &Object, found: Found) -> ScriptMode {
 /// if it is known.
 fn stands_in_head(object: &Object, image: Option<u64>) -> bool {
     let reference = &object.reference;
-    let usual = match kind(object) {
+    let usual = match object.kind() {
         ResourceType::Stylesheet | ResourceType::Script => {
             let is_late = image.zip(reference.offset).is_some_and(|(image, own)| own > image);
             !is_late && reference.priority != Some(LoadPriority::Medium)
@@ -182,7 +175,8 @@ fn stands_in_head(object: &Object, image: Option<u64>) -> bool {
 fn offsets(page: &Page, document: usize) -> (Vec<u64>, u64) {
     let length = page.objects[document].body;
     let of_document = |object: &&Object| object.initiator == Some(document);
-    let images = page.objects.iter().filter(of_document).filter(|object| kind(object) == ResourceType::Image);
+    let images =
+        page.objects.iter().filter(of_document).filter(|object| object.kind() == ResourceType::Image);
     let image = images.filter_map(|object| object.reference.offset).min();
     let stands_in_head = |object: &Object| stands_in_head(object, image);
     let unknown = |object: &&Object| of_document(object) && object.reference.offset.is_none();
@@ -211,24 +205,4 @@ fn offsets(page: &Page, document: usize) -> (Vec<u64>, u64) {
         object.reference.offset.unwrap_or(assumed).min(whole)
     };
     (page.objects.iter().map(offset).collect(), body_start)
-}
-
-/// Returns the kind of an object: the recorded one, or else the one that its media type implies.
-pub(super) fn kind(object: &Object) -> ResourceType {
-    if let Some(kind) = object.reference.kind {
-        return kind;
-    }
-    let content_type = object.content_type.as_str();
-    let (family, of) = content_type.split_once('/').unwrap_or((content_type, ""));
-    match (family, of) {
-        ("text", "html") | ("application", "xhtml+xml") => ResourceType::Document,
-        ("text", "css") => ResourceType::Stylesheet,
-        ("font", _) | ("application", "font-woff" | "font-woff2" | "x-font-ttf") => ResourceType::Font,
-        ("text" | "application", "javascript" | "x-javascript" | "ecmascript") => ResourceType::Script,
-        ("text", "plain" | "xml") | ("application", "json" | "xml") => ResourceType::Fetch,
-        ("application", "manifest+json") => ResourceType::Manifest,
-        ("image", _) => ResourceType::Image,
-        ("audio" | "video", _) | ("text", "vtt") => ResourceType::Media,
-        _ => ResourceType::Other,
-    }
 }

@@ -313,6 +313,20 @@ fn urgency_and_incremental_follow_from_priority_and_kind() {
 }
 
 #[test]
+fn a_frame_that_causes_more_objects_is_not_the_document() {
+    let mut frame = named("frame", 100);
+    frame.reference.kind = Some(ResourceType::Document);
+    let inside = (0..5).map(|n| Object { initiator: Some(2), ..named(&format!("img{n}"), 10) });
+    let page = page([named("js1", 50), frame].into_iter().chain(inside));
+    let layout = Layout::of(&page);
+    assert_eq!((layout.document, layout.navigations), (0, vec![0]));
+    let mut redirected = page;
+    redirected.objects[2].reference.redirected = true;
+    let layout = Layout::of(&redirected);
+    assert_eq!((layout.document, layout.navigations), (2, vec![2, 0]));
+}
+
+#[test]
 fn unknown_places_are_assumed() {
     let bare = |name: &str| {
         let mut object = named(name, 0);

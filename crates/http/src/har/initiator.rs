@@ -92,6 +92,12 @@ pub(super) fn find(entries: &[FetchEntry<'_>]) -> Vec<Option<usize>> {
     causes
 }
 
+/// Returns whether `entry` is a redirect. It causes only the request that it redirects to.
+pub(super) fn is_redirect(entry: &FetchEntry<'_>) -> bool {
+    let status = entry.value.pointer("/response/status").and_then(size::number);
+    status.is_some_and(|status| [301.0, 302.0, 303.0, 307.0, 308.0].contains(&status))
+}
+
 fn is_html(entry: &FetchEntry<'_>) -> bool {
     let status = entry.value.pointer("/response/status").and_then(size::number).unwrap_or(0.0);
     let kind = entry.value.pointer("/response/content/mimeType").and_then(Value::as_str).unwrap_or("");

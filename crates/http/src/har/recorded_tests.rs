@@ -208,6 +208,22 @@ fn references_are_found_in_the_text() {
 }
 
 #[test]
+fn the_body_begins_in_the_document_and_not_in_a_redirect_to_it() {
+    let text = "<html><head></head><body>and so on";
+    let with_text = |entry, text: &str| {
+        let entry = with(html(entry), "/response/bodySize", json!(text.len()));
+        with(entry, "/response/content/text", json!(text))
+    };
+    let moved = with_text(timed(0, "http://h/", [0.0, -1.0, 80.0, 80.0, 1.0]), "<body>moved");
+    let moved = with(moved, "/response/status", json!(301));
+    let moved = with(moved, "/response/redirectURL", json!("https://h/"));
+    let document = with_text(timed(200, "https://h/", [0.0, -1.0, 80.0, 80.0, 1.0]), text);
+    let page = page(vec![moved, document]);
+    assert_eq!((page.document(), page.objects[1].reference.redirected), (1, true));
+    assert_eq!(page.body_start, Some((text.find("and").expect("the body")) as u64));
+}
+
+#[test]
 fn a_preload_is_found_with_the_tag_that_uses_it() {
     let text = "<link rel=preload as=script href=a.js><body>\n<script defer src=a.js></script>";
     let document = html(timed(0, "https://h/", [0.0, 160.0, 80.0, 80.0, 50.0]));

@@ -25,6 +25,8 @@ pub struct Reference {
     pub fetch_priority: Option<FetchPriority>,
     /// Whether an image has `loading=lazy`, or a style sheet has a `media` that does not match.
     pub lazy: bool,
+    /// Whether the initiator is a redirect to the object.
+    pub redirected: bool,
     /// The last priority that the browser gave to the request (`_priority`).
     pub priority: Option<LoadPriority>,
 }

@@ -39,7 +39,8 @@ struct Caused {
 /// The parser of the document.
 #[derive(Default, Debug)]
 struct Parser {
-    /// The blocking scripts and the style sheets that the document names, in the order of their offsets.
+    /// The blocking scripts and the style sheets that the document names, and the objects that scripts in its text request,
+    /// in the order of their offsets.
     stops: Vec<(u64, usize)>,
     /// The number of stops that the parser has passed.
     passed: usize,
@@ -64,6 +65,7 @@ impl Discovery {
         for (index, resource) in layout.resources.iter().enumerate() {
             match resource.found {
                 Found::AtStart => found.push_back(index),
+                Found::ByInlineScript(offset) => parser.stops.push((offset, index)),
                 Found::ByScript(by) => caused[by].by_script.push(index),
                 Found::ByStyle(by) => caused[by].by_style.push(index),
                 Found::InText { by, offset, .. } => {
@@ -177,7 +179,12 @@ impl Discovery {
             if offset > received {
                 break;
             }
-            if self.layout.resources[index].kind == ResourceType::Stylesheet {
+            if matches!(self.layout.resources[index].found, Found::ByInlineScript(_)) {
+                if !self.parser.awaited_sheets.is_empty() {
+                    return;
+                }
+                self.find(index);
+            } else if self.layout.resources[index].kind == ResourceType::Stylesheet {
                 if !self.finished[index] {
                     self.parser.awaited_sheets.push(index);
                 }

@@ -3,7 +3,8 @@
 //! If the page does not say where a document names an object, the assumption is as follows. Style sheets and scripts stand
 //! in the head, in their order, each in [`REFERENCE`] bytes, and the parser waits for each script. All other objects are
 //! spread evenly over the rest of the document. A script that was recorded with priority Low is asynchronous, and one
-//! with priority Medium stands in the body. Objects of another initiator are known when it is complete.
+//! with priority Medium stands in the body. Scripts in the text of the document stand at the begin of the body. Objects of
+//! another initiator are known when it is complete.
 
 use crate::page::reference::{FetchPriority, LoadPriority, Reference, ResourceType, ScriptMode};
 use crate::page::{Object, Page};
@@ -22,6 +23,8 @@ pub enum Found {
         /// Whether the initiator is the document of the page.
         by_document: bool,
     },
+    /// When the parser executes a script in the text of the document, which ends at this offset.
+    ByInlineScript(u64),
     /// When the script with this index has been executed.
     ByScript(usize),
     /// When this style sheet or document has arrived and the document is rendered: fonts, backgrounds and lazy images.
@@ -134,6 +137,7 @@ fn found(page: &Page, by: usize, object: &Object, offset: u64, by_document: bool
         // A script in the text of a document has no object of its own, so its objects are found where it stands.
         return match initiator {
             ResourceType::Script => Found::ByScript(by),
+            _ if by_document => Found::ByInlineScript(offset),
             _ => Found::InText { by, offset, by_document: false },
         };
     }
@@ -174,7 +178,7 @@ fn stands_in_head(object: &Object, image: Option<u64>) -> bool {
 /// Returns for each object where its initiator names it, and where the body of the document begins.
 fn offsets(page: &Page, document: usize) -> (Vec<u64>, u64) {
     let length = page.objects[document].body;
-    let of_document = |object: &&Object| object.initiator == Some(document);
+    let of_document = |object: &&Object| object.initiator == Some(document) && !object.reference.by_script;
     let images =
         page.objects.iter().filter(of_document).filter(|object| object.kind() == ResourceType::Image);
     let image = images.filter_map(|object| object.reference.offset).min();
@@ -193,6 +197,8 @@ fn offsets(page: &Page, document: usize) -> (Vec<u64>, u64) {
         let whole = page.objects[by].body;
         let assumed = if by != document {
             whole
+        } else if object.reference.by_script {
+            body_start + 1
         } else if object.reference.offset.is_some() {
             0
         } else if stands_in_head(object) {

@@ -313,6 +313,23 @@ fn urgency_and_incremental_follow_from_priority_and_kind() {
 }
 
 #[test]
+fn a_script_in_the_text_waits_for_the_parser_and_the_style_sheets() {
+    let inserted = |name: &str, offset| {
+        let mut object = named(name, 0);
+        (object.reference.offset, object.reference.by_script) = (offset, true);
+        object
+    };
+    let objects =
+        [named("css1", 100), inserted("js1", Some(300)), inserted("js2", None), named("img1", 3_000)];
+    let page = page(objects);
+    assert_eq!(Layout::of(&page).resources[3].found, layout::Found::ByInlineScript(1_001));
+    let mut loading = Loading::prioritised(page);
+    assert_eq!(loading.html(10_000), ["css1", "img1"]);
+    assert_eq!(loading.done("css1"), ["js1", "js2"]);
+    assert_eq!(["js1", "js2"].map(|name| loading.priority(name)), [LoadPriority::Low; 2]);
+}
+
+#[test]
 fn a_frame_that_causes_more_objects_is_not_the_document() {
     let mut frame = named("frame", 100);
     frame.reference.kind = Some(ResourceType::Document);

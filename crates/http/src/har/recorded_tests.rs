@@ -224,6 +224,21 @@ fn the_body_begins_in_the_document_and_not_in_a_redirect_to_it() {
 }
 
 #[test]
+fn an_address_in_an_inline_script_is_found_outside_of_tags() {
+    let text = "<link rel=preload href=a.js><script>load('a.js')</script><body>";
+    let document = html(timed(0, "https://h/", [0.0, 160.0, 80.0, 80.0, 50.0]));
+    let document = with(document, "/response/bodySize", json!(2 * text.len()));
+    let document = with(document, "/response/content/text", json!(text));
+    let script = timed(300, "https://h/a.js", [0.0, -1.0, -1.0, 80.0, 20.0]);
+    let frames = json!({"callFrames": [{"url": "https://h/"}]});
+    let script = with(script, "/_initiator", json!({"type": "script", "stack": frames}));
+    let page = page(vec![document, script]);
+    let end = text.find("<body>").expect("the body") as u64;
+    assert_eq!(page.objects[1].reference.offset.map(|offset| offset.div_ceil(2)), Some(end));
+    assert!(page.objects[1].reference.by_script && !page.objects[1].reference.preload);
+}
+
+#[test]
 fn a_preload_is_found_with_the_tag_that_uses_it() {
     let text = "<link rel=preload as=script href=a.js><body>\n<script defer src=a.js></script>";
     let document = html(timed(0, "https://h/", [0.0, 160.0, 80.0, 80.0, 50.0]));

@@ -147,7 +147,12 @@ fn reference(entry: &FetchEntry<'_>, text: Option<&Text<'_>>, size: u64, lines: 
         return reference;
     }
     if reference.by_script {
-        return reference;
+        // A script in the text of a document may contain the address, but a tag with it is not the reference of the script.
+        let found = text.filter(|text| text.is_html).and_then(|text| {
+            let place = text.places(bare(entry.url)).find(|place| text.tag(*place).is_none())?;
+            Some(text.scaled(text.end(place), size))
+        });
+        return Reference { offset: found, ..reference };
     }
     let line = line(entry.value);
     let Some(text) = text else {

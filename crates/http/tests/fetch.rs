@@ -6,6 +6,7 @@ use crate::rig::page;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_http::browser::Client;
+use anabranch_http::browser::rules::CHROMIUM;
 use anabranch_http::fetch::{self, FetchStatus, Outcome};
 use anabranch_http::har;
 use anabranch_http::mapping::{Choices, Policy, Think, WhenFull};
@@ -434,6 +435,19 @@ fn fonts_of_another_host_have_their_own_connection() {
         outcome.connections
     };
     assert_eq!((connections(0), connections(1)), (2, 3));
+}
+
+/// At the maximum number of sockets, idle ones are closed, so that other hosts get a connection.
+#[test]
+fn a_browser_closes_idle_sockets_at_its_limit() {
+    let hosts = CHROMIUM.sockets + 20;
+    let mut page = Page::clone(&page(1_000, &vec![1_000; hosts - 1]));
+    page.hosts = (0..hosts).map(|host| format!("host-{host}")).collect();
+    page.coalesce = (0..hosts).collect();
+    page.objects.iter_mut().enumerate().for_each(|(index, object)| object.host = index);
+    let policy = Policy { client: Client::Chromium, keep_origins: true, ..Policy::default() };
+    let (outcome, _) = load(&Meeting::new(1, false), &Rc::new(page), policy, serve::Options::default());
+    assert_eq!((outcome.end, outcome.connections), (FetchStatus::Done, hosts));
 }
 
 /// A browser loads every object of a page, however its requests are assigned to connections.

@@ -5,7 +5,7 @@ use crate::browser::{Browser, Client, Visit, rules};
 use crate::mapping::{Policy, Think, Version};
 use crate::page::Page;
 use anabranch_base::time::Duration;
-use anabranch_transport::Connector;
+use anabranch_transport::{Connector, Session};
 use anabranch_world::World;
 
 /// Returns the browser that loads `page` under `policy`, if one does. `streams` is the number of streams of a connection.
@@ -147,10 +147,34 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }));
     }
 
-    /// Returns how many connections may still be opened.
-    pub(super) fn sockets_left(&self) -> usize {
-        let Some(browser) = &self.browser else { return usize::MAX };
+    /// Returns how many connections may still be opened to `server`, which needs `wanted` of them. If these are too many,
+    /// idle connections to other servers are closed. net `transport_client_socket_pool.cc`, `RequestSocketInternal` and
+    /// `CloseOneIdleSocketExceptInGroup`. Only TCP sockets are in a pool, and QUIC connections are not.
+    pub(super) fn sockets_left(&mut self, server: usize, wanted: usize) -> usize {
+        let is_pooled = matches!(self.policy.version, Version::Http2(_)) || !self.shares_connections;
+        let Some(browser) = self.browser.as_ref().filter(|_| is_pooled && wanted > 0) else {
+            return usize::MAX;
+        };
         let open = self.connections.iter().filter(|connection| !connection.is_ended).count();
-        browser.rules().sockets.saturating_sub(open)
+        let mut left = browser.rules().sockets.saturating_sub(open);
+        while left < wanted && self.close_idle(server) {
+            left += 1;
+        }
+        left
+    }
+
+    /// Closes an idle connection to another server than `server`. Returns whether there was one.
+    fn close_idle(&mut self, server: usize) -> bool {
+        let idle = self.connections.iter().enumerate().position(|(index, connection)| {
+            let other = &self.servers[connection.server];
+            let is_open = connection.established && !connection.is_ended;
+            is_open && connection.server != server && other.queue.is_empty() && other.mapping.is_idle(index)
+        });
+        let Some(index) = idle else { return false };
+        let connection = &mut self.connections[index];
+        connection.is_ended = true;
+        connection.session.close();
+        self.servers[connection.server].mapping.closed(index);
+        true
     }
 }

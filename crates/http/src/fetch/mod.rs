@@ -488,7 +488,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
                 self.send_request(object, connection, stream, last);
             }
             let queued = self.servers[server].queue.len();
-            let wanted = self.servers[server].mapping.wanted(queued).min(self.sockets_left());
+            let wanted = self.servers[server].mapping.wanted(queued);
+            let wanted = wanted.min(self.sockets_left(server, wanted));
             let mut usable = false;
             for _ in 0..wanted {
                 match self.open(server) {

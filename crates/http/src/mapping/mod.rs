@@ -237,6 +237,12 @@ impl Mapping {
         (connection.retired || allowance.is_some_and(|k| connection.used >= k)) && !connection.busy()
     }
 
+    /// Whether exchanges can be written to the connection `connection_index`, and none is in flight on it.
+    #[must_use]
+    pub fn is_idle(&self, connection_index: usize) -> bool {
+        self.connections.iter().any(|it| it.connection_index == connection_index && it.usable && !it.busy())
+    }
+
     /// Assigns the next exchange to a stream, or makes it wait.
     pub fn choose(&mut self) -> Choice {
         for i in self.in_order() {

@@ -70,9 +70,9 @@ impl Priorities {
 
 /// Returns the priority that a request states (RFC 9218 §4).
 ///
-/// blink `resource_fetcher.cc`, `ShouldLoadIncremental`; `loader/fetch/loader_freeze_mode` and
-/// `ConvertWebKitPriorityToNetPriority` map Blink's priorities to HIGHEST, MEDIUM, LOW, LOWEST and IDLE, and net
-/// `quic_http_utils.cc`, `ConvertRequestPriorityToQuicPriority`, to the urgencies 0 to 4.
+/// blink `resource_request_utils.cc`, `ShouldLoadIncremental`. `ConvertWebKitPriorityToNetPriority` (blink
+/// `request_conversion.cc`) maps Blink's priorities to HIGHEST, MEDIUM, LOW, LOWEST and IDLE. net `quic_http_utils.cc`,
+/// `ConvertRequestPriorityToQuicPriority`, maps these to the urgencies 0 to 4.
 pub(super) fn stated(priority: LoadPriority, kind: ResourceType) -> Priority {
     let urgency = match priority {
         LoadPriority::VeryHigh => 0,

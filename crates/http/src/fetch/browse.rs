@@ -123,7 +123,9 @@ impl<W: World, C: Connector> Fetch<W, C> {
     }
 
     /// Whether the connection `connection_index` was opened for nothing, because another connection to the same server has been
-    /// established that carries all requests. net `http_stream_factory_job.cc`, `DoInitConnectionComplete`.
+    /// established that carries all requests. net `http_stream_factory_job.cc`, `DoCreateStream`: a job with a socket uses a
+    /// session that exists by now. Chromium also ends the other handshakes then (`OnSpdySessionAvailable`), which is not
+    /// modelled.
     pub(super) fn is_surplus(&self, connection_index: usize) -> bool {
         let server = self.connections[connection_index].server;
         let others = self.connections.iter().enumerate().filter(|(other, _)| *other != connection_index);

@@ -239,6 +239,29 @@ fn an_address_in_an_inline_script_is_found_outside_of_tags() {
 }
 
 #[test]
+fn the_memory_for_lines_and_words_is_bounded() {
+    let text = format!("<p>{}/a.js\n<script src=a.js></script>{}", "x".repeat(5_000), "\n".repeat(700_000));
+    let entry_of = |at, url: &str| {
+        let entry = html(timed(at, url, [0.0, 160.0, 80.0, 80.0, 50.0]));
+        with(entry, "/response/content/text", json!(text))
+    };
+    let named = |at, url: &str, by: &str| {
+        let entry = timed(at, url, [0.0, -1.0, -1.0, 80.0, 20.0]);
+        with(entry, "/_initiator", json!({"type": "parser", "url": by, "lineNumber": 600_000}))
+    };
+    let kept = vec![
+        entry_of(0, "https://h/1"),
+        entry_of(1, "https://h/2"),
+        named(2, "https://h/a.js", "https://h/1"),
+        named(3, "https://h/unnamed", "https://h/2"),
+    ];
+    let page = page(kept);
+    assert_eq!(page.objects[2].reference.script, Some(ScriptMode::Blocking), "the giant word is not taken");
+    // The first text has kept 600,001 of a million lines, so the line of the second is not known.
+    assert_eq!(page.objects[3].reference.offset, None);
+}
+
+#[test]
 fn a_preload_is_found_with_the_tag_that_uses_it() {
     let text = "<link rel=preload as=script href=a.js><body>\n<script defer src=a.js></script>";
     let document = html(timed(0, "https://h/", [0.0, 160.0, 80.0, 80.0, 50.0]));

@@ -16,15 +16,16 @@ struct Text<'a> {
     is_html: bool,
     /// The offsets of words, by the last segment of the path that they would be.
     words: BTreeMap<&'a str, Vec<usize>>,
-    /// The offset at which each line begins.
+    /// The offset at which each line begins, up to the last line that an entry names.
     lines: Vec<usize>,
     /// The offset behind the tag `<body>`.
     body: Option<usize>,
 }
 
 impl<'a> Text<'a> {
-    /// Returns the recorded text of `entry`, if it has one. Only words whose last segments are `wanted` are found in it.
-    fn of(entry: &FetchEntry<'a>, wanted: &BTreeSet<String>) -> Option<Self> {
+    /// Returns the recorded text of `entry`, if it has one. Only words whose last segments are `wanted` are found in it, and
+    /// only the first `lines` lines.
+    fn of(entry: &FetchEntry<'a>, wanted: &BTreeSet<String>, lines: usize) -> Option<Self> {
         let content = entry.value.pointer("/response/content")?;
         let text = content.get("text").and_then(Value::as_str).filter(|text| !text.is_empty())?;
         let mime = content.get("mimeType").and_then(Value::as_str).unwrap_or_default();
@@ -34,7 +35,8 @@ impl<'a> Text<'a> {
         for word in text.split(is_between) {
             let address = without_attribute(word);
             let name = last_segment(address);
-            if wanted.contains(name) {
+            // A longer word is not compared, because a file may have many entries that it could refer to.
+            if address.len() <= MAX_TAG && wanted.contains(name) {
                 let places = words.entry(name).or_default();
                 if places.len() < MAX_PLACES {
                     places.push(offset + word.len() - address.len());
@@ -43,8 +45,8 @@ impl<'a> Text<'a> {
             offset += word.len();
             offset += text[offset..].chars().next().map_or(0, char::len_utf8);
         }
-        let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
-        let lines = lines.take(MAX_LINES).collect();
+        let begins = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
+        let lines = begins.take(lines).collect();
         let body = if is_html { body(text) } else { None };
         Some(Self { text, is_html, words, lines, body })
     }
@@ -109,13 +111,19 @@ impl<'a> References<'a> {
     /// Reads the texts of `entries`. `causes` holds the position of the entry that caused each of them.
     pub(super) fn new(entries: &[FetchEntry<'a>], causes: &[Option<usize>]) -> Self {
         let wanted = wanted(entries);
-        let texts = entries.iter().map(|entry| Text::of(entry, &wanted)).collect();
         let mut lines = vec![0; entries.len()];
         for (entry, cause) in entries.iter().zip(causes) {
             if let (Some(line), Some(cause)) = (line(entry.value), *cause) {
                 lines[cause] = lines[cause].max(line + 1);
             }
         }
+        let mut left = MAX_LINES;
+        let text = |(entry, lines): (&FetchEntry<'a>, &usize)| {
+            let text = Text::of(entry, &wanted, left.min(*lines))?;
+            left -= text.lines.len();
+            Some(text)
+        };
+        let texts = entries.iter().zip(&lines).map(text).collect();
         Self { texts, lines }
     }
 
@@ -149,7 +157,8 @@ fn reference(entry: &FetchEntry<'_>, text: Option<&Text<'_>>, size: u64, lines: 
     if reference.by_script {
         // A script in the text of a document may contain the address, but a tag with it is not the reference of the script.
         let found = text.filter(|text| text.is_html).and_then(|text| {
-            let place = text.places(bare(entry.url)).find(|place| text.tag(*place).is_none())?;
+            let place =
+                text.places(bare(entry.url)).take(MAX_TAGS).find(|place| text.tag(*place).is_none())?;
             Some(text.scaled(text.end(place), size))
         });
         return Reference { offset: found, ..reference };
@@ -171,7 +180,7 @@ fn reference(entry: &FetchEntry<'_>, text: Option<&Text<'_>>, size: u64, lines: 
             reference = Reference { script, lazy, preload, fetch_priority, ..reference };
         }
         if reference.preload {
-            for place in text.places(bare(entry.url)).filter(|later| *later > place) {
+            for place in text.places(bare(entry.url)).filter(|later| *later > place).take(MAX_TAGS) {
                 let offset = Some(text.scaled(text.end(place), size));
                 if let Some(tag) = text.tag(place) {
                     reference.used_by(&Reference { offset, ..tag });
@@ -265,7 +274,9 @@ fn wanted(entries: &[FetchEntry<'_>]) -> BTreeSet<String> {
 
 /// The maximum number of places of a word that are compared with an address.
 const MAX_PLACES: usize = 50;
-/// The maximum number of lines of a text that are told apart.
+/// The maximum number of lines of all texts whose offsets are kept.
 const MAX_LINES: usize = 1_000_000;
+/// The maximum number of tags that are read for an address.
+const MAX_TAGS: usize = 5;
 /// The maximum number of bytes of a tag on each side of an address.
 const MAX_TAG: usize = 4000;

@@ -344,7 +344,7 @@ fn a_frame_that_causes_more_objects_is_not_the_document() {
 }
 
 #[test]
-fn unknown_places_are_assumed() {
+fn unknown_offsets_are_assumed() {
     let bare = |name: &str| {
         let mut object = named(name, 0);
         object.reference.offset = None;

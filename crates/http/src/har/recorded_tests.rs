@@ -297,7 +297,7 @@ fn only_a_script_without_a_call_stack_is_imported() {
 }
 
 #[test]
-fn without_a_text_the_lines_give_the_place() {
+fn without_a_text_the_lines_give_the_offset() {
     let document = html(timed(0, "https://h/", [0.0, 160.0, 80.0, 80.0, 50.0]));
     let on_line = |url: &str, line: u32| {
         let entry = timed(300, url, [0.0, -1.0, -1.0, 80.0, 20.0]);

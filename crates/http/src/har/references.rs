@@ -1,6 +1,6 @@
-//! Determines how the initiator of an entry refers to it: the kind of resource, and the place of the reference.
+//! Determines how the initiator of an entry refers to it: the kind of resource, and the offset of the reference.
 //!
-//! The place is found in the recorded text of the initiator, which browsers write into a HAR "with content". Without the
+//! The offset is found in the recorded text of the initiator, which browsers write into a HAR "with content". Without the
 //! text, the lines that `_initiator` names are spread evenly over the initiator.
 
 use super::initiator::{FetchEntry, bare};
@@ -10,7 +10,7 @@ use crate::page::reference::{LoadPriority, Reference, ResourceType, ScriptMode};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The recorded text of a document or style sheet, with the places of the words that may be addresses.
+/// The recorded text of a document or style sheet, with the offsets of the words that may be addresses.
 struct Text<'a> {
     text: &'a str,
     is_html: bool,
@@ -37,9 +37,9 @@ impl<'a> Text<'a> {
             let name = last_segment(address);
             // A longer word is not compared, because a file may have many entries that it could refer to.
             if address.len() <= MAX_TAG && wanted.contains(name) {
-                let places = words.entry(name).or_default();
-                if places.len() < MAX_PLACES {
-                    places.push(offset + word.len() - address.len());
+                let offsets = words.entry(name).or_default();
+                if offsets.len() < MAX_OFFSETS {
+                    offsets.push(offset + word.len() - address.len());
                 }
             }
             offset += word.len();
@@ -60,43 +60,43 @@ impl<'a> Text<'a> {
     /// line `line`, counted from 0, is returned.
     fn find(&self, url: &str, line: Option<usize>) -> Option<(usize, usize)> {
         let from = line.and_then(|line| self.lines.get(line)).copied().unwrap_or(0);
-        let after = self.places(url).find(|place| *place >= from);
-        let place = after.or_else(|| self.places(url).next())?;
-        Some((place, self.end(place)))
+        let after = self.offsets(url).find(|offset| *offset >= from);
+        let offset = after.or_else(|| self.offsets(url).next())?;
+        Some((offset, self.end(offset)))
     }
 
     /// Returns the offsets of the words that refer to `url`, in their order.
-    fn places(&self, url: &str) -> impl Iterator<Item = usize> {
+    fn offsets(&self, url: &str) -> impl Iterator<Item = usize> {
         let name = last_segment(url);
-        let places = self.words.get(name).or_else(|| {
+        let offsets = self.words.get(name).or_else(|| {
             let escaped = name.replace('&', "&amp;");
             self.words.get(escaped.as_str())
         });
-        let refers = move |place: &usize| {
-            let word = self.text[*place..].split(is_between).next().unwrap_or_default();
+        let refers = move |offset: &usize| {
+            let word = self.text[*offset..].split(is_between).next().unwrap_or_default();
             let path = word.trim_start_matches(['.', '/']).replace("&amp;", "&");
             url.ends_with(&path)
         };
-        places.map_or(&[][..], Vec::as_slice).iter().copied().filter(refers)
+        offsets.map_or(&[][..], Vec::as_slice).iter().copied().filter(refers)
     }
 
-    /// Returns the offset behind the tag or `url(..)` that contains `place`.
-    fn end(&self, place: usize) -> usize {
+    /// Returns the offset behind the tag or `url(..)` that contains `offset`.
+    fn end(&self, offset: usize) -> usize {
         let close = if self.is_html { b'>' } else { b')' };
-        let end = self.text.as_bytes()[place..].iter().take(MAX_TAG).position(|byte| *byte == close);
-        end.map_or(place, |at| place + at + 1)
+        let end = self.text.as_bytes()[offset..].iter().take(MAX_TAG).position(|byte| *byte == close);
+        end.map_or(offset, |at| offset + at + 1)
     }
 
-    /// Returns how the tag that contains `place` refers to its address. The text of a script is in no tag.
-    fn tag(&self, place: usize) -> Option<Reference> {
-        let before = self.text.as_bytes()[..place].iter().rev().take(MAX_TAG);
-        let begin = place - before.into_iter().position(|byte| *byte == b'<')? - 1;
-        let mut most = self.text.len().min(place + MAX_TAG);
+    /// Returns how the tag that contains `offset` refers to its address. The text of a script is in no tag.
+    fn tag(&self, offset: usize) -> Option<Reference> {
+        let before = self.text.as_bytes()[..offset].iter().rev().take(MAX_TAG);
+        let begin = offset - before.into_iter().position(|byte| *byte == b'<')? - 1;
+        let mut most = self.text.len().min(offset + MAX_TAG);
         while !self.text.is_char_boundary(most) {
             most -= 1;
         }
         let (reference, length) = in_tag(&self.text[begin..most])?;
-        (begin + length > place).then_some(reference)
+        (begin + length > offset).then_some(reference)
     }
 }
 
@@ -157,9 +157,9 @@ fn reference(entry: &FetchEntry<'_>, text: Option<&Text<'_>>, size: u64, lines: 
     if reference.by_script {
         // A script in the text of a document may contain the address, but a tag with it is not the reference of the script.
         let found = text.filter(|text| text.is_html).and_then(|text| {
-            let place =
-                text.places(bare(entry.url)).take(MAX_TAGS).find(|place| text.tag(*place).is_none())?;
-            Some(text.scaled(text.end(place), size))
+            let offset =
+                text.offsets(bare(entry.url)).take(MAX_TAGS).find(|offset| text.tag(*offset).is_none())?;
+            Some(text.scaled(text.end(offset), size))
         });
         return Reference { offset: found, ..reference };
     }
@@ -172,18 +172,18 @@ fn reference(entry: &FetchEntry<'_>, text: Option<&Text<'_>>, size: u64, lines: 
     };
     let found = text.find(bare(entry.url), line);
     let by_line = || line.and_then(|line| text.lines.get(line)).map(|at| (*at, text.end(*at)));
-    let Some((place, end)) = found.or_else(by_line) else { return reference };
+    let Some((offset, end)) = found.or_else(by_line) else { return reference };
     reference.offset = Some(text.scaled(end, size));
     if text.is_html {
         reference.in_head = text.body.map(|body| end <= body);
-        if let Some(Reference { script, lazy, preload, fetch_priority, .. }) = text.tag(place) {
+        if let Some(Reference { script, lazy, preload, fetch_priority, .. }) = text.tag(offset) {
             reference = Reference { script, lazy, preload, fetch_priority, ..reference };
         }
         if reference.preload {
-            for place in text.places(bare(entry.url)).filter(|later| *later > place).take(MAX_TAGS) {
-                let offset = Some(text.scaled(text.end(place), size));
-                if let Some(tag) = text.tag(place) {
-                    reference.used_by(&Reference { offset, ..tag });
+            for offset in text.offsets(bare(entry.url)).filter(|later| *later > offset).take(MAX_TAGS) {
+                let end = Some(text.scaled(text.end(offset), size));
+                if let Some(tag) = text.tag(offset) {
+                    reference.used_by(&Reference { offset: end, ..tag });
                 }
             }
         }
@@ -272,8 +272,8 @@ fn wanted(entries: &[FetchEntry<'_>]) -> BTreeSet<String> {
     names.flat_map(|name| [name.to_owned(), name.replace('&', "&amp;")]).collect()
 }
 
-/// The maximum number of places of a word that are compared with an address.
-const MAX_PLACES: usize = 50;
+/// The maximum number of offsets of a word that are compared with an address.
+const MAX_OFFSETS: usize = 50;
 /// The maximum number of lines of all texts whose offsets are kept.
 const MAX_LINES: usize = 1_000_000;
 /// The maximum number of tags that are read for an address.

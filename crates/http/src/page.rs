@@ -118,7 +118,7 @@ impl Object {
             ("text", "plain" | "xml") | ("application", "json" | "xml") => ResourceType::Fetch,
             ("application", "manifest+json") => ResourceType::Manifest,
             ("image", _) => ResourceType::Image,
-            ("audio" | "video", _) | ("text", "vtt") => ResourceType::Media,
+            ("audio" | "video", _) => ResourceType::Media,
             _ => ResourceType::Other,
         }
     }

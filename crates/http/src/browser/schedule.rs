@@ -59,12 +59,9 @@ impl Renderer {
         }
     }
 
-    /// Gives a request that waits or runs another priority.
+    /// Gives a request that waits another priority. One that runs counts with its former priority (`SetPriority`).
     pub(super) fn reprioritize(&mut self, object: usize, priority: LoadPriority) {
         reinsert(&mut self.pending, object, priority);
-        if let Some((current, _)) = self.running.get_mut(&object) {
-            *current = priority;
-        }
     }
 
     /// Ends tight mode.

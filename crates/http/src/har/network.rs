@@ -93,24 +93,24 @@ struct Traffic {
 impl Traffic {
     /// Returns when the responses of a list arrived. The bytes of each are spread evenly over its time.
     fn of(responses: &[Received]) -> Self {
-        let mut changes: Vec<(f64, f64)> = Vec::with_capacity(2 * responses.len());
+        let mut changes: Vec<(f64, f64, bool)> = Vec::with_capacity(2 * responses.len());
         for response in responses {
             let ended = response.ended.max(response.began + SHORTEST_MS);
             let rate = response.bytes / (ended - response.began);
-            changes.extend([(response.began, rate), (ended, -rate)]);
+            changes.extend([(response.began, rate, true), (ended, -rate, false)]);
         }
         changes.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut traffic = Self::default();
         let (mut rate, mut active, mut busy) = (0.0_f64, 0_usize, 0.0);
-        let mut last = changes.first().map_or(0.0, |(at, _)| *at);
-        let span = changes.last().map_or(0.0, |(at, _)| at - last);
+        let mut last = changes.first().map_or(0.0, |(at, ..)| *at);
+        let span = changes.last().map_or(0.0, |(at, ..)| at - last);
         // A trickle, for example of events, does not hold up other responses.
         let trickle = total(responses) / span.max(SHORTEST_MS) / 10.0;
-        for (at, change) in changes {
+        for (at, change, begins) in changes {
             busy += if rate > trickle { at - last } else { 0.0 };
             traffic.times.push(at);
             traffic.busy.push(busy);
-            active = if change >= 0.0 { active + 1 } else { active.saturating_sub(1) };
+            active = if begins { active + 1 } else { active.saturating_sub(1) };
             // Without a response, the sum of rounding errors is not a rate.
             rate = if active == 0 { 0.0 } else { rate + change };
             last = at;
@@ -244,7 +244,8 @@ fn waited(entry: &FetchEntry<'_>) -> Option<f64> {
 /// of the server instead.
 pub(super) fn connection<'a>(entry: &FetchEntry<'a>) -> Option<(&'a str, &'a str)> {
     let text = entry.value.get("connection").and_then(serde_json::Value::as_str)?;
-    (!["", "0", "80", "443"].contains(&text)).then(|| (address(entry), text))
+    let port = entry.address.host.rsplit_once(':').map_or("", |(_, port)| port);
+    (!["", "0", "80", "443", port].contains(&text)).then(|| (address(entry), text))
 }
 
 /// Returns whether the response of `entry` crossed the network.

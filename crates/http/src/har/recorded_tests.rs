@@ -335,6 +335,9 @@ fn hosts_share_connections_if_the_file_shows_it() {
     // Firefox writes the port as the connection.
     let firefox = page(vec![at("https://a/", "192.0.2.1", "443"), at("https://b/", "192.0.2.1", "443")]);
     assert_eq!(firefox.coalesce, [0, 1]);
+    let other_port =
+        page(vec![at("https://a:8443/", "192.0.2.1", "8443"), at("https://b:8443/", "192.0.2.1", "8443")]);
+    assert_eq!(other_port.coalesce, [0, 1]);
 }
 
 #[test]

@@ -216,7 +216,7 @@ fn kind(entry: &Value) -> Option<ResourceType> {
         "script" => ResourceType::Script,
         "font" => ResourceType::Font,
         "image" => ResourceType::Image,
-        "media" | "texttrack" => ResourceType::Media,
+        "media" => ResourceType::Media,
         "xhr" | "fetch" | "eventsource" | "preflight" => ResourceType::Fetch,
         "manifest" => ResourceType::Manifest,
         "" => return None,

@@ -54,7 +54,7 @@ pub enum ResourceType {
     Font,
     /// An image.
     Image,
-    /// Audio, video, or its captions.
+    /// Audio or video.
     Media,
     /// A request of a script: XMLHttpRequest, fetch, EventSource, or a CORS preflight.
     Fetch,

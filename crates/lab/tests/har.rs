@@ -194,7 +194,7 @@ fn a_recording_that_is_not_met_warns_of_its_largest_object() {
     let found = race(&with(&[("page", &path)]));
     let warning = found.warnings.iter().find(|line| line.contains("the simulated load is"));
     assert!(
-        warning.is_some_and(|line| line.contains("shorter") && line.contains("/late.png: ")),
+        warning.is_some_and(|line| line.contains("shorter") && line.contains("/late.png differs most: ")),
         "{:?}",
         found.warnings
     );

@@ -307,7 +307,7 @@ fn the_client_is_part_of_the_plan() {
             --client: goes with a page or objects, not with messages
             --visit: goes with a page or objects, not with messages
             --think: recorded goes with --client plain: the recorded times contain waits that Chromium itself makes
-            --transport: resume: with --visit repeat the browser resumes all TLS sessions; leave one of them out
+            --transport tcp:tls=yes,resume=session: resume: with --visit repeat the browser resumes all TLS sessions; leave one of them out
         "#]],
     );
 }

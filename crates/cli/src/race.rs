@@ -107,9 +107,7 @@ pub fn run(
             let Some(request) = request(matches, &outline)? else {
                 return Err(Failure::Internal("a sweep without a directory".to_owned()));
             };
-            if outputs.to_stdout().is_none() {
-                calibrate(&outline, request.threads)?;
-            }
+            calibrate(&outline, request.threads, outputs.to_stdout().is_none())?;
             return sweep::run(outline, &request, outputs);
         }
     };
@@ -125,13 +123,17 @@ pub fn run(
     Ok(verdict(&race))
 }
 
-/// Prints the recorded loads of the pages of a sweep beside their simulations.
-fn calibrate(outline: &Outline, threads: usize) -> Result<(), Failure> {
+/// Prints the recorded loads of the pages of a sweep beside their simulations. Standard output is for the results alone
+/// unless `prints_table` is set.
+fn calibrate(outline: &Outline, threads: usize, prints_table: bool) -> Result<(), Failure> {
     let options = Options { threads, progress: &|_| {}, stop: &STOP };
     let (calibrations, warnings) =
         calibrate::of(outline.points(), outline.plan(), &options).map_err(failure)?;
     for calibration in calibrations {
-        say(&format!("{}\n", calibration.lines().join("\n")))?;
+        match prints_table {
+            true => say(&format!("{}\n", calibration.lines().join("\n")))?,
+            false => calibration.lines().iter().for_each(|line| complain(line)),
+        }
     }
     warnings.iter().for_each(|warning| complain(warning));
     Ok(())

@@ -37,11 +37,14 @@ pub fn apply(page: &mut Page, rng: &mut Rng) {
     for (object, size) in page.objects.iter_mut().zip(&sizes) {
         if let Some(initiator) = object.initiator {
             object.think += processing[initiator];
-            object.reference.offset = object.reference.offset.map(|offset| scaled(offset, sizes[initiator]));
+            let reference = &mut object.reference;
+            for offset in [&mut reference.offset, &mut reference.used_at] {
+                *offset = offset.map(|offset| scaled(offset, sizes[initiator]));
+            }
         }
         object.body = scaled(object.body, *size).min(MAX_BODY);
     }
-    if let Some(size) = sizes.first() {
+    if let Some(size) = sizes.get(page.document()) {
         page.body_start = page.body_start.map(|offset| scaled(offset, *size));
     }
 }
@@ -50,6 +53,38 @@ pub fn apply(page: &mut Page, rng: &mut Rng) {
 mod tests {
     use super::*;
     use anabranch_http::har::shipped;
+
+    /// All offsets in a document change with its size, also if the document is not the first object.
+    #[test]
+    fn offsets_change_with_the_size_of_the_document() {
+        let mut page = shipped::named("news").expect("a page");
+        let document = page.document();
+        let sheet = page.objects.iter().position(|object| object.initiator == Some(document));
+        let sheet = sheet.expect("an object of the document");
+        let mut redirect = page.objects[document].clone();
+        (redirect.name, redirect.body) = ("/old".to_owned(), 0);
+        page.objects.insert(0, redirect);
+        for object in &mut page.objects[1..] {
+            object.initiator = object.initiator.map(|initiator| initiator + 1).or(Some(0));
+        }
+        page.objects[1].reference.redirected = true;
+        let length = page.objects[1].body;
+        page.body_start = Some(length);
+        let reference = &mut page.objects[sheet + 1].reference;
+        (reference.offset, reference.used_at) = (Some(length), Some(length));
+        let mut is_changed = false;
+        for seed in 0..100 {
+            let mut load = page.clone();
+            apply(&mut load, &mut Rng::new(seed));
+            let (size, reference) = (load.objects[1].body, &load.objects[sheet + 1].reference);
+            is_changed |= size != length;
+            assert_eq!(
+                (load.body_start, reference.offset, reference.used_at),
+                (Some(size), Some(size), Some(size))
+            );
+        }
+        assert!(is_changed, "the size of the document never changed");
+    }
 
     #[test]
     fn loads_keep_the_order_of_requests_and_differ_in_few_sizes() {

@@ -10,6 +10,7 @@
 //! - [`layout`]: where a page names its objects, and what is assumed if the page does not say it
 //! - [`discovery`]: the parser, which finds objects as the bytes of documents, style sheets and scripts arrive
 //! - [`priority`]: the priority of a request
+//! - [`quality`]: whether the network is slow, which the limits depend on
 //! - [`schedule`]: the two schedulers that hold requests back
 //!
 //! How many connections are opened, and which request gets one, is decided in [`crate::mapping`].
@@ -17,6 +18,7 @@
 pub mod discovery;
 pub mod layout;
 pub mod priority;
+pub mod quality;
 pub mod rules;
 pub mod schedule;
 
@@ -29,10 +31,12 @@ use crate::page::reference::LoadPriority;
 use discovery::Discovery;
 use layout::Layout;
 use priority::Priorities;
+use quality::NetworkQuality;
 pub use rules::Rules;
 use schedule::{Renderer, Service};
 use std::collections::VecDeque;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// The program that loads a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -84,6 +88,10 @@ pub struct Browser {
     priorities: Priorities,
     renderer: Renderer,
     service: Service,
+    quality: NetworkQuality,
+    /// Whether the host of each object has a public address. net `network_quality_estimator_util.cc`, `IsPrivateHost`: other
+    /// hosts say nothing about the network.
+    is_public: Vec<bool>,
     /// Requests of the browser process, which no scheduler holds back.
     navigations: VecDeque<usize>,
     /// What arrived of the document before it was committed to a renderer: the number of bytes, and whether it is
@@ -103,8 +111,12 @@ impl Browser {
     pub fn new(rules: &'static Rules, page: &Page, keep_origins: bool) -> Self {
         let layout = Layout::of(page);
         let hosts = page.objects.iter().map(|object| if keep_origins { object.host } else { 0 }).collect();
+        let is_public =
+            page.objects.iter().map(|object| page.public.binary_search(&object.host).is_ok()).collect();
         Self {
             rules,
+            quality: NetworkQuality::new(rules),
+            is_public,
             priorities: Priorities::new(rules),
             discovery: Discovery::new(layout),
             renderer: Renderer::new(rules),
@@ -143,6 +155,15 @@ impl Browser {
             self.discovery.finished(document);
         }
         self.loosen();
+    }
+
+    /// Reports that the response for `object` has begun, this long after its request was sent.
+    pub fn answered(&mut self, object: usize, rtt: Duration) {
+        if self.is_public[object]
+            && let Some(is_slow) = self.quality.observe(rtt)
+        {
+            self.service.limit(self.rules, is_slow);
+        }
     }
 
     /// Reports that the response for `object` has ended, whether or not it was successful.

@@ -8,7 +8,8 @@
 //! - `times` determines when an entry was queued, and `timings` when it was sent and answered.
 //! - `size` and `post_data` determine how large an entry is, `initiator` which entry caused it, and `references` where that
 //!   entry refers to it.
-//! - `network` infers from the times the network and the server's times, and `coalesce` which hosts share connections.
+//! - `network` infers from the times the network and the server's times, and `coalesce` which hosts are public or share
+//!   connections.
 //! - [`shipped`] holds the pages that ship with the program.
 //! - [`write`](mod@write) writes HAR.
 //!
@@ -335,9 +336,10 @@ fn build(
     let warnings = notes.lines();
     let host_of = |entry: &FetchEntry<'_>| hosts.iter().position(|host| *host == entry.address.host);
     let coalesce = coalesce::groups(&hosts, entries, host_of);
+    let public = coalesce::public_hosts(entries, host_of);
     let (name, body_start) = (name.to_owned(), None);
     let mut page =
-        Page { name, source, hosts, coalesce, objects, tls_objects, warnings, body_start, recording };
+        Page { name, source, hosts, coalesce, public, objects, tls_objects, warnings, body_start, recording };
     let document = page.document();
     let position = placed.iter().position(|object| *object == Some(document));
     page.body_start = position.and_then(|entry| references.body_start(entry, page.objects[document].body));

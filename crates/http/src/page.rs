@@ -44,6 +44,9 @@ pub struct Page {
     /// with equal numbers, because they have the same address and a certificate with both names. The number is the
     /// index of the first of these hosts. HTTP/1.1 never shares connections between hosts.
     pub coalesce: Vec<usize>,
+    /// The hosts that have a publicly routable address in the recording, as indices into [`hosts`](Self::hosts) in
+    /// ascending order. Chromium measures the network only by such hosts.
+    pub public: Vec<usize>,
     /// The objects to fetch. The initiator of an object precedes it in the list.
     pub objects: Vec<Object>,
     /// The number of objects that were recorded over TLS.
@@ -182,6 +185,7 @@ impl Page {
             source: "sizes given on the command line or in the plan".to_owned(),
             hosts: vec!["server".to_owned()],
             coalesce: vec![0],
+            public: Vec::new(),
             objects,
             tls_objects: 0,
             warnings: Vec::new(),

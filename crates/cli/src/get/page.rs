@@ -336,6 +336,7 @@ fn as_har(url: &Url, visit: &Visit, start: anabranch_base::time::Instant, began:
         source: format!("loaded over {}", url.scheme.url()),
         hosts: vec![url.authority()],
         coalesce: vec![0],
+        public: Vec::new(),
         objects: Vec::new(),
         tls_objects: 0,
         warnings: Vec::new(),

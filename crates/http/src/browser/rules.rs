@@ -22,6 +22,18 @@ pub struct Rules {
     /// A delayable request waits while this many requests to its host are in flight. services/network
     /// `resource_scheduler.cc`: `kMaxNumDelayableRequestsPerHostPerClient`.
     pub requests_per_host: usize,
+    /// The HTTP round-trip time from which a network is slow, which is that of Chromium's type 3G. net
+    /// `network_quality_estimator_params.cc`: `kHttpRttEffectiveConnectionTypeThresholds`.
+    pub slow_rtt: Duration,
+    /// The HTTP round-trip time of a network of which the browser knows nothing. net
+    /// `network_quality_estimator_params.cc`, `ObtainDefaultObservations`: `CONNECTION_UNKNOWN`.
+    pub default_rtt: Duration,
+    /// The maximum number of delayable requests on a slow network. services/network
+    /// `resource_scheduler_params_manager.cc`, `GetParamsForNetworkQualityContainer`: the same for 3G, 2G and slow 2G.
+    pub slow_delayable_requests: usize,
+    /// The number of delayable requests as which each other request in flight counts on a slow network. Elsewhere it is 0.
+    /// services/network `resource_scheduler_params_manager.cc`: `non_delayable_weight`.
+    pub slow_weight: usize,
     /// The maximum number of HTTP/1.1 connections to a host. net `client_socket_pool_manager.cc`:
     /// `g_max_sockets_per_group`.
     pub sockets_per_host: usize,
@@ -48,6 +60,10 @@ pub const CHROMIUM: Rules = Rules {
     boosted_images: 5,
     delayable_requests: 10,
     requests_per_host: 6,
+    slow_rtt: Duration::from_millis(272),
+    default_rtt: Duration::from_millis(115),
+    slow_delayable_requests: 8,
+    slow_weight: 3,
     sockets_per_host: 6,
     sockets: 256,
     http2_throttle: Duration::from_millis(300),

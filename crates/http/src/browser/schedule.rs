@@ -106,6 +106,8 @@ impl Renderer {
 #[derive(Debug)]
 pub struct Service {
     delayable_requests: usize,
+    /// The number of delayable requests as which each other request in flight counts.
+    weight: usize,
     requests_per_host: usize,
     /// The host of each object.
     hosts: Vec<usize>,
@@ -134,6 +136,7 @@ impl Service {
     pub(super) fn new(rules: &Rules, hosts: Vec<usize>) -> Self {
         Self {
             delayable_requests: rules.delayable_requests,
+            weight: 0,
             requests_per_host: rules.requests_per_host,
             hosts,
             prioritising: BTreeSet::new(),
@@ -144,6 +147,16 @@ impl Service {
             delayable: 0,
             per_host: BTreeMap::new(),
         }
+    }
+
+    /// Sets the limits for a slow network, or for another one. Source: `UpdateParamsForNetworkQuality` and
+    /// `OnEffectiveConnectionTypeChanged`.
+    pub(super) fn limit(&mut self, rules: &Rules, is_slow: bool) {
+        (self.delayable_requests, self.weight) = match is_slow {
+            true => (rules.slow_delayable_requests, rules.slow_weight),
+            false => (rules.delayable_requests, 0),
+        };
+        self.start_waiting();
     }
 
     pub(super) fn takes_priorities(&mut self, host: usize) {
@@ -217,7 +230,11 @@ impl Service {
             return Decision::Start;
         }
         let to_host = self.per_host.get(&self.hosts[object]).copied().unwrap_or(0);
-        match (self.delayable >= self.delayable_requests, to_host >= self.requests_per_host) {
+        let others = self.in_flight.len() - self.delayable;
+        match (
+            self.delayable + self.weight * others >= self.delayable_requests,
+            to_host >= self.requests_per_host,
+        ) {
             (true, _) => Decision::Stop,
             (false, true) => Decision::Wait,
             (false, false) => Decision::Start,

@@ -289,6 +289,32 @@ fn a_host_that_takes_no_priorities_gets_six_requests_and_a_page_ten_delayable_on
 }
 
 #[test]
+fn a_slow_network_lets_fewer_delayable_requests_run() {
+    let mut page = page([named("fetch1", 1_500)]);
+    page.hosts = (0..4).map(|host| format!("host-{host}")).collect();
+    (page.coalesce, page.public) = ((0..4).collect(), vec![0]);
+    let images = (0..20).map(|n| Object { host: n % 4, ..named(&format!("img{n}"), 2_000 + n as u64) });
+    page.objects.extend(images);
+    let mut loading = Loading::of(page);
+    assert_eq!(loading.html(10_000).len(), 11, "ten images and a request of a script");
+    let answered = |loading: &mut Loading, name: &str, rtt: u64| {
+        let index = loading.index(name);
+        loading.browser.answered(index, Duration::from_millis(rtt));
+    };
+    answered(&mut loading, "object-1", 160);
+    (0..9).for_each(|_| answered(&mut loading, "img1", 9_000));
+    assert_eq!(loading.done("img0"), ["img10"], "a host without a public address is not measured");
+    (0..4).for_each(|_| answered(&mut loading, "fetch1", 400));
+    for name in ["img1", "img2", "img3", "img4", "img5"] {
+        assert_eq!(loading.done(name), [""; 0], "{name}: the request of the script counts as three of eight");
+    }
+    assert_eq!(loading.done("img6"), ["img11"]);
+    assert_eq!(loading.done("fetch1"), ["img12", "img13", "img14"]);
+    (0..20).for_each(|_| answered(&mut loading, "img4", 50));
+    assert_eq!(loading.requests(), ["img15", "img16"], "the median is below 272 ms");
+}
+
+#[test]
 fn a_layout_raises_the_priority_of_visible_images() {
     let images = (0..10).map(|n| named(&format!("img{n}"), 2_000 + n));
     let mut page = page(std::iter::once(named("css1", 100)).chain(images));

@@ -99,6 +99,9 @@ impl<W: World, C: Connector> Fetch<W, C> {
     pub(super) fn answered(&mut self, object: usize) {
         let (version, host) = (self.policy.version, self.page.objects[object].host);
         let Some(browser) = &mut self.browser else { return };
+        if let ObjectState::InFlight { since, .. } = self.objects[object].state {
+            browser.answered(object, self.last_read - since);
+        }
         if version == Version::Http3 {
             browser.takes_priorities(if self.policy.keep_origins { host } else { 0 });
         }

@@ -1,4 +1,5 @@
-//! Determines which hosts of a page share a connection over HTTP/2 and HTTP/3.
+//! Determines from the recorded addresses which hosts of a page are public, and which share a connection over HTTP/2 and
+//! HTTP/3.
 //!
 //! A browser uses a connection for another host if that host has the same address, and the certificate of the connection
 //! names it (RFC 9113 §9.1.1). Some recordings hold certificates. In others, the entries of two hosts have the same
@@ -9,6 +10,7 @@ use super::{network, timings};
 use crate::page::recorded::HttpVersion;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// What the entries of a host say about its connections.
 #[derive(Clone, Default)]
@@ -18,8 +20,8 @@ struct Host<'a> {
     connections: BTreeSet<(&'a str, &'a str)>,
 }
 
-/// Returns for each of `hosts` the index of the first host that shares its connections. `of` tells the index of the host
-/// of an entry.
+/// Returns for each of `hosts` the index of the first host that shares its connections. `of` returns the index of the
+/// host of an entry.
 pub(super) fn groups(
     hosts: &[String],
     entries: &[FetchEntry<'_>],
@@ -63,6 +65,39 @@ pub(super) fn groups(
         }
     }
     groups
+}
+
+/// Returns the indices of the hosts that have a public address, in ascending order. `of` returns the index of the host of
+/// an entry.
+pub(super) fn public_hosts(
+    entries: &[FetchEntry<'_>],
+    of: impl Fn(&FetchEntry<'_>) -> Option<usize>,
+) -> Vec<usize> {
+    let has_public_address = |entry: &&FetchEntry<'_>| {
+        let address = entry.value.get("serverIPAddress").and_then(Value::as_str).unwrap_or_default();
+        address.trim_matches(['[', ']']).parse().is_ok_and(is_public)
+    };
+    let hosts: BTreeSet<usize> = entries.iter().filter(has_public_address).filter_map(of).collect();
+    hosts.into_iter().collect()
+}
+
+/// Whether Chromium takes the address for publicly routable (net `ip_address.cc`, `IsPubliclyRoutable`).
+fn is_public(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => {
+            let [a, b, c, _] = v4.octets();
+            let is_special = matches!((a, b, c), (0 | 224.., _, _) | (192, 0, 0) | (192, 88, 99))
+                || matches!((a, b & 0xc0, b & 0xfe), (100, 64, _) | (198, _, 18));
+            let of_std = [
+                Ipv4Addr::is_private,
+                Ipv4Addr::is_loopback,
+                Ipv4Addr::is_link_local,
+                Ipv4Addr::is_documentation,
+            ];
+            !is_special && !of_std.iter().any(|is| is(&v4))
+        }
+        IpAddr::V6(v6) => v6.segments()[0] & 0xe000 == 0x2000 || v6.is_multicast(),
+    }
 }
 
 /// Splits a host into its name and its port.

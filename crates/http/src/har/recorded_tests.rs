@@ -193,7 +193,7 @@ fn references_are_found_in_the_text() {
     let page = page(std::iter::once(document).chain(urls.iter().map(|url| by_parser(url))).collect());
     let end = |needle: &str| {
         let at = text.find(needle).expect(needle);
-        Some(((at + text[at..].find('>').expect("a tag") + 1) / 2) as u64)
+        Some((at + text[at..].find('>').expect("a tag")).div_ceil(2) as u64)
     };
     let references: Vec<_> = page.objects[1..].iter().map(|object| &object.reference).collect();
     let [first, second, image, unnamed] = references[..] else { panic!("{references:?}") };
@@ -338,6 +338,27 @@ fn hosts_share_connections_if_the_file_shows_it() {
     let other_port =
         page(vec![at("https://a:8443/", "192.0.2.1", "8443"), at("https://b:8443/", "192.0.2.1", "8443")]);
     assert_eq!(other_port.coalesce, [0, 1]);
+}
+
+#[test]
+fn hosts_are_public_by_their_recorded_address() {
+    let addresses = [
+        "8.8.8.8",
+        "192.0.2.1",
+        "100.64.0.1",
+        "198.19.0.1",
+        "[2a00::1]",
+        "fd00::1",
+        "::ffff:10.0.0.1",
+        "",
+        "100.128.0.1",
+        "240.0.0.1",
+    ];
+    let entries = addresses.iter().enumerate().map(|(n, address)| {
+        let entry = timed(300, &format!("https://h{n}/"), [0.0, -1.0, -1.0, 80.0, 20.0]);
+        with(entry, "/serverIPAddress", json!(address))
+    });
+    assert_eq!(page(entries.collect()).public, [0, 4, 8]);
 }
 
 #[test]

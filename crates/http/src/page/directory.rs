@@ -92,6 +92,7 @@ pub fn load(directory: &Path) -> Result<Page, PageError> {
         source: format!("directory {shown}"),
         hosts: vec!["server".to_owned()],
         coalesce: vec![0],
+        public: Vec::new(),
         objects,
         tls_objects: 0,
         warnings,

@@ -176,7 +176,7 @@ fn network(given: &Network, recording: &Recording) -> Network {
     let path = given.paths.first().cloned().unwrap_or_default();
     // Losses, failures and other events belong to the question, and not to the recording.
     let mut spec = LinkSpec::default();
-    (spec.up.queue, spec.down.queue) = (path.up.queue.clone(), path.down.queue.clone());
+    (spec.up.queue, spec.down.queue) = (path.up.queue, path.down.queue);
     (spec.up.rate, spec.down.rate) = (path.up.rate.clone(), path.down.rate.clone());
     (spec.up.delay, spec.down.delay) = (path.up.delay, path.down.delay);
     if let Some(rtt) = recording.rtt_ns.filter(|rtt| !agrees(Some(*rtt), nanos(path.rtt()))) {

@@ -4,7 +4,8 @@
 //! ended and servers that were found to take priorities. The browser answers with the requests to send now, each with its
 //! priority. The rules are those of Chromium; each names its source. Values that change between versions are in [`Rules`].
 //! Of the time that a browser computes, the model has two parts that the caller waits for: committing the document
-//! ([`Browser::commit`]) and passing a request on ([`Browser::receive`]).
+//! ([`Browser::commit`]) and passing a request on ([`Browser::receive`]). A page may grow while it is loaded
+//! ([`Browser::update`]).
 //!
 //! - [`rules`]: the values of the rules
 //! - [`layout`]: where a page names its objects, and what is assumed if the page does not say it
@@ -127,6 +128,22 @@ impl Browser {
             has_layout: false,
             is_reprioritized: false,
         }
+    }
+
+    /// Reads the object `object` of `page`, which is being loaded. The object is the next one, or it was preloaded and the
+    /// document has named it again. All hosts are one.
+    pub fn update(&mut self, page: &Page, object: usize) {
+        self.discovery.update(page, object);
+        if object == self.requested.len() {
+            self.requested.push(None);
+            self.is_public.push(false);
+            self.service.add(0);
+        }
+    }
+
+    /// Records where the body of a document begins that is being loaded.
+    pub const fn set_body_start(&mut self, offset: u64) {
+        self.discovery.set_body_start(offset);
     }
 
     /// Reports that `bytes` bytes of the body of `object` have been delivered in all.

@@ -7,6 +7,7 @@
 //! waits for the style sheets of the head (`Document::HaveRenderBlockingResourcesLoaded`).
 
 use super::layout::{Found, Layout, Resource};
+use crate::page::Page;
 use crate::page::reference::{ResourceType, ScriptMode};
 use std::collections::VecDeque;
 
@@ -59,37 +60,58 @@ impl Discovery {
     /// Returns the state in which only the objects that are requested at the start are found.
     pub(super) fn new(layout: Layout) -> Self {
         let count = layout.resources.len();
-        let mut caused = vec![Caused::default(); count];
-        let mut parser = Parser::default();
-        let mut found = VecDeque::new();
-        for (index, resource) in layout.resources.iter().enumerate() {
-            match resource.found {
-                Found::AtStart => found.push_back(index),
-                Found::ByInlineScript(offset) => parser.stops.push((offset, index)),
-                Found::ByScript(by) => caused[by].by_script.push(index),
-                Found::ByStyle(by) => caused[by].by_style.push(index),
-                Found::InText { by, offset, .. } => {
-                    caused[by].in_text.push((offset, index));
-                    // blink `preload_helper.cc`: what a `<link>` preloads is neither executed nor applied.
-                    if let Some(offset) = resource.parsed_at {
-                        parser.add(index, resource, offset, layout.body_start);
-                    }
+        let mut discovery = Self {
+            layout,
+            caused: Vec::with_capacity(count),
+            received: Vec::with_capacity(count),
+            finished: Vec::with_capacity(count),
+            is_found: Vec::with_capacity(count),
+            found: VecDeque::new(),
+            parser: Parser::default(),
+        };
+        (0..count).for_each(|index| discovery.add(index));
+        discovery.caused.iter_mut().for_each(|caused| caused.in_text.sort_unstable());
+        discovery.parser.stops.sort_unstable();
+        discovery
+    }
+
+    /// Adds the next object of the layout, and notes how it is found.
+    fn add(&mut self, index: usize) {
+        self.caused.push(Caused::default());
+        self.received.push(0);
+        self.finished.push(false);
+        self.is_found.push(false);
+        let resource = &self.layout.resources[index];
+        match resource.found {
+            Found::AtStart => self.find(index),
+            Found::ByInlineScript(offset) => self.parser.stops.push((offset, index)),
+            Found::ByScript(by) => self.caused[by].by_script.push(index),
+            Found::ByStyle(by) => self.caused[by].by_style.push(index),
+            Found::InText { by, offset, .. } => {
+                self.caused[by].in_text.push((offset, index));
+                // blink `preload_helper.cc`: what a `<link>` preloads is neither executed nor applied.
+                if let Some(offset) = resource.parsed_at {
+                    self.parser.add(index, resource, offset, self.layout.body_start);
                 }
             }
         }
-        caused.iter_mut().for_each(|caused| caused.in_text.sort_unstable());
-        parser.stops.sort_unstable();
-        let mut is_found = vec![false; count];
-        found.iter().for_each(|&index| is_found[index] = true);
-        Self {
-            caused,
-            received: vec![0; count],
-            finished: vec![false; count],
-            is_found,
-            found,
-            parser,
-            layout,
+    }
+
+    /// Reads the object `index` of a page that is being loaded. The object is new, or it was preloaded and the document has
+    /// named it again. The offsets of these objects ascend.
+    pub(super) fn update(&mut self, page: &Page, index: usize) {
+        self.layout.update(page, index);
+        let resource = &self.layout.resources[index];
+        if index == self.caused.len() {
+            self.add(index);
+        } else if let Some(offset) = resource.parsed_at {
+            self.parser.add(index, resource, offset, self.layout.body_start);
         }
+    }
+
+    /// Records where the body of a document begins that is being loaded.
+    pub(super) const fn set_body_start(&mut self, offset: u64) {
+        self.layout.body_start = offset;
     }
 
     pub(super) fn resource(&self, object: usize) -> &Resource {

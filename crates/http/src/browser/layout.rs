@@ -78,51 +78,65 @@ impl Layout {
     pub fn of(page: &Page) -> Self {
         let document = page.document();
         let (offsets, body_start) = offsets(page, document);
-        let resource = |(index, object): (usize, &Object)| {
-            let found = match object.initiator {
-                None => Found::AtStart,
-                Some(by) => found(page, by, object, offsets[index], by == document),
-            };
-            let kind = match (object.kind(), found) {
-                // HTML that a script requests is data for the script, and not the document of a frame.
-                (ResourceType::Document, Found::ByScript(_)) => ResourceType::Fetch,
-                (kind, _) => kind,
-            };
-            // Fonts are always requested in CORS mode, and so are requests of scripts. By default, these requests have
-            // credentials only for the origin of the document (CSS Fonts 4 §4.8.2, Fetch §5.4).
-            let without_credentials = matches!(kind, ResourceType::Font | ResourceType::Fetch)
-                && object.host != page.objects[document].host;
-            // An image has priority High only after a layout. Chromium records the last priority of a request.
-            let visible =
-                kind == ResourceType::Image && object.reference.priority >= Some(LoadPriority::High);
-            let Reference { preload, used_at, fetch_priority, lazy, priority, .. } = object.reference;
-            let parsed_at = match found {
-                Found::InText { by_document: true, .. } if preload => used_at,
-                Found::InText { by_document: true, offset, .. } => Some(offset),
-                _ => None,
-            };
-            let mode = match mode(object, found) {
-                // Where the script is used is not known. It counts as executed when it has arrived.
-                ScriptMode::Blocking if preload && used_at.is_none() => ScriptMode::AsyncModule,
-                mode => mode,
-            };
-            let recorded = priority.filter(|_| kind == ResourceType::Other);
-            Resource {
-                kind,
-                found,
-                mode,
-                preload,
-                parsed_at,
-                fetch_priority,
-                recorded,
-                lazy,
-                visible,
-                without_credentials,
-            }
-        };
-        let resources = page.objects.iter().enumerate().map(resource).collect();
+        let objects = page.objects.iter().zip(offsets);
+        let resources = objects.map(|(object, offset)| resource(page, document, object, offset)).collect();
         let navigations = std::iter::successors(Some(document), |&object| page.objects[object].initiator);
         Self { resources, document, navigations: navigations.collect(), body_start }
+    }
+
+    /// Reads the object `index` of a page that is being loaded. The object may be new. If its offset is not known, it is
+    /// found when its initiator is complete.
+    pub(super) fn update(&mut self, page: &Page, index: usize) {
+        let object = &page.objects[index];
+        let offset = object.reference.offset.unwrap_or(u64::MAX);
+        let resource = resource(page, self.document, object, offset);
+        match self.resources.get_mut(index) {
+            Some(known) => *known = resource,
+            None => self.resources.push(resource),
+        }
+    }
+}
+
+/// Returns how the browser sees `object`, which its initiator names at `offset`.
+fn resource(page: &Page, document: usize, object: &Object, offset: u64) -> Resource {
+    let found = match object.initiator {
+        None => Found::AtStart,
+        Some(by) => found(page, by, object, offset, by == document),
+    };
+    let kind = match (object.kind(), found) {
+        // HTML that a script requests is data for the script, and not the document of a frame.
+        (ResourceType::Document, Found::ByScript(_)) => ResourceType::Fetch,
+        (kind, _) => kind,
+    };
+    // Fonts are always requested in CORS mode, and so are requests of scripts. By default, these requests have
+    // credentials only for the origin of the document (CSS Fonts 4 §4.8.2, Fetch §5.4).
+    let without_credentials = matches!(kind, ResourceType::Font | ResourceType::Fetch)
+        && object.host != page.objects[document].host;
+    // An image has priority High only after a layout. Chromium records the last priority of a request.
+    let visible = kind == ResourceType::Image && object.reference.priority >= Some(LoadPriority::High);
+    let Reference { preload, used_at, fetch_priority, lazy, priority, .. } = object.reference;
+    let parsed_at = match found {
+        Found::InText { by_document: true, .. } if preload => used_at,
+        Found::InText { by_document: true, offset, .. } => Some(offset),
+        _ => None,
+    };
+    let mode = match mode(object, found) {
+        // Where the script is used is not known. It counts as executed when it has arrived.
+        ScriptMode::Blocking if preload && used_at.is_none() => ScriptMode::AsyncModule,
+        mode => mode,
+    };
+    let recorded = priority.filter(|_| kind == ResourceType::Other);
+    Resource {
+        kind,
+        found,
+        mode,
+        preload,
+        parsed_at,
+        fetch_priority,
+        recorded,
+        lazy,
+        visible,
+        without_credentials,
     }
 }
 

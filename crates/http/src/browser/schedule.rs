@@ -149,6 +149,11 @@ impl Service {
         }
     }
 
+    /// Adds an object of `host` to those of the page.
+    pub(super) fn add(&mut self, host: usize) {
+        self.hosts.push(host);
+    }
+
     /// Sets the limits for a slow network, or for another one. Source: `UpdateParamsForNetworkQuality` and
     /// `OnEffectiveConnectionTypeChanged`.
     pub(super) fn limit(&mut self, rules: &Rules, is_slow: bool) {

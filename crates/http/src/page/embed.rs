@@ -34,6 +34,15 @@ pub struct Embeds {
     pub deferred: Vec<String>,
 }
 
+impl Embeds {
+    /// Returns each address and how the document refers to it. Nothing is known of the references of a style sheet.
+    pub fn with_references(self) -> impl Iterator<Item = (String, Reference)> {
+        self.addresses
+            .into_iter()
+            .zip(self.references.into_iter().chain(std::iter::repeat_with(Reference::default)))
+    }
+}
+
 /// Returns the addresses that the HTML document `html` embeds. Never fails, because any input is valid HTML.
 #[must_use]
 pub fn in_html(html: &[u8]) -> Embeds {

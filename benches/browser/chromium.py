@@ -122,6 +122,8 @@ class Load:
     def __init__(self):
         self.requests, self.responses, self.heads, self.finished = {}, {}, {}, {}
         self.sizes, self.bodies = {}, {}
+        # The last priority of a request, if it was changed, and when.
+        self.priorities = {}
         self.start, self.wall, self.onload, self.content_loaded = None, None, None, None
 
     def take(self, method, params):
@@ -130,6 +132,8 @@ class Load:
             if self.start is None:
                 self.start, self.wall = params["timestamp"], params["wallTime"]
             self.requests[identifier] = params
+        elif method == "Network.resourceChangedPriority":
+            self.priorities[identifier] = params["newPriority"], params["timestamp"]
         elif method == "Network.responseReceivedExtraInfo":
             self.heads[identifier] = params.get("headersText")
         elif method == "Network.responseReceived":
@@ -172,6 +176,8 @@ class Load:
             rows.append({
                 "url": request["request"]["url"],
                 "priority": request["request"]["initialPriority"],
+                "changed": [self.priorities[identifier][0], self.since_start(self.priorities[identifier][1])]
+                if identifier in self.priorities else None,
                 "initiator": request["initiator"]["type"],
                 "found": self.since_start(request["timestamp"]),
                 "connect": [round(at + timing[k], 1) if timing[k] >= 0 else None for k in ("connectStart", "connectEnd")],
@@ -210,7 +216,7 @@ class Load:
             head = self.heads.get(identifier)
             entry = {
                 "_connectionId": str(response["connectionId"]), "_initiator": initiator(sent["initiator"]),
-                "_priority": sent["request"]["initialPriority"], "_resourceType": sent["type"].lower(),
+                "_priority": self.priorities.get(identifier, [sent["request"]["initialPriority"]])[0], "_resourceType": sent["type"].lower(),
                 "cache": {}, "connection": str(response["connectionId"]), "pageref": "page_1",
                 "request": {
                     "method": sent["request"]["method"], "url": sent["request"]["url"], "httpVersion": response["protocol"],

@@ -29,6 +29,8 @@ DEVTOOLS = {
     "font": ("font", "VeryHigh"),
     "fetch": ("fetch", "High"),
 }
+# In the window of 1280x900 pixels, four rows of four images are visible. Text with fonts takes the place of one image.
+VISIBLE_IMAGES = 16
 # The preload scanner requests the first images of a document with at least this area at medium priority.
 BOOSTED_IMAGES = 5
 # Sizes of the heads that nginx and Chromium send over HTTP/1.1, in bytes.
@@ -245,12 +247,14 @@ def har(name, hosts, objects):
     credentials, for which Chromium has connections of their own.
     """
     html = document(objects[0], objects).decode().split("\n")
-    first, boosted, entries = objects[0], 0, []
+    first, images, entries = objects[0], 0, []
+    visible = VISIBLE_IMAGES - any(made.named == "font" for made in objects)
     addresses = {}
     for made in objects:
         kind, priority = DEVTOOLS[made.named]
-        if made.named == "img" and boosted < BOOSTED_IMAGES:
-            boosted, priority = boosted + 1, "Medium"
+        if made.named == "img":
+            images += 1
+            priority = "High" if images <= visible else "Medium" if images <= BOOSTED_IMAGES else priority
         if made.initiator is None:
             initiator = {"type": "other"}
         elif made.named == "fetch":

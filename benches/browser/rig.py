@@ -234,6 +234,8 @@ def real(options):
         page, hosts, loss, network, transport = cell.split("/")
         count = options.loads or PLAN["loads"][loss]
         got = over_link(page, hosts, transport, with_loss(network, loss), count, options)
+        if not got["kept"]:
+            sys.exit(f"rig.py: {cell}: no load was complete; the first failure: {str(got['failed'][:1])[:400]}")
         result = {"cell": cell, "side": "real", "times": got["kept"], "failed": got["failed"],
                   "connections": got["connections"], "protocols": got["protocols"], "browser": got["chromium"],
                   "server": servers.version(PLAN["transports"][transport]["server"], options),
@@ -264,8 +266,10 @@ def simulated(options):
             if done_race.returncode != 0:
                 sys.exit(f"rig.py: {cell}: race: {done_race.stderr.strip()[-400:]}")
             runs = json.loads(Path(directory, "race.json").read_text())["points"][0]["arms"][0]["runs"]
-        times = [round(run["page_ns"] / 1e6, 1) for run in runs]
-        append(options.out, {"cell": cell, "side": "simulated", "times": times, "flags": flags[2:]})
+        times = [round(run["page_ns"] / 1e6, 1) for run in runs if run["page_ns"] is not None]
+        if not times:
+            sys.exit(f"rig.py: {cell}: no simulated run was complete")
+        append(options.out, {"cell": cell, "side": "simulated", "times": times, "failed": len(runs) - len(times), "flags": flags[2:]})
         mean, low, high = geometric(times)
         print(f"{cell:44} {len(times):3} runs  {mean:6.0f} ms ({low:.0f} to {high:.0f})", flush=True)
 

@@ -28,6 +28,8 @@ fn main() {
     let (sets, seeds) = (number(0, 1000), number(1, 100));
     let mut flags: Vec<(&str, &str)> =
         vec![("loss", given.get(2).map_or("1%", String::as_str)), ("runs", "1")];
+    // A client without a browser, and loads that differ by their lost packets alone.
+    flags.extend([("client", "plain"), ("origins", "merge"), ("variation", "none")]);
     let named: Vec<&str> = given.iter().skip(3).map(String::as_str).collect();
     let bare = &anabranch_lab::plan::CLEARTEXT_RACE[..3];
     flags.extend((if named.is_empty() { bare } else { &named }).iter().map(|text| ("transport", *text)));

@@ -81,8 +81,15 @@ const BULK: [(&str, &str); 6] = [
     ("queue", "1bdp,4bdp"),
     ("transport", "tcp:cc=reno tcp:cc=cubic"),
 ];
-/// The plan of the default page on the default network.
-const PAGE: [(&str, &str); 2] = [("loss", "1%"), ("transport", "tcp:cc=reno tcp:cc=cubic")];
+/// The plan of the default page on the default network. The emulated network has one server, and its client is no browser.
+const PAGE: [(&str, &str); 6] = [
+    ("page", "news"),
+    ("client", "plain"),
+    ("origins", "merge"),
+    ("variation", "none"),
+    ("loss", "1%"),
+    ("transport", "tcp:cc=reno tcp:cc=cubic"),
+];
 
 /// The plan of two contestants that share a link.
 const TOGETHER: [(&str, &str); 6] = [

@@ -5,6 +5,8 @@
 //! default matters. The contestants differ in few settings. The true cause is one or more of these settings; in some
 //! situations there is none, because the contestants are equally fast. In many situations, some of these settings have
 //! no effect on this network and workload, so that the search could name a wrong one.
+//!
+//! The pages are loaded without a browser, and all their hosts are one server. The measured gaps are of such loads.
 
 /// The setting that makes one contestant slower than the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +50,17 @@ pub struct Situation {
 pub const ALL: &[Situation] = &[
     Situation {
         name: "a largest RTO that is never reached",
-        flags: &[("page", "news"), ("rate", "10mbit"), ("rtt", "80ms"), ("queue", "1bdp"), ("loss", "1%")],
+        flags: &[
+            ("page", "news"),
+            ("client", "plain"),
+            ("visit", "first"),
+            ("origins", "merge"),
+            ("variation", "none"),
+            ("rate", "10mbit"),
+            ("rtt", "80ms"),
+            ("queue", "1bdp"),
+            ("loss", "1%"),
+        ],
         fast: "tcp:profile=modern,connections=1,pipeline=yes",
         slow: "tcp:profile=modern,connections=1,pipeline=yes,rto_max=60s",
         gap: 1.0,
@@ -57,7 +69,17 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "TCP and SCTP with the same choices",
-        flags: &[("page", "news"), ("rate", "10mbit"), ("rtt", "80ms"), ("queue", "1bdp"), ("loss", "1%")],
+        flags: &[
+            ("page", "news"),
+            ("client", "plain"),
+            ("visit", "first"),
+            ("origins", "merge"),
+            ("variation", "none"),
+            ("rate", "10mbit"),
+            ("rtt", "80ms"),
+            ("queue", "1bdp"),
+            ("loss", "1%"),
+        ],
         fast: "tcp:profile=modern,connections=1,pipeline=yes",
         slow: "sctp:profile=modern,connections=1,streams=100",
         gap: 1.03,
@@ -66,7 +88,17 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "a smallest RTO where losses are found sooner",
-        flags: &[("page", "news"), ("rate", "10mbit"), ("rtt", "80ms"), ("queue", "1bdp"), ("loss", "1%")],
+        flags: &[
+            ("page", "news"),
+            ("client", "plain"),
+            ("visit", "first"),
+            ("origins", "merge"),
+            ("variation", "none"),
+            ("rate", "10mbit"),
+            ("rtt", "80ms"),
+            ("queue", "1bdp"),
+            ("loss", "1%"),
+        ],
         fast: "tcp:profile=modern,connections=1,pipeline=yes",
         slow: "tcp:profile=modern,connections=1,pipeline=yes,rto_min=1s",
         gap: 1.0,
@@ -435,7 +467,17 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "five settings that nothing there asks for",
-        flags: &[("page", "news"), ("rate", "10mbit"), ("rtt", "80ms"), ("queue", "1bdp"), ("loss", "0")],
+        flags: &[
+            ("page", "news"),
+            ("client", "plain"),
+            ("visit", "first"),
+            ("origins", "merge"),
+            ("variation", "none"),
+            ("rate", "10mbit"),
+            ("rtt", "80ms"),
+            ("queue", "1bdp"),
+            ("loss", "0"),
+        ],
         fast: "sctp:profile=modern,connections=1,streams=100,hb_interval=30s,cookie_life=60s,path_max_retrans=5,rto_max=60s,assoc_max_retrans=10",
         slow: "sctp:profile=modern,connections=1,streams=100,hb_interval=10s,cookie_life=30s,path_max_retrans=3,rto_max=30s,assoc_max_retrans=5",
         gap: 1.0,
@@ -480,7 +522,17 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "answers by urgency, where scripts bring more",
-        flags: &[("page", "article"), ("rate", "10mbit"), ("rtt", "80ms"), ("queue", "1bdp"), ("loss", "0")],
+        flags: &[
+            ("page", "article"),
+            ("client", "plain"),
+            ("visit", "first"),
+            ("origins", "merge"),
+            ("variation", "none"),
+            ("rate", "10mbit"),
+            ("rtt", "80ms"),
+            ("queue", "1bdp"),
+            ("loss", "0"),
+        ],
         fast: "sctp:profile=modern,connections=1,streams=100,dtls=yes,priority=yes",
         slow: "sctp:profile=modern,connections=1,streams=100,dtls=yes,priority=no",
         gap: 1.035,
@@ -489,7 +541,17 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "answers by urgency, where a page asks in that order",
-        flags: &[("page", "news"), ("rate", "10mbit"), ("rtt", "80ms"), ("queue", "1bdp"), ("loss", "0")],
+        flags: &[
+            ("page", "news"),
+            ("client", "plain"),
+            ("visit", "first"),
+            ("origins", "merge"),
+            ("variation", "none"),
+            ("rate", "10mbit"),
+            ("rtt", "80ms"),
+            ("queue", "1bdp"),
+            ("loss", "0"),
+        ],
         fast: "tcp:profile=modern,http=2,tls=yes,priority=yes",
         slow: "tcp:profile=modern,http=2,tls=yes,priority=no",
         gap: 1.0,

@@ -252,6 +252,14 @@ fn get() -> Command {
         .arg(switch("page", "Also get what the document embeds, and draw a waterfall"))
         .arg(
             flag(
+                "client",
+                "CLIENT",
+                "What decides when objects are requested: plain (when their document has arrived) or chromium, its rules [default: plain]",
+            )
+            .requires("page"),
+        )
+        .arg(
+            flag(
                 "har",
                 "FILE",
                 "Write the page load as HAR 1.2 (-: to standard output; the drawing goes to stderr)",

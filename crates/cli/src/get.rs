@@ -29,6 +29,7 @@ use crate::url::Url;
 use crate::{Completion, Failure, complain, dry_run, qlog, say, secure};
 use account::{Ledger, LeftOut};
 use anabranch_base::units::{format_duration, parse_duration};
+use anabranch_http::browser::Client;
 use anabranch_transport::network::Needs;
 use anabranch_transports::security::ClientSecurity;
 use anabranch_transports::{Encryption, Transports, UrlScheme};
@@ -112,7 +113,7 @@ impl<'a> Flags<'a> {
         }
         out += &dry_run::flags(
             matches,
-            &["output", "page", "har", "json", "csv", "trust", "insecure", "http", "qlog"],
+            &["output", "page", "client", "har", "json", "csv", "trust", "insecure", "http", "qlog"],
         );
         out += &format!(
             "timeout: {} for a connection, then {}\n",
@@ -257,8 +258,11 @@ impl<'a> Flags<'a> {
             return Err(Failure::Usage("--json or --csv and --har need different files".to_owned()));
         }
         let quiet = self.matches.get_flag("quiet");
+        let client = self.text("client").map_or(Ok(Client::Plain), str::parse);
+        let client = client.map_err(|error: String| Failure::Usage(format!("--client {error}")))?;
         let settings = self.settings(tls, quiet)?;
-        let page_request = page::PageRequest { url: url.clone(), directory, har, outputs, quiet, settings };
+        let page_request =
+            page::PageRequest { url: url.clone(), directory, har, outputs, quiet, client, settings };
         in_world(async |world| page::get(&world, page_request).await)
     }
 }

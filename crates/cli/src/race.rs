@@ -5,13 +5,13 @@ use crate::progress::Progress;
 use crate::sweep::{self, Request};
 use crate::{Completion, Failure, args, complain, list, out, say};
 use anabranch_http::har;
-use anabranch_lab::causes;
 use anabranch_lab::plan::{self, Outline, Plan, PlanError};
 use anabranch_lab::run::batch::{self, Options, RaceError};
 #[cfg(target_os = "linux")]
 use anabranch_lab::run::live;
 use anabranch_lab::run::one::HostPackets;
 use anabranch_lab::sweep::Shard;
+use anabranch_lab::{calibrate, causes};
 use anabranch_report::compare;
 use anabranch_report::table::{self, Style};
 use anabranch_results::{Host, Outcome, Point, Race, World, csv, json};
@@ -107,6 +107,7 @@ pub fn run(
             let Some(request) = request(matches, &outline)? else {
                 return Err(Failure::Internal("a sweep without a directory".to_owned()));
             };
+            calibrate(&outline, request.threads, outputs.to_stdout().is_none())?;
             return sweep::run(outline, &request, outputs);
         }
     };
@@ -120,6 +121,22 @@ pub fn run(
     let race = perform(plan, threads, quiet)?;
     outputs.write(plan, &race, None)?;
     Ok(verdict(&race))
+}
+
+/// Prints the recorded loads of the pages of a sweep beside their simulations. Standard output is for the results alone
+/// unless `prints_table` is set.
+fn calibrate(outline: &Outline, threads: usize, prints_table: bool) -> Result<(), Failure> {
+    let options = Options { threads, progress: &|_| {}, stop: &STOP };
+    let (calibrations, warnings) =
+        calibrate::of(outline.points(), outline.plan(), &options).map_err(failure)?;
+    for calibration in calibrations {
+        match prints_table {
+            true => say(&format!("{}\n", calibration.lines().join("\n")))?,
+            false => calibration.lines().iter().for_each(|line| complain(line)),
+        }
+    }
+    warnings.iter().for_each(|warning| complain(warning));
+    Ok(())
 }
 
 /// A warning that contains one of these phrases is written to standard error before the race.
@@ -189,7 +206,8 @@ pub fn emulate(
 ) -> Result<(Race, Vec<HostPackets>), Failure> {
     let mut host_packets = Vec::new();
     let race = carry_out(plan, threads, quiet, |options| {
-        let (race, captures) = live::race(plan, options, keep)?;
+        let (mut race, captures) = live::race(plan, options, keep)?;
+        race.warnings.extend(calibrate::of(plan.points.iter(), plan, options)?.1);
         host_packets = captures;
         Ok(race)
     });

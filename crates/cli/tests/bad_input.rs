@@ -349,7 +349,7 @@ const WRONG: &[(&str, &str)] = &[
     (
         "link --preset 4g -- true",
         "--preset: '4g' is unknown (did you mean 'lte'?); write one of gprs, edge, 3g, lte, lte-recorded, 5g, dialup, dsl-poor, dsl, \
-         vdsl, cable, fibre, wifi, wifi-lossy, starlink, satellite, serial-14.4, serial-32, serial-64, serial-128",
+         vdsl, cable, fibre, wifi, wifi-weak, wifi-lossy, starlink, satellite, serial-14.4, serial-32, serial-64, serial-128",
     ),
     (
         "load http://127.0.0.1/ -n 100",

@@ -69,27 +69,36 @@ fn a_page_of_50_objects_is_the_same_over_both_transports() {
         "--listen",
         "sctp://127.0.0.1:0",
     ]);
-    for scheme in ["http", "http+sctp"] {
-        let (out, har) = (scratch.0.join(scheme), scratch.0.join(format!("{scheme}.har")));
+    for (scheme, http, client) in [
+        ("http", "1.1", "plain"),
+        ("http+sctp", "1.1", "plain"),
+        ("http", "1.1", "chromium"),
+        ("http", "2", "chromium"),
+        ("http+sctp", "1.1", "chromium"),
+    ] {
+        let name = format!("{scheme}-{http}-{client}");
+        let (out, har) = (scratch.0.join(&name), scratch.0.join(format!("{name}.har")));
+        let version = ["--http", http];
         let got = run(anabranch()
-            .args(["get", "--page", server.url(scheme), "-o"])
+            .args(["get", "--page", server.url(scheme), "--client", client])
+            .args(if scheme == "http" { &version[..] } else { &[] })
+            .arg("-o")
             .arg(&out)
             .arg("--har")
             .arg(&har));
         let (drawn, stderr) = (String::from_utf8_lossy(&got.stdout), String::from_utf8_lossy(&got.stderr));
-        assert_eq!(got.status.code(), Some(0), "{scheme}: {stderr}");
+        assert_eq!(got.status.code(), Some(0), "{name}: {stderr}");
         assert!(
             stderr.contains("1 addresses of other hosts left out") && stderr.contains("elsewhere.example"),
             "{stderr}"
         );
-        assert!(files(&out) == right, "{scheme}: {:?}", files(&out).keys());
+        assert!(files(&out) == right, "{name}: {:?}", files(&out).keys());
         assert!(drawn.contains("50 objects, "), "{drawn}");
         assert_eq!(drawn.lines().filter(|line| line.contains("   200 ")).count(), 50, "{drawn}");
         let har: serde_json::Value = serde_json::from_slice(&fs::read(har).expect("a HAR")).expect("JSON");
         assert_eq!(har["log"]["entries"].as_array().map(Vec::len), Some(50));
-        let read = run(anabranch()
-            .args(["race", "--dry-run", "--page"])
-            .arg(scratch.0.join(format!("{scheme}.har"))));
+        let read =
+            run(anabranch().args(["race", "--dry-run", "--page"]).arg(scratch.0.join(format!("{name}.har"))));
         assert_eq!(read.status.code(), Some(0), "{}", String::from_utf8_lossy(&read.stderr));
     }
 }

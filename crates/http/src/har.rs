@@ -5,8 +5,11 @@
 //!
 //! - `file` converts the bytes of a file to JSON text, and `prune` decides which JSON values are kept.
 //! - `pages` finds the pages and their entries.
-//! - `times` determines when an entry was sent, `size` and `post_data` how large it is, and `initiator` which entry
-//!   caused it.
+//! - `times` determines when an entry was queued, and `timings` when it was sent and answered.
+//! - `size` and `post_data` determine how large an entry is, `initiator` which entry caused it, and `references` where that
+//!   entry refers to it.
+//! - `network` infers from the times the network and the server's times, and `coalesce` which hosts are public or share
+//!   connections.
 //! - [`shipped`] holds the pages that ship with the program.
 //! - [`write`](mod@write) writes HAR.
 //!
@@ -16,28 +19,35 @@
 //! that no request can contain is an error.
 
 mod address;
+mod coalesce;
 mod date;
 pub mod file;
 mod initiator;
+mod network;
 mod pages;
 mod post_data;
 mod prune;
+mod references;
 pub mod shipped;
 mod size;
 mod times;
+mod timings;
 pub mod write;
 
 use crate::fetch::request::min_head_size;
+use crate::page::reference::Reference;
 use crate::page::{MAX_HEAD, MAX_OBJECTS, Object, Page, PageError, bounded_head};
 use address::{Address, MAX_TARGET, Unusable, WEBSOCKET};
 use file::{Blank, Unpacked};
 use initiator::FetchEntry;
+use network::Network;
 use pages::Pages;
 use prune::{Limits, ParseError};
+use references::References;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
+use timings::Timings;
 
 pub use size::{NO_RESPONSE, UNKNOWN_BODY};
 pub use times::FILE_ORDER;
@@ -86,7 +96,8 @@ pub fn load_page(path: &Path, number: Option<usize>) -> Result<Page, PageError> 
     let is_packed = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
     let bare = if is_packed { path.with_extension("") } else { path.to_owned() };
     if let Some(stem) = bare.file_stem() {
-        page.name = stem.to_string_lossy().into_owned();
+        let chosen = page.name.strip_prefix(&name).unwrap_or_default();
+        page.name = format!("{}{chosen}", stem.to_string_lossy());
     }
     Ok(page)
 }
@@ -208,12 +219,26 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
             None | Some(Value::Null) => 0.0,
             Some(time) => size::number(time).ok_or_else(|| invalid("time", "not a number"))?.max(0.0),
         };
-        kept.push((started, took, FetchEntry { index, value, url, address, started: 0.0, ended: 0.0, size }));
+        let timings = Timings::of(value, took);
+        kept.push((
+            started,
+            took,
+            FetchEntry { index, value, url, address, started: 0.0, ended: 0.0, size, timings },
+        ));
     }
     let (kept, unordered) = times::in_order(kept);
     let mut page = build(name, pages, chosen, &kept, left_out)?;
+    if unordered > 0 {
+        // Without the starts, the times of the entries do not show what happened at the same time.
+        page.recording = None;
+        page.objects.iter_mut().for_each(|object| object.recorded = None);
+    }
     if let Some(line) = times::warning(unordered, kept.len()) {
         page.warnings.insert(0, line);
+    }
+    if pages.listed.len() > 1 {
+        let title = pages::short(chosen);
+        page.name += &format!(", page {} of {} '{title}'", number.unwrap_or(1), pages.listed.len());
     }
     if pages.listed.len() > 1 && number.is_none() {
         let (count, list) = (pages.listed.len(), pages.describe());
@@ -238,6 +263,10 @@ fn build(
     let mut placed: Vec<Option<usize>> = Vec::with_capacity(entries.len());
     let mut target_bytes = 0;
     let causes = initiator::find(entries);
+    let references = References::new(entries, &causes);
+    let start = entries.first().map_or(0.0, |entry| entry.started);
+    let network = Network::of(entries, chosen.on_load.map(|on_load| start + on_load));
+    let recording = network.recording(entries, start, chosen.on_load);
     for (position, entry) in entries.iter().enumerate() {
         let bytes = match &entry.size {
             Ok(bytes) => bytes,
@@ -267,7 +296,11 @@ fn build(
             hosts.len() - 1
         });
         let cause = causes[position].and_then(|cause| Some((cause, placed[cause]?)));
-        let think = cause.map_or(0.0, |(cause, _)| (entry.started - entries[cause].ended).max(0.0));
+        let think = cause.map_or(0.0, |(cause, _)| (entry.sent() - entries[cause].ended).max(0.0));
+        let reference = Reference {
+            redirected: cause.is_some_and(|(cause, _)| initiator::is_redirect(&entries[cause])),
+            ..references.reference(entry, cause.map(|(cause, object)| (cause, objects[object].body)))
+        };
         let content_type =
             entry.value.pointer("/response/content/mimeType").and_then(Value::as_str).unwrap_or("");
         placed.push(Some(objects.len()));
@@ -280,7 +313,9 @@ fn build(
             body: bytes.body,
             content_type: media_type(content_type),
             initiator: cause.map(|(_, object)| object),
-            think: Duration::from_nanos((think * 1e6).round() as u64),
+            think: timings::duration(think),
+            reference,
+            recorded: recording.is_some().then(|| network.recorded(entry, start)),
         });
     }
     if objects.is_empty() {
@@ -299,7 +334,15 @@ fn build(
         format!("HAR of {}{creator}", title.unwrap_or_else(|| excerpt(entries[0].url)))
     });
     let warnings = notes.lines();
-    let page = Page { name: name.to_owned(), source, hosts, objects, tls_objects, warnings };
+    let host_of = |entry: &FetchEntry<'_>| hosts.iter().position(|host| *host == entry.address.host);
+    let coalesce = coalesce::groups(&hosts, entries, host_of);
+    let public = coalesce::public_hosts(entries, host_of);
+    let (name, body_start) = (name.to_owned(), None);
+    let mut page =
+        Page { name, source, hosts, coalesce, public, objects, tls_objects, warnings, body_start, recording };
+    let document = page.document();
+    let position = placed.iter().position(|object| *object == Some(document));
+    page.body_start = position.and_then(|entry| references.body_start(entry, page.objects[document].body));
     page.validate()?;
     Ok(page)
 }
@@ -431,5 +474,7 @@ const MAX_FILE: u64 = 512 << 20;
 /// is also the limit of objects in a page.
 const LIMITS: Limits = Limits { entries: MAX_OBJECTS, memory: 768 << 20 };
 
+#[cfg(test)]
+mod recorded_tests;
 #[cfg(test)]
 mod tests;

@@ -6,8 +6,12 @@
 
 pub mod directory;
 pub mod embed;
+pub mod recorded;
+pub mod reference;
 
 use anabranch_base::units::Bytes;
+use recorded::{Recorded, Recording};
+use reference::{Reference, ResourceType};
 use std::time::Duration;
 
 /// The assumed size of a request head, in bytes.
@@ -36,12 +40,23 @@ pub struct Page {
     pub source: String,
     /// The hosts that the objects are fetched from; never empty. [`Object::host`] is an index into this list.
     pub hosts: Vec<String>,
+    /// A number for each host of [`hosts`](Self::hosts). A browser uses the same HTTP/2 or HTTP/3 connection for hosts
+    /// with equal numbers, because they have the same address and a certificate with both names. The number is the
+    /// index of the first of these hosts. HTTP/1.1 never shares connections between hosts.
+    pub coalesce: Vec<usize>,
+    /// The hosts that have a publicly routable address in the recording, as indices into [`hosts`](Self::hosts) in
+    /// ascending order. Chromium measures the network only by such hosts.
+    pub public: Vec<usize>,
     /// The objects to fetch. The initiator of an object precedes it in the list.
     pub objects: Vec<Object>,
     /// The number of objects that were recorded over TLS.
     pub tls_objects: usize,
     /// One line for each reason why entries were left out or values were assumed when the page was read.
     pub warnings: Vec<String>,
+    /// The offset of `<body>` in the transferred bytes of the document, if its text is known.
+    pub body_start: Option<u64>,
+    /// What the recording says about the load and the network; `None` if the page is no recording with times.
+    pub recording: Option<Recording>,
 }
 
 /// An object to fetch with GET.
@@ -65,6 +80,10 @@ pub struct Object {
     /// The recorded time between the end of the initiator's response and the start of this request. With
     /// `--think recorded`, the client waits this long.
     pub think: Duration,
+    /// How the initiator refers to this object.
+    pub reference: Reference,
+    /// The recorded times; `None` if the page is no recording with times.
+    pub recorded: Option<Recorded>,
 }
 
 impl Object {
@@ -81,6 +100,29 @@ impl Object {
             content_type: "application/octet-stream".to_owned(),
             initiator: None,
             think: Duration::ZERO,
+            reference: Reference::default(),
+            recorded: None,
+        }
+    }
+
+    /// Returns the kind of resource: the recorded one, or else the one that the media type implies.
+    #[must_use]
+    pub fn kind(&self) -> ResourceType {
+        if let Some(kind) = self.reference.kind {
+            return kind;
+        }
+        let content_type = self.content_type.as_str();
+        let (family, of) = content_type.split_once('/').unwrap_or((content_type, ""));
+        match (family, of) {
+            ("text", "html") | ("application", "xhtml+xml") => ResourceType::Document,
+            ("text", "css") => ResourceType::Stylesheet,
+            ("font", _) | ("application", "font-woff" | "font-woff2" | "x-font-ttf") => ResourceType::Font,
+            ("text" | "application", "javascript" | "x-javascript" | "ecmascript") => ResourceType::Script,
+            ("text", "plain" | "xml") | ("application", "json" | "xml") => ResourceType::Fetch,
+            ("application", "manifest+json") => ResourceType::Manifest,
+            ("image", _) => ResourceType::Image,
+            ("audio" | "video", _) => ResourceType::Media,
+            _ => ResourceType::Other,
         }
     }
 
@@ -142,9 +184,13 @@ impl Page {
             name: spec.to_owned(),
             source: "sizes given on the command line or in the plan".to_owned(),
             hosts: vec!["server".to_owned()],
+            coalesce: vec![0],
+            public: Vec::new(),
             objects,
             tls_objects: 0,
             warnings: Vec::new(),
+            body_start: None,
+            recording: None,
         };
         page.validate()?;
         Ok(page)
@@ -183,6 +229,10 @@ impl Page {
                 self.name
             )));
         }
+        if self.coalesce.len() != self.hosts.len() || self.coalesce.iter().enumerate().any(|(i, &of)| of > i)
+        {
+            return Err(PageError::new(format!("page '{}': hosts share connections in no order", self.name)));
+        }
         let mut names = std::collections::BTreeSet::new();
         for (i, object) in self.objects.iter().enumerate() {
             let wrong = |why: String| {
@@ -209,6 +259,23 @@ impl Page {
             }
         }
         Ok(())
+    }
+
+    /// Returns the index of the document: the first object, or the object that its redirects lead to. If that is no HTML,
+    /// the first HTML object is the document.
+    #[must_use]
+    pub fn document(&self) -> usize {
+        let mut document = 0;
+        for (index, object) in self.objects.iter().enumerate() {
+            if object.reference.redirected && object.initiator == Some(document) {
+                document = index;
+            }
+        }
+        let is_html = |object: &Object| object.kind() == ResourceType::Document;
+        match self.objects.get(document).is_some_and(is_html) {
+            true => document,
+            false => self.objects.iter().position(is_html).unwrap_or(0),
+        }
     }
 
     /// Returns the total size of all response bodies, in bytes.

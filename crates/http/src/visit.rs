@@ -1,12 +1,16 @@
-//! `get --page`: fetches a document, and then the objects that it embeds, as they are discovered.
+//! `get --page`: fetches a document, and then the objects that it embeds, as they are discovered. The plain client
+//! requests them when the document that embeds them is complete. With a browser, they are found while it arrives, and the
+//! rules of the browser decide when they are requested.
 //!
 //! Documents and style sheets are parsed to find the addresses that they embed (`page::embed`). Scripts are not run.
 //! Objects on other hosts are not fetched, but the result lists their addresses. Redirections within the host are
 //! followed, up to a limit. Bodies are passed to a [`BodySink`] as they arrive.
 //!
 //! - `destination`: resolves an embedded address (RFC 3986 §5.2)
+//! - `page_browser`: the browser, if there is one
 
 mod destination;
+mod page_browser;
 
 pub use destination::Destination;
 
@@ -14,12 +18,15 @@ use destination::{resolve, resolve_from, resolve_secure};
 
 use crate::alt_svc::Alternative;
 use crate::authority::{Authority, Origin};
+use crate::browser::Client;
 use crate::get::{Answer, GetError, Requests, get};
-use crate::page::embed;
+use crate::page::embed::{self, Embeds};
+use crate::page::reference::Reference;
 use crate::upstream::{StreamOutcome, Upstream};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::{Tasks, World};
+use page_browser::PageBrowser;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::{Future, poll_fn};
@@ -81,6 +88,10 @@ pub struct Plan {
     pub document_target: String,
     /// The maximum number of objects that are fetched at the same time.
     pub at_once: usize,
+    /// The program that loads the page.
+    pub client: Client,
+    /// Whether the server is known to take priorities, because it speaks HTTP/2 or has many streams.
+    pub takes_priorities: bool,
     /// The timeout: an object fails if no bytes of it arrive for this time.
     pub timeout: Duration,
 }
@@ -161,9 +172,15 @@ pub async fn visit<W: World, U: Upstream, K: BodySink>(
     sink: Rc<K>,
     reach: Option<Reach>,
 ) -> Visit {
-    let (world, state) = (world.clone(), RefCell::default());
+    let document = plan.document_target.clone();
+    let browser = match plan.client {
+        Client::Plain => None,
+        Client::Chromium => Some(PageBrowser::new(&document, plan.takes_priorities)),
+    };
+    let (world, state) = (world.clone(), RefCell::new(Progress { browser, ..Progress::default() }));
     let shared = Rc::new(Visitor { world: world.clone(), route, plan, sink, reach, state });
-    shared.discover(None, &shared.plan.document_target.clone());
+    shared.discover(None, &document, &Reference::default());
+    shared.browse(|_| ());
     let tasks = Tasks::new(world.clone());
     poll_fn(|cx| {
         loop {
@@ -198,6 +215,8 @@ struct Progress {
     /// For each target, the index of the discovered object in `visit.objects`.
     known: BTreeMap<String, usize>,
     queue: VecDeque<usize>,
+    /// The browser that fills the queue; `None` if each object that is discovered is queued at once.
+    browser: Option<PageBrowser>,
     running: usize,
     waker: Option<Waker>,
     /// The alternative service that the response to the document announces.
@@ -223,10 +242,13 @@ struct FetchResult {
 }
 
 impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
-    /// Queues the object `target`, unless the target is already known.
-    fn discover(&self, initiator: Option<usize>, target: &str) {
+    /// Adds the object `target`, unless the target is already known. Without a browser, the object is queued at once.
+    fn discover(&self, initiator: Option<usize>, target: &str, reference: &Reference) {
         let state = &mut *self.state.borrow_mut();
-        if state.known.contains_key(target) {
+        if let Some(&known) = state.known.get(target) {
+            if let (Some(browser), Some(initiator)) = (&mut state.browser, initiator) {
+                browser.name(known, initiator, target, reference);
+            }
             return;
         }
         if state.visit.objects.len() >= MAX_OBJECTS {
@@ -234,7 +256,12 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
         }
         let (index, now) = (state.visit.objects.len(), self.world.now());
         state.known.insert(target.to_owned(), index);
-        state.queue.push_back(index);
+        match (&mut state.browser, initiator) {
+            (None, _) => state.queue.push_back(index),
+            (Some(browser), Some(initiator)) => browser.name(index, initiator, target, reference),
+            // The browser has the document from the beginning.
+            (Some(_), None) => {}
+        }
         self.sink.progress(index, Step::Found);
         state.visit.objects.push(VisitedObject {
             target: target.to_owned(),
@@ -257,6 +284,39 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
         note(&mut self.state.borrow_mut().visit.objects[index], self.world.now());
     }
 
+    /// Reports an event to the browser, if there is one, and queues the objects that it then requests.
+    fn browse(&self, event: impl FnOnce(&mut PageBrowser)) {
+        let state = &mut *self.state.borrow_mut();
+        let Some(browser) = &mut state.browser else { return };
+        event(browser);
+        browser.request(&mut state.queue);
+        if let Some(waker) = state.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Adds the objects that the beginning of the text of object `index` names, if there is a browser.
+    fn scan(&self, index: usize, content_type: &str, target: &str, text: &[u8]) {
+        if self.plan.client == Client::Plain {
+            return;
+        }
+        let host = (self.plan.host.as_str(), self.plan.secure);
+        if content_type != "text/css" {
+            let (base, found) = addresses(content_type, target, host, text);
+            if let Some(offset) = found.body_start.filter(|_| index == 0) {
+                self.browse(|browser| browser.set_body_start(offset));
+            }
+            // At the end of the text, an address of a style element may be cut.
+            let whole = |reference: &Reference| reference.offset < Some(text.len() as u64);
+            for (address, reference) in found.with_references().filter(|(_, reference)| whole(reference)) {
+                if let Destination::Here(target) = resolve_embedded(host, &base, &address) {
+                    self.discover(Some(index), &target, &reference);
+                }
+            }
+        }
+        self.browse(|browser| browser.delivered(index, text.len() as u64));
+    }
+
     async fn fetch(self: Rc<Self>, index: usize) {
         let first = self.state.borrow().visit.objects[index].target.clone();
         let ended = self.follow(index, first.clone()).await;
@@ -273,19 +333,22 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
                 }
             }
         });
-        let (base, embedded) = embedded.unwrap_or((Destination::NotFetchable, Vec::new()));
+        let (base, embedded) = embedded.unwrap_or((Destination::NotFetchable, Embeds::default()));
         let alternative = self.state.borrow_mut().alternative.take();
-        if let (Some(alternative), Some(reach), false) = (alternative, &self.reach, embedded.is_empty()) {
+        if let (Some(alternative), Some(reach), false) =
+            (alternative, &self.reach, embedded.addresses.is_empty())
+        {
             let reached = self.world.timeout(ATTEMPT, reach(alternative)).await.flatten();
             self.state.borrow_mut().alternative_connection = reached;
         }
-        for address in embedded {
+        for (address, reference) in embedded.with_references() {
             match resolve_embedded((host, secure), &base, &address) {
-                Destination::Here(target) => self.discover(Some(index), &target),
+                Destination::Here(target) => self.discover(Some(index), &target, &reference),
                 Destination::OtherHost(url) => self.state.borrow_mut().visit.record_left_out(&url),
                 Destination::NotFetchable => {}
             }
         }
+        self.browse(|browser| browser.finished(index));
         let mut state = self.state.borrow_mut();
         state.running -= 1;
         if let Some(waker) = state.waker.take() {
@@ -382,7 +445,10 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
         take: impl FnMut(&Answer, &[u8]) -> Result<(), String>,
     ) -> Result<(Answer, u64), GetError<String>> {
         let on_stream = |stream| self.record_assignment(index, connection, stream, requests.version());
-        requests.get(&self.world, &self.plan.host, target, self.plan.timeout, on_stream, take).await
+        let priority = self.state.borrow().browser.as_ref().map(|browser| browser.priority(index));
+        let query =
+            requests.query(&self.plan.host, target).map_err(GetError::Closed)?.accepting_all(priority);
+        requests.get_query(&self.world, &query, self.plan.timeout, on_stream, take).await
     }
 
     fn record_assignment(&self, index: usize, connection: u64, stream: u64, version: &'static str) {
@@ -422,8 +488,9 @@ impl<F> Body<'_, F> {
                 object.status = answer.head.status;
                 object.content_type = answer.content_type.clone().unwrap_or_default();
             });
+            let alternative = answer.alt_svc.as_deref().and_then(Alternative::read);
+            visitor.browse(|browser| browser.answered(self.index, alternative.is_some()));
             if self.index == 0 {
-                let alternative = answer.alt_svc.as_deref().and_then(Alternative::read);
                 visitor.state.borrow_mut().alternative = alternative;
             }
             if answer.head.status == 200 {
@@ -443,6 +510,10 @@ impl<F> Body<'_, F> {
         }
         if is_text(answer) && self.text.len() + piece.len() <= MAX_TEXT {
             self.text.extend_from_slice(piece);
+            if self.text.len() <= MAX_SCANNED && answer.head.status == 200 {
+                let content_type = answer.content_type.as_deref().unwrap_or_default();
+                visitor.scan(self.index, content_type, self.target, &self.text);
+            }
         }
         self.file.as_mut().map_or(Ok(()), |file| visitor.sink.write(file, piece))
     }
@@ -465,25 +536,18 @@ pub fn resolve_here((host, secure): (&str, bool), base: &str, address: &str) -> 
 }
 
 /// Returns the addresses that a response body embeds, and the base to which these addresses are relative.
-fn addresses(
-    content_type: &str,
-    target: &str,
-    host: (&str, bool),
-    body: &[u8],
-) -> (Destination, Vec<String>) {
-    let (base, addresses) = match content_type {
-        "text/css" => (None, embed::in_css(body)),
-        _ if body.is_empty() => (None, Vec::new()),
-        _ => {
-            let found = embed::in_html(body);
-            (found.base, found.addresses)
-        }
+fn addresses(content_type: &str, target: &str, host: (&str, bool), body: &[u8]) -> (Destination, Embeds) {
+    let mut found = match content_type {
+        "text/css" => Embeds { addresses: embed::in_css(body), ..Embeds::default() },
+        _ if body.is_empty() => Embeds::default(),
+        _ => embed::in_html(body),
     };
+    let base = found.base.take();
     // A base is prepended to every relative address. A base that is too long is ignored, because the addresses would
     // take too much memory.
     let base = base.filter(|base| base.len() <= MAX_BASE_BYTES).map(|base| resolve_here(host, target, &base));
     let base = base.filter(|base| *base != Destination::NotFetchable);
-    (base.unwrap_or_else(|| Destination::Here(target.to_owned())), addresses)
+    (base.unwrap_or_else(|| Destination::Here(target.to_owned())), found)
 }
 
 /// Resolves `address`, which occurs in a document whose base is `base`.
@@ -508,6 +572,8 @@ const MAX_OBJECTS: usize = 10_000;
 pub const MAX_REDIRECTIONS: usize = 10;
 /// The maximum number of bytes of a document or style sheet that are searched for embedded addresses.
 const MAX_TEXT: usize = 16 << 20;
+/// The maximum number of bytes of a document that are searched while it arrives. With each piece, the search begins anew.
+const MAX_SCANNED: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -519,6 +585,7 @@ mod tests {
             let html = format!("<base href='{base}'><img src=a><img src=/b>");
             let (base, found) = addresses("text/html", "/d/", ("h", false), html.as_bytes());
             found
+                .addresses
                 .into_iter()
                 .map(|address| resolve_embedded(("h", false), &base, &address))
                 .collect::<Vec<_>>()

@@ -5,7 +5,10 @@ use crate::rig::memory::Meeting;
 use crate::rig::page;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
+use anabranch_http::browser::Client;
+use anabranch_http::browser::rules::CHROMIUM;
 use anabranch_http::fetch::{self, FetchStatus, Outcome};
+use anabranch_http::har;
 use anabranch_http::mapping::{Choices, Policy, Think, WhenFull};
 use anabranch_http::observe::{FetchError, Record, Recorder};
 use anabranch_http::page::Page;
@@ -246,6 +249,22 @@ fn service_time_and_think_time_pass() {
 }
 
 #[test]
+fn a_browser_waits_before_it_requests_what_it_found() {
+    let issued = |think: Duration| {
+        let mut page = Page::clone(&page(1_000, &[1_000, 1_000]));
+        page.objects[2].think = think;
+        let policy = Policy { client: Client::Chromium, think: Think::Recorded, ..Policy::default() };
+        let (outcome, record) =
+            load(&Meeting::new(10, false), &Rc::new(page), policy, serve::Options::default());
+        assert_eq!(outcome.end, FetchStatus::Done);
+        [1, 2].map(|object: usize| record.objects[object].issued.expect("a request"))
+    };
+    let (at_once, later) = (issued(Duration::ZERO), issued(Duration::from_millis(30)));
+    assert_eq!(later[0], at_once[0]);
+    assert_eq!(later[1], at_once[1] + Duration::from_millis(30));
+}
+
+#[test]
 fn arrivals_are_open_loop_and_fill_streams_before_connections() {
     let page = Rc::new(Page::from_sizes("25x1kB").expect("a page"));
     let options = serve::Options { service_time: Duration::from_millis(100), ..serve::Options::default() };
@@ -398,4 +417,47 @@ fn odd_answers_are_failures_not_panics() {
     }
     let twice = b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     assert_eq!(answered(twice, 7).end, FetchStatus::Failed);
+}
+
+/// A browser has connections of their own for requests without credentials: fonts of other hosts than the document's.
+#[test]
+fn fonts_of_another_host_have_their_own_connection() {
+    let connections = |font_host: usize| {
+        let mut page = Page::clone(&page(1_000, &[1_000, 1_000]));
+        page.hosts.push("fonts.example".to_owned());
+        page.coalesce = vec![0, 1];
+        (page.objects[1].host, page.objects[1].content_type) = (1, "text/css".to_owned());
+        (page.objects[2].host, page.objects[2].content_type) = (font_host, "font/woff2".to_owned());
+        let policy = Policy { client: Client::Chromium, keep_origins: true, ..Policy::default() };
+        let meeting = Meeting::new(10, false);
+        let (outcome, _) = load(&meeting, &Rc::new(page), policy, serve::Options::default());
+        assert_eq!(outcome.end, FetchStatus::Done);
+        outcome.connections
+    };
+    assert_eq!((connections(0), connections(1)), (2, 3));
+}
+
+/// At the maximum number of sockets, idle ones are closed, so that other hosts get a connection.
+#[test]
+fn a_browser_closes_idle_sockets_at_its_limit() {
+    let hosts = CHROMIUM.sockets + 20;
+    let mut page = Page::clone(&page(1_000, &vec![1_000; hosts - 1]));
+    page.hosts = (0..hosts).map(|host| format!("host-{host}")).collect();
+    page.coalesce = (0..hosts).collect();
+    page.objects.iter_mut().enumerate().for_each(|(index, object)| object.host = index);
+    let policy = Policy { client: Client::Chromium, keep_origins: true, ..Policy::default() };
+    let (outcome, _) = load(&Meeting::new(1, false), &Rc::new(page), policy, serve::Options::default());
+    assert_eq!((outcome.end, outcome.connections), (FetchStatus::Done, hosts));
+}
+
+/// A browser loads every object of a page, however its requests are assigned to connections.
+#[test]
+fn a_browser_loads_a_page_under_every_policy() {
+    let page = Rc::new(har::shipped::named("article").expect("a page"));
+    for (name, meeting, policy) in policies() {
+        let policy = Policy { client: Client::Chromium, ..policy };
+        let (outcome, record) = load(&meeting, &page, policy, serve::Options::default());
+        assert_eq!(outcome.end, FetchStatus::Done, "{name}");
+        assert!(record.objects.iter().all(|object| object.delivered.is_some()), "{name}");
+    }
 }

@@ -39,6 +39,7 @@
 //! `run/course.rs` records their development when a run is repeated to capture its packets.
 
 mod attribution;
+pub mod calibrate;
 pub mod causes;
 mod limit;
 pub mod plan;

@@ -2,8 +2,8 @@
 //!
 //! The *earliest release* of each object follows from dependencies alone, as if the object were alone on the network.
 //! The object's request is sent at the link rate and arrives after the one-way delay. The server processes the request
-//! for the server time, and the response is sent in the same way. The delivery of the object then releases the objects
-//! that it triggers.
+//! for the server time, and the response is sent in the same way. The delivery of the object, or of the
+//! part that names them, then releases the objects that it triggers.
 //!
 //! All responses flow like a fluid through the summed capacity of all paths to the client, in the order in which their
 //! objects were released. Only HTTP bytes count: no transport or IP header, no handshake, no loss. The smallest one-way
@@ -47,6 +47,8 @@ pub struct Item {
     pub response: u64,
     /// The index of the earlier item whose delivery causes the request for this item.
     pub initiator: Option<usize>,
+    /// The number of bytes of the initiator's response that release this item, if not all of them are needed.
+    pub part: Option<u64>,
     /// The time in nanoseconds from the delivery of the initiator until the request for this item is issued. Without an
     /// initiator, it counts from the start of the page load.
     pub think_ns: u64,
@@ -262,21 +264,27 @@ fn common_period(paths: &[Capacity]) -> Option<(u64, u128, u64)> {
 pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
     let (up_period, down_period) = (common_period(&up.paths), common_period(&down.paths));
     let mut earliest: Vec<Option<u64>> = Vec::with_capacity(items.len());
-    let mut released = Vec::with_capacity(items.len());
+    let mut released: Vec<Option<u64>> = Vec::with_capacity(items.len());
+    let passed =
+        |at: u64, bytes: u64| Fluid::new(down, down_period).pass(at, bytes)?.checked_add(down.delay_ns);
     for (index, item) in items.iter().enumerate() {
         let cause = item.initiator.filter(|&cause| cause < index);
         let answered = (|| {
             let issued = match cause {
-                Some(cause) => earliest[cause]?.checked_add(item.think_ns)?,
+                Some(cause) => {
+                    let known = match item.part {
+                        Some(part) => passed(released[cause]?, part.min(items[cause].response))?,
+                        None => earliest[cause]?,
+                    };
+                    known.checked_add(item.think_ns)?
+                }
                 None => item.think_ns,
             };
             let arrived = Fluid::new(up, up_period).pass(issued, item.request)?.checked_add(up.delay_ns)?;
             arrived.checked_add(item.server_ns)
         })();
         released.push(answered);
-        earliest.push(answered.and_then(|at| {
-            Fluid::new(down, down_period).pass(at, item.response)?.checked_add(down.delay_ns)
-        }));
+        earliest.push(answered.and_then(|at| passed(at, item.response)));
     }
 
     let all: Option<Vec<(u64, usize)>> =
@@ -464,6 +472,7 @@ mod tests {
                 request: rng.below(900),
                 response: rng.below(60_000),
                 initiator: (i > 0 && rng.below(4) > 0).then(|| rng.below(i as u64) as usize),
+                part: None,
                 think_ns: rng.below(3) * rng.below(30 * MS),
                 server_ns: rng.below(5 * MS),
             })

@@ -3,6 +3,7 @@
 mod causes;
 mod grid;
 mod handover;
+mod har;
 mod http2;
 mod in_force;
 mod messages;

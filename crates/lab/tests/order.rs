@@ -17,6 +17,10 @@ fn run(transport: &str) -> Run {
         ("rtt", "100ms"),
         ("loss", "0"),
         ("page", "news"),
+        // A plain client requests all that the document names at once. A browser would hold most images back.
+        ("client", "plain"),
+        ("origins", "merge"),
+        ("variation", "none"),
         ("transport", transport),
     ]);
     let run = one::run(&batch::scenario(&plan.expect("a plan"), 0, Some(0), 1)).expect("a run").remove(0);

@@ -58,15 +58,20 @@ fn wrong_files(texts: &[&str], expected: Expect) {
 fn the_bare_race_is_the_default_network_without_loss_and_with() {
     let plan = flags("").expect("a plan");
     expect![[r#"
+        client = "chromium"
         loss = ["0", "1%"]
         mtu = "1500"
+        origins = "keep"
         page = "news"
         queue = "1bdp"
         rate = "10mbit"
         rtt = "80ms"
         runs = "100"
         seed = "1"
+        server-time = "recorded"
         transport = ["http1=tcp:connections=6,tls=yes,priority=yes", "http2=tcp:http=2,tls=yes", "http3=quic", "sctp-dtls=sctp:dtls=yes,priority=yes"]
+        variation = "browser"
+        visit = "first"
     "#]]
     .assert_eq(&plan.to_toml());
     assert!(plan.contestants.iter().all(anabranch_lab::plan::Contestant::is_secured), "{plan:?}");
@@ -132,11 +137,15 @@ const DEFAULTS: &[&str] = &[
     "--packet-time 0ms",
     "--page news",
     "--first-object none",
-    "--origins merge",
+    "--origins keep",
+    "--client chromium",
+    "--visit first",
     "--think none",
     "--server parallel",
-    "--server-time 0ms",
+    "--server-time recorded",
     "--start-jitter 0ms",
+    "--request-jitter 0ms",
+    "--variation browser",
     "--deadline 600s",
     "--runs 100",
     "--seed 1",
@@ -245,6 +254,8 @@ fn a_plan_is_read_back_as_it_is_written() {
         "--delay 5ms --up-rate 64kbit --down-rate 1mbit --bulk 1MB --message-size 2048B --timeout 15s",
         "--world emulated --transport tcp:cc=bbr,connections=2 --loss-by iptables",
         "--arrivals 25/s --think recorded --server-time 5ms --origins keep --deadline 60s",
+        "--page gallery --client plain,chromium",
+        "--page gallery --visit first,repeat",
     ] {
         let plan = flags(line).unwrap_or_else(|e| panic!("{line}: {e}"));
         let text = plan.to_toml();
@@ -254,6 +265,51 @@ fn a_plan_is_read_back_as_it_is_written() {
         assert_eq!(networks(&again), networks(&plan), "{line}");
         assert_eq!(again.points.len(), plan.points.len());
     }
+}
+
+/// A browser loads pages. A plan says who loads the objects, whatever the default is.
+#[test]
+fn the_client_is_part_of_the_plan() {
+    for (line, client) in [
+        ("", "chromium"),
+        ("--page gallery", "chromium"),
+        ("--page gallery --client plain", "plain"),
+        ("--objects 8x1kB", "plain"),
+        ("--arrivals 25/s", "plain"),
+        ("--bulk 1MB", "plain"),
+        ("--messages 100/s", "plain"),
+        ("--messages 100/s --client plain --visit first", "plain"),
+    ] {
+        let text = flags(line).unwrap_or_else(|error| panic!("{line}: {error}")).to_toml();
+        assert!(text.contains(&format!("client = \"{client}\"\n")), "{line}: {text}");
+        assert!(text.contains("visit = \"first\"\n") && text.contains("origins = "), "{line}: {text}");
+    }
+    wrong(
+        &[
+            "--client firefox",
+            "--visit again",
+            "--objects 8x1kB --client chromium",
+            "--arrivals 25/s --client chromium",
+            "--bulk 1MB --client chromium",
+            "--client plain --visit repeat",
+            "--messages 100/s --client chromium",
+            "--messages 100/s --visit repeat",
+            "--think recorded",
+            "--visit first,repeat --transport tcp:tls=yes,resume=session",
+        ],
+        expect![[r#"
+            --client: 'firefox': write chromium or plain
+            --visit: 'again': write first or repeat
+            --client: chromium needs a page, in which it finds the objects; not with --objects
+            --client: chromium needs a page, in which it finds the objects; not with --arrivals
+            --client: chromium needs a page, in which it finds the objects; not with --bulk
+            --visit: repeat goes with --client chromium: a plain client remembers nothing
+            --client: goes with a page or objects, not with messages
+            --visit: goes with a page or objects, not with messages
+            --think: recorded goes with --client plain: the recorded times contain waits that Chromium itself makes
+            --transport tcp:tls=yes,resume=session: resume: with --visit repeat the browser resumes all TLS sessions; leave one of them out
+        "#]],
+    );
 }
 
 #[test]
@@ -292,14 +348,17 @@ fn flags_take_the_place_of_what_the_file_says() {
             .expect("a plan");
     expect![[r#"
         bulk = "1MB"
+        client = "plain"
         loss = "1%"
         mtu = "1500"
+        origins = "merge"
         queue = "1bdp"
         rate = "10mbit"
         rtt = "50ms"
         runs = "5"
         seed = "1"
         transport = ["sctp"]
+        visit = "first"
     "#]]
     .assert_eq(&plan.to_toml());
 }
@@ -372,7 +431,7 @@ fn wrong_networks() {
             --aqm: 'blue': unknown; write droptail, codel, fq-codel (:target=5ms/interval=100ms), pie (:target=15ms) or red (:min=5p/max=15p/p=10%/weight=0.2%/gentle=no)
             --mtu: '20': write bytes from 68 to 65535, such as 1500
             --jitter: up: jitter 50ms is more than the delay 40ms: a packet cannot leave before it came
-            --preset: 'marsnet' is unknown; write one of gprs, edge, 3g, lte, lte-recorded, 5g, dialup, dsl-poor, dsl, vdsl, cable, fibre, wifi, wifi-lossy, starlink, satellite, serial-14.4, serial-32, serial-64, serial-128
+            --preset: 'marsnet' is unknown; write one of gprs, edge, 3g, lte, lte-recorded, 5g, dialup, dsl-poor, dsl, vdsl, cable, fibre, wifi, wifi-weak, wifi-lossy, starlink, satellite, serial-14.4, serial-32, serial-64, serial-128
             --trace: trace '/nonexistent': No such file or directory (os error 2)
             --path 1: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, ...
             --path 1: 'rtt' where key=value was expected

@@ -110,7 +110,7 @@ fn the_same_seed_gives_the_same_captures_with_their_secrets() {
 /// the same time.
 #[test]
 fn http3_answers_the_urgent_first() {
-    let flags = [NET[0], NET[1], ("page", "news")];
+    let flags = [NET[0], NET[1], ("page", "news"), ("origins", "merge")];
     let run = run("quic", &flags, 1);
     let plan = plan(&[("page", "news"), ("transport", "quic")]);
     let page = &plan.points[0].workload.page;

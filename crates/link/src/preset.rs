@@ -9,7 +9,9 @@
 //! Flags such as `--jitter`, `--queue` or `--loss` change the values.
 //!
 //! Mobile networks and Wi-Fi lose packets in bursts (Gilbert-Elliott). The cited sources give the shares of lost
-//! packets. The preset `NAME/random` loses the same share, but each packet independently of the others.
+//! packets. Each uplink has a rate of its own. The preset `NAME/random` loses the same share, but each packet independently
+//! of the others. In `wifi-lossy`, the bursts and the uplink are assumed, and the study `today` depends on them. The
+//! bursts and the uplink of `wifi-weak` have sources.
 
 use crate::LinkSpec;
 use crate::table::OfLink;
@@ -129,6 +131,12 @@ pub const PRESETS: &[Preset] = &[
         COMCAST_RADIO,
     ),
     preset(
+        "wifi-weak",
+        "down-rate=30mbit,up-rate=15mbit,rtt=40ms,jitter=0ms,loss=ge:2.5%/47.5%,queue=1bdp",
+        "rates and round trip: as wifi; share of lost packets (5 %) and bursts of two: str0m-netem 0.2, \
+         GilbertElliot::wifi_lossy; jitter (none), queue: assumed",
+    ),
+    preset(
         "wifi-lossy",
         "rate=30mbit,rtt=40ms,jitter=2ms,loss=ge:0.5%/25%,queue=1bdp",
         "rate and round trip: comcast README, Wi-Fi, with the same rate up; bursts of four packets that lose 2 % in all, \
@@ -230,9 +238,14 @@ mod tests {
     #[test]
     fn a_preset_can_lose_packets_independently() {
         let link = |text: &str| LinkSpec::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        for (name, share) in
-            [("gprs", "2%"), ("3g", "1.5%"), ("lte-recorded", "0.1%"), ("wifi", "0.2%"), ("dsl", "0.5%")]
-        {
+        for (name, share) in [
+            ("gprs", "2%"),
+            ("3g", "1.5%"),
+            ("lte-recorded", "0.1%"),
+            ("wifi", "0.2%"),
+            ("wifi-weak", "5%"),
+            ("dsl", "0.5%"),
+        ] {
             let link = link(&format!("preset={name}/random"));
             assert_eq!((link.up.loss.to_string(), link.down.loss.to_string()), (share.into(), share.into()));
         }

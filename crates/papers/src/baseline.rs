@@ -179,7 +179,7 @@ impl Link {
             seconds_per_byte: packet.max(cost) / payload,
             seconds_per_connection_byte,
             seconds_per_request: seconds(nanos(contestant.cost.per_request))
-                + seconds(nanos(point.workload.server_time)),
+                + seconds(nanos(point.workload.server_time.unwrap_or_default())),
             payload,
             ack_every,
             loss,

@@ -16,6 +16,7 @@ mod summary;
 mod terms;
 
 use anabranch_results::axes::Axes;
+use anabranch_results::calibration::Calibration;
 use anabranch_results::label::{labels, shortened};
 use anabranch_results::stats::summary::quantile;
 use anabranch_results::{
@@ -65,7 +66,8 @@ pub fn render_warned(race: &Race, style: Style, protocols: Protocols<'_>, warnin
     for (index, point) in race.points.iter().enumerate() {
         table.add(index, point, protocols);
     }
-    table.text(warnings, &race.expectations)
+    let calibrated = race.calibrations.iter().flat_map(Calibration::lines);
+    calibrated.map(|line| wrapped(&line, 0)).collect::<String>() + &table.text(warnings, &race.expectations)
 }
 
 /// Builds the report of a race whose points arrive one by one, in any order. If the race has few points, each point has

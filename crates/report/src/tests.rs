@@ -211,6 +211,7 @@ fn race(points: Vec<Point>) -> Race {
             ..Host::default()
         },
         warnings: Vec::new(),
+        calibrations: Vec::new(),
         points,
         expectations: Vec::new(),
     }

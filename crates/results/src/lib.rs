@@ -8,10 +8,11 @@
 //! therefore have equal bytes. Facts of the host are only in [`Host`].
 //!
 //! [`stats`] computes the figures of a race, and [`verdict`] and [`cell`] determine which contestant is fastest.
-//! [`label`] names contestants. [`json`] and [`csv`] write results. [`course`] holds facts of a run that neither
-//! results nor packets contain.
+//! [`label`] names contestants. [`json`] and [`csv`] write results. [`calibration`] compares recorded loads with
+//! simulated ones. [`course`] holds facts of a run that neither results nor packets contain.
 
 pub mod axes;
+pub mod calibration;
 mod cause;
 pub mod cell;
 pub mod course;
@@ -50,6 +51,9 @@ pub struct Race {
     /// Warnings that the reader must know before trusting the numbers, for example about page entries that cannot be
     /// used.
     pub warnings: Vec<String>,
+    /// The recorded loads of the pages that are HARs, each beside its simulation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calibrations: Vec<calibration::Calibration>,
     /// The points, one for each combination of the factors. A race without factors has one point.
     pub points: Vec<Point>,
     /// The outcome of each `[[expect]]` of the plan.

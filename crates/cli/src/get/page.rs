@@ -13,6 +13,7 @@ use crate::{Completion, Failure, complain, say};
 use anabranch_gateway::allow::Rules;
 use anabranch_gateway::{Associations, Dial, Origins, Peer};
 use anabranch_http::authority::{Authority, Origin};
+use anabranch_http::browser::Client;
 use anabranch_http::get::Requests;
 use anabranch_http::har::write::{self as har, Fetch};
 use anabranch_http::mapping::Version;
@@ -42,6 +43,8 @@ pub(super) struct PageRequest {
     pub(super) outputs: Outputs,
     /// Whether to omit the waterfall.
     pub(super) quiet: bool,
+    /// The client that decides when the objects are requested.
+    pub(super) client: Client,
     /// The settings of all requests.
     pub(super) settings: Settings,
 }
@@ -55,14 +58,14 @@ pub(super) enum Har {
 
 /// Fetches the page and writes all outputs.
 pub(super) async fn get(world: &OsWorld, request: PageRequest) -> Result<Completion, Failure> {
-    let PageRequest { url, directory, har, outputs, quiet, settings } = request;
+    let PageRequest { url, directory, har, outputs, quiet, client, settings } = request;
     let began = now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let start = world.now();
     settings.paths.begin(start);
     let meter = &settings.meter;
     let shown = (!quiet).then(|| world.spawn("progress", meter.clone().show(world.clone())));
     let download_dir = Rc::new(DownloadDir::new(directory, meter.clone()));
-    let load = PageLoad { world, url: &url, settings: &settings, download_dir };
+    let load = PageLoad { world, url: &url, settings: &settings, client, download_dir };
     let (visit, version) = match load.run().await {
         Ok(loaded) => loaded,
         Err(NotLoaded::Command(failure)) => return Err(failure),
@@ -156,6 +159,7 @@ struct PageLoad<'a> {
     world: &'a OsWorld,
     url: &'a Url,
     settings: &'a Settings,
+    client: Client,
     download_dir: Rc<DownloadDir>,
 }
 
@@ -180,6 +184,11 @@ impl PageLoad<'_> {
             secure: self.url.scheme.is_secure(),
             document_target: self.url.target.clone(),
             at_once,
+            client: self.client,
+            takes_priorities: match &route {
+                RequestRoute::Requests(requests, _) => requests.version() == "HTTP/2",
+                RequestRoute::Streams(_) => at_once > CONNECTIONS,
+            },
             timeout: self.settings.timeout,
         };
         visit(self.world, route, plan, self.download_dir.clone(), reach).await
@@ -202,9 +211,10 @@ impl PageLoad<'_> {
         let dialed = dial(world, target, Some(&settings.paths)).await.map_err(failed)?;
         let count = dialed.servers.len();
         let ending = Rc::new(RefCell::default());
-        // If the user named a version of HTTP, the client does not switch to HTTP/3.
+        // If the user named a version of HTTP, the client does not switch to HTTP/3. A browser does so on a later visit.
         let http3_url = url.over_http3(&settings.transports);
-        let http3_url = http3_url.filter(|_| settings.http.is_none() && settings.tls.is_some());
+        let may_switch = settings.http.is_none() && settings.tls.is_some() && self.client == Client::Plain;
+        let http3_url = http3_url.filter(|_| may_switch);
         let reach = match http3_url.filter(|http3_url| http3_url.scheme != *scheme) {
             Some(http3_url) => Some(alternative_connector(
                 world,
@@ -335,9 +345,13 @@ fn as_har(url: &Url, visit: &Visit, start: anabranch_base::time::Instant, began:
         name: url.text.clone(),
         source: format!("loaded over {}", url.scheme.url()),
         hosts: vec![url.authority()],
+        coalesce: vec![0],
+        public: Vec::new(),
         objects: Vec::new(),
         tls_objects: 0,
         warnings: Vec::new(),
+        body_start: None,
+        recording: None,
     };
     let mut fetches = Vec::new();
     let since = |at: anabranch_base::time::Instant| anabranch_base::time::Instant::ZERO + (at - start);

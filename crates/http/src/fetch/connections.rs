@@ -49,7 +49,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
 
     /// Opens a connection to `server`. Returns true if requests can be written to the connection at once.
     pub(super) fn open(&mut self, server: usize) -> Result<bool, ConnectError> {
-        let session = self.connector.connect(server)?;
+        let session = self.connector.connect(self.servers[server].host)?;
         let now = self.world.now();
         let connection_index = self.connections.len();
         let early = session.early_data();
@@ -88,6 +88,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         if early && version == Version::Http3 {
             self.start_requests(connection_index);
         }
+        self.throttle(server);
         Ok(usable)
     }
 
@@ -100,9 +101,18 @@ impl<W: World, C: Connector> Fetch<W, C> {
             return;
         }
         self.begin();
+        if self.is_surplus(connection_index) {
+            let connection = &mut self.connections[connection_index];
+            connection.is_ended = true;
+            connection.session.close();
+            let server = connection.server;
+            return self.servers[server].mapping.closed(connection_index);
+        }
         let connection = &mut self.connections[connection_index];
         let server = connection.server;
         self.servers[server].failures = 0;
+        self.speaks_to(server);
+        let connection = &mut self.connections[connection_index];
         if self.policy.version != Version::Http1 {
             return self.start_requests(connection_index);
         }
@@ -182,10 +192,12 @@ impl<W: World, C: Connector> Fetch<W, C> {
         if !established {
             self.servers[server].failures += 1;
             if self.servers[server].failures >= self.policy.attempts {
-                return self.fail_queued(server, &reason.to_string());
+                self.fail_queued(server, &reason.to_string());
+                return self.discover();
             }
         }
         self.dispatch(server);
+        self.discover();
     }
 
     /// Fails all objects queued for `server`, because no connection can be opened. Does nothing if a connection to
@@ -211,6 +223,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let exchange = Exchange { object, abandoned: false, pattern, expected: wanted.body };
         let attempt = self.objects[object].attempts;
         self.objects[object].attempts += 1;
+        self.objects[object].delivered = 0;
         self.objects[object].state =
             ObjectState::InFlight { connection: connection_index, stream, since: now };
         let version = match self.policy.version {

@@ -4,18 +4,21 @@
 //! assigns a stream to the object. The object is transferred in one HTTP exchange and checked byte for byte. Failed
 //! requests are retried a limited number of times. Remaining failures are counted, never hidden.
 //!
+//! - `browse`: what a browser knows of the fetch, and what it requests
 //! - `connections`: the connections, and the objects on them
 //! - `timeout`: the time limit for objects that make no progress
 //! - `pipeline`: one stream of a connection, with its requests and responses
 //! - `own_stream`: exchanges over HTTP/2 and HTTP/3, each on a stream of its own
 //! - [`request`]: the encoding of requests
 
+mod browse;
 mod connections;
 mod own_stream;
 pub(crate) mod pipeline;
 pub mod request;
 mod timeout;
 
+use crate::browser::Browser;
 use crate::http2::priority::Priority;
 use crate::mapping::{Choice, Mapping, Policy, Think, Version};
 use crate::observe::{Delivered, FetchError, Recorder};
@@ -107,8 +110,12 @@ struct Fetch<W: World, C: Connector> {
     page: Rc<Page>,
     policy: Policy,
     recorder: Recorder,
+    /// The browser that decides when objects are requested; `None` if each is requested after its initiator.
+    browser: Option<Browser>,
     objects: Vec<Object>,
     servers: Vec<Server>,
+    /// Whether hosts that a browser coalesces share their connections.
+    shares_connections: bool,
     connections: Vec<Connection<C::Session>>,
     tasks: Vec<W::Task<()>>,
     /// The objects to request at the start; `None` once they have been scheduled.
@@ -126,6 +133,8 @@ struct Object {
     attempts: u32,
     /// The indices of the objects whose requests this object causes.
     dependents: Vec<usize>,
+    /// The number of body bytes delivered in the current attempt.
+    delivered: u64,
     error: Option<FetchError>,
 }
 
@@ -149,7 +158,9 @@ struct Roots {
     first: Vec<usize>,
 }
 
+/// A server, as requests reach it. A browser has two of these for a host: one for requests without credentials.
 struct Server {
+    host: usize,
     mapping: Mapping,
     queue: VecDeque<usize>,
     /// The number of consecutive connections to this server that were never established.
@@ -178,8 +189,15 @@ where
 {
     let count = page.objects.len();
     let mut objects: Vec<Object> = (0..count)
-        .map(|_| Object { state: ObjectState::Unknown, attempts: 0, dependents: Vec::new(), error: None })
+        .map(|_| Object {
+            state: ObjectState::Unknown,
+            attempts: 0,
+            dependents: Vec::new(),
+            delivered: 0,
+            error: None,
+        })
         .collect();
+    let browser = browse::browser(&page, &policy, connector.streams());
     let mut arrivals: Vec<(Duration, usize)> = Vec::new();
     let mut first = Vec::new();
     for (i, object) in page.objects.iter().enumerate() {
@@ -187,6 +205,8 @@ where
             arrivals.push((at, i));
         } else if let Some(cause) = object.initiator.filter(|&cause| cause < i) {
             objects[cause].dependents.push(i);
+        } else if browser.is_some() {
+            // The browser finds the objects that it requests at the start.
         } else if policy.think == Think::Recorded && !object.think.is_zero() {
             // No other object triggers the request of this object. The page records when the object is requested,
             // relative to the start of the page load.
@@ -195,15 +215,19 @@ where
             first.push(i);
         }
     }
-    let servers = if policy.keep_origins { page.hosts.len().max(1) } else { 1 };
+    let hosts = if policy.keep_origins { page.hosts.len().max(1) } else { 1 };
+    let probes = browse::probes(browser.as_ref(), &policy);
     let places = max_concurrent(policy.version, connector.streams());
     let fresh = connector.fresh_streams();
-    let server = || Server {
-        mapping: Mapping::new(&policy, places).fresh(fresh),
+    let shares_connections = policy.version != Version::Http1 || fresh || connector.streams() > 1;
+    let server = |host| Server {
+        host,
+        mapping: Mapping::new(&policy, places).fresh(fresh).probing(probes),
         queue: VecDeque::new(),
         failures: 0,
     };
-    let servers = (0..servers).map(|_| server()).collect();
+    let without_credentials = 0..if browser.is_some() { hosts } else { 0 };
+    let servers = (0..hosts).chain(without_credentials).map(server).collect();
     let now = world.now();
     let fetch = Rc::new_cyclic(|me| {
         RefCell::new(Fetch {
@@ -213,8 +237,10 @@ where
             page,
             policy,
             recorder,
+            browser,
             objects,
             servers,
+            shares_connections,
             connections: Vec::new(),
             tasks: Vec::new(),
             roots: None,
@@ -282,11 +308,16 @@ impl<W: World, C: Connector> Fetch<W, C> {
 
     fn first_byte(&mut self, object: usize) {
         self.recorder.first_byte(object, self.last_read);
+        self.answered(object);
     }
 
     /// Reports that the last read contained `bytes` bytes of the object's body.
-    fn read(&self, object: usize, bytes: u64) {
+    fn read(&mut self, object: usize, bytes: u64) {
         self.recorder.read(object, self.last_read, bytes);
+        self.objects[object].delivered += bytes;
+        if let Some(browser) = &mut self.browser {
+            browser.delivered(object, self.objects[object].delivered);
+        }
     }
 
     /// Handles the end of the exchange at the front of a pipeline. `result` is the delivered response or the error.
@@ -326,7 +357,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
     /// Before the first request, opens every connection that the policy allows. A connection that fails to open is
     /// opened again when it is needed.
     fn preconnect(&mut self) {
-        for server in 0..self.servers.len() {
+        let hosts = if self.browser.is_some() { self.servers.len() / 2 } else { self.servers.len() };
+        for server in 0..hosts {
             for _ in 0..self.policy.connections.min(self.page.objects.len()) {
                 let _ = self.open(server);
             }
@@ -350,8 +382,19 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
+    /// Returns the server from which `object` is requested. Hosts share a connection only if it carries several requests
+    /// at a time.
     fn server_of(&self, object: usize) -> usize {
-        if self.policy.keep_origins { self.page.objects[object].host } else { 0 }
+        let host = self.page.objects[object].host;
+        let server = match (self.policy.keep_origins, self.shares_connections) {
+            (false, _) => return 0,
+            (true, false) => host,
+            (true, true) => self.page.coalesce.get(host).copied().unwrap_or(host),
+        };
+        match &self.browser {
+            Some(browser) if browser.is_without_credentials(object) => self.page.hosts.len() + server,
+            _ => server,
+        }
     }
 
     fn schedule(&mut self, start: Instant, mut arrivals: Vec<(Duration, usize)>) {
@@ -372,6 +415,9 @@ impl<W: World, C: Connector> Fetch<W, C> {
     }
 
     fn issue_caused(&mut self, object: usize) {
+        if self.browser.is_some() {
+            return;
+        }
         for caused in std::mem::take(&mut self.objects[object].dependents) {
             let think = self.page.objects[caused].think;
             if self.policy.think == Think::None || think.is_zero() {
@@ -398,7 +444,11 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.recorder.issued(object, now);
         self.objects[object].state = ObjectState::Queued { since: now };
         let server = self.server_of(object);
-        let urgency = |object: usize| self.priority_of(object).map_or(0, |priority| priority.urgency);
+        let urgency = |object: usize| match &self.browser {
+            // net `client_socket_pool.cc`: the waiting request of the highest priority gets the next connection.
+            Some(browser) => browser.urgency(object).urgency,
+            None => self.priority_of(object).map_or(0, |priority| priority.urgency),
+        };
         let (own, queue) = (urgency(object), &self.servers[server].queue);
         // Objects of the same urgency keep the order in which they were requested.
         let at = queue.iter().position(|&queued| urgency(queued) > own).unwrap_or(queue.len());
@@ -407,13 +457,22 @@ impl<W: World, C: Connector> Fetch<W, C> {
 
     /// Returns the priority that the request for `object` states; `None` if the policy states no priorities.
     fn priority_of(&self, object: usize) -> Option<Priority> {
-        let object = &self.page.objects[object];
-        self.policy.sends_priority().then(|| Priority::of_type(&object.content_type))
+        self.policy.sends_priority().then(|| match &self.browser {
+            Some(browser) => browser.urgency(object),
+            None => Priority::of_type(&self.page.objects[object].content_type),
+        })
     }
 
     fn dispatch_all(&mut self) {
-        for server in 0..self.servers.len() {
-            self.dispatch(server);
+        loop {
+            let issued = self.browse();
+            for server in 0..self.servers.len() {
+                self.dispatch(server);
+            }
+            // An object that fails at once may let the browser request others.
+            if !issued {
+                return;
+            }
         }
     }
 
@@ -430,6 +489,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
             }
             let queued = self.servers[server].queue.len();
             let wanted = self.servers[server].mapping.wanted(queued);
+            let wanted = wanted.min(self.sockets_left(server, wanted));
             let mut usable = false;
             for _ in 0..wanted {
                 match self.open(server) {
@@ -451,7 +511,9 @@ impl<W: World, C: Connector> Fetch<W, C> {
                 continue;
             }
             self.finish_object(object, Some(error));
-            let caused = std::mem::take(&mut self.objects[object].dependents);
+            let mut caused = std::mem::take(&mut self.objects[object].dependents);
+            // A browser may have requested them before their initiator was complete.
+            caused.retain(|&i| self.objects[i].state == ObjectState::Unknown);
             failing.extend(caused.into_iter().rev().map(|i| (i, FetchError::InitiatorFailed(object))));
         }
     }
@@ -462,6 +524,9 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
         self.objects[object].state = ObjectState::Finished;
         self.objects[object].error = error;
+        if let Some(browser) = &mut self.browser {
+            browser.finished(object);
+        }
         self.left -= 1;
         if self.left == 0
             && let Some(waker) = self.waker.take()

@@ -172,6 +172,9 @@ impl<W: World, C: Connector> Response<W, C> {
             .map_or(Ok(()), |exchange| exchange.check(self.body, bytes))?;
         self.body += bytes.len() as u64;
         self.record_read(|fetch, exchange| fetch.read(exchange.object, bytes.len() as u64));
+        if let Some(fetch) = self.fetch.upgrade() {
+            fetch.borrow_mut().discover();
+        }
         Ok(())
     }
 

@@ -337,10 +337,12 @@ impl<W: World, C: Connector> Reader<W, C> {
                     {
                         current.intact = exchange.check(current.body, bytes);
                         if current.intact.is_ok() && !exchange.abandoned {
-                            fetch.borrow().read(exchange.object, bytes.len() as u64);
+                            fetch.borrow_mut().read(exchange.object, bytes.len() as u64);
                         }
                     }
                     current.body += bytes.len() as u64;
+                    drop(pipeline);
+                    fetch.borrow_mut().discover();
                 }
                 Step::End => self.complete(fetch, now),
             }

@@ -5,6 +5,7 @@ use super::{Answer, GetError, http3};
 use super::{Conversation, http2};
 use crate::http2::Windows;
 use crate::http2::io::{OnFrame, Traffic};
+use crate::http2::priority::Priority;
 use crate::mapping::Version;
 use crate::message::ResponseEvent;
 use crate::response::Head;
@@ -137,17 +138,27 @@ impl Requests {
         target: &str,
         timeout: Duration,
         on_stream: impl FnOnce(u64),
+        take: impl FnMut(&Answer, &[u8]) -> Result<(), E>,
+    ) -> Result<(Answer, u64), GetError<E>> {
+        let query = self.query(host, target).map_err(GetError::Closed)?.accepting_all(None);
+        self.get_query(world, &query, timeout, on_stream, take).await
+    }
+
+    /// Sends the request `query`, and reads the response as [`get`](Self::get) does.
+    pub(crate) async fn get_query<W: World, E>(
+        &self,
+        world: &W,
+        query: &Query,
+        timeout: Duration,
+        on_stream: impl FnOnce(u64),
         mut take: impl FnMut(&Answer, &[u8]) -> Result<(), E>,
     ) -> Result<(Answer, u64), GetError<E>> {
-        let Query(mut request) = self.query(host, target).map_err(GetError::Closed)?;
-        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("*/*"));
-        let query = Query(request);
         let mut requests = self.clone();
         let closed = |unanswered: RequestError| GetError::Closed(unanswered.reason);
         // The server limits the number of concurrent requests, so wait until it accepts another one.
         let ready = world.timeout(timeout, poll_fn(|cx| requests.poll_ready(cx))).await;
         ready.ok_or(GetError::Timeout(timeout))?.map_err(closed)?;
-        let mut reply = requests.send(&query).map_err(closed)?;
+        let mut reply = requests.send(query).map_err(closed)?;
         let sent = world.timeout(timeout, poll_fn(|cx| reply.poll_sent(cx))).await;
         on_stream(sent.ok_or(GetError::Timeout(timeout))?.map_err(closed)?);
         let (mut answer, mut length) = (None, 0);
@@ -189,6 +200,18 @@ pub type StartedConnection = (Requests, Conversation, Rc<Cell<Traffic>>);
 /// A request that can be sent.
 #[derive(Clone, Debug)]
 pub struct Query(pub(crate) Request<()>);
+
+impl Query {
+    /// Accepts any media type, and states the priority if there is one (RFC 9218 §5).
+    pub(crate) fn accepting_all(mut self, priority: Option<Priority>) -> Self {
+        let fields = self.0.headers_mut();
+        fields.insert(ACCEPT, HeaderValue::from_static("*/*"));
+        if let Some(value) = priority.and_then(|priority| HeaderValue::try_from(priority.to_string()).ok()) {
+            fields.insert(HeaderName::from_static("priority"), value);
+        }
+        self
+    }
+}
 
 /// Extracts the fields of a head that are needed to follow redirections and to load pages.
 fn response_info(status: StatusCode, fields: &HeaderMap) -> Answer {

@@ -3,7 +3,7 @@
 //! The rules below are tried in order. The first rule that yields an earlier entry of the HAR determines the entry's
 //! cause:
 //!
-//! 1. the last redirect whose `redirectURL` is the URL of the entry;
+//! 1. the last redirect whose `redirectURL` is the URL of the entry, or the CORS preflight of its URL;
 //! 2. `_initiator`, which is a URL (sitespeed.io, WebPagetest) or an object (Chrome). An object stands for the
 //!    innermost known script of its call stack, or else for its `url`;
 //! 3. the `Referer` header of the request;
@@ -16,6 +16,7 @@
 
 use super::address::Address;
 use super::size;
+use super::timings::{Timings, is_preflight};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -26,11 +27,24 @@ pub(super) struct FetchEntry<'a> {
     pub value: &'a Value,
     pub url: &'a str,
     pub address: Address,
-    /// The start of the entry, in milliseconds since 1970.
+    /// When the browser queued the request, in milliseconds since 1970.
     pub started: f64,
     /// The end of the entry, in milliseconds since 1970.
     pub ended: f64,
     pub size: size::EntrySizes,
+    pub timings: Timings,
+}
+
+impl FetchEntry<'_> {
+    /// Returns when the request was sent, or when a connection for it was opened, in milliseconds since 1970.
+    pub(super) fn sent(&self) -> f64 {
+        (self.started + self.timings.blocked.unwrap_or(0.0)).min(self.ended)
+    }
+
+    /// Returns when the first byte of the response arrived, in milliseconds since 1970.
+    pub(super) fn first_byte(&self) -> f64 {
+        (self.started + self.timings.before_first_byte()).min(self.ended)
+    }
 }
 
 /// Returns for each entry the index of the entry that initiated it. `entries` are ordered by time. An entry without a
@@ -43,21 +57,32 @@ pub(super) fn find(entries: &[FetchEntry<'_>]) -> Vec<Option<usize>> {
         .or_else(|| entries.iter().position(usable));
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let mut redirects: BTreeMap<String, usize> = BTreeMap::new();
+    let mut preflights: BTreeMap<&str, usize> = BTreeMap::new();
     let mut last_redirect = None;
     let mut causes = Vec::with_capacity(entries.len());
     for (position, entry) in entries.iter().enumerate() {
         let url = bare(entry.url);
         let earlier = |address: &str| seen.get(bare(address)).copied();
-        let cause = redirects
-            .get(url)
-            .copied()
-            .or_else(|| named(entry.value, &earlier))
+        let by_name = named(entry.value, &earlier);
+        let preflight = if is_preflight(entry.value) { None } else { preflights.remove(url) };
+        if let Some(preflight) = preflight
+            && let Some(cause) = by_name.filter(|cause| *cause < preflight)
+        {
+            // The cause of a request is also the cause of its preflight.
+            causes[preflight] = Some(cause);
+        }
+        let cause = preflight
+            .or_else(|| redirects.get(url).copied())
+            .or(by_name)
             .or_else(|| super::header(entry.value.get("request")?, "referer")?.as_str().and_then(earlier))
             .or(document.filter(|&document| document < position))
             .or(last_redirect);
         causes.push(cause);
         if usable(entry) {
             seen.insert(url, position);
+            if is_preflight(entry.value) {
+                preflights.insert(url, position);
+            }
             let target = entry.value.pointer("/response/redirectURL").and_then(Value::as_str);
             if let Some(target) = target.filter(|target| !target.is_empty()) {
                 last_redirect = Some(position);
@@ -66,6 +91,12 @@ pub(super) fn find(entries: &[FetchEntry<'_>]) -> Vec<Option<usize>> {
         }
     }
     causes
+}
+
+/// Returns whether `entry` is a redirect. It causes only the request that it redirects to.
+pub(super) fn is_redirect(entry: &FetchEntry<'_>) -> bool {
+    let status = entry.value.pointer("/response/status").and_then(size::number);
+    status.is_some_and(|status| [301.0, 302.0, 303.0, 307.0, 308.0].contains(&status))
 }
 
 fn is_html(entry: &FetchEntry<'_>) -> bool {
@@ -104,7 +135,7 @@ fn script(stack: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usi
 }
 
 /// Removes the fragment of `url`, which no request contains.
-fn bare(url: &str) -> &str {
+pub(super) fn bare(url: &str) -> &str {
     url.split('#').next().unwrap_or(url)
 }
 

@@ -3,7 +3,7 @@
 //! A HAR is an object with a `log`. A bare log, a list of HARs or logs, and a list of entries are also accepted. A list
 //! of HARs yields the pages of all HARs, in order. A list of entries counts as one log.
 
-use super::one_line;
+use super::{one_line, size};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -27,6 +27,8 @@ pub(super) struct Listed<'a> {
     pub log: usize,
     pub id: Cow<'a, str>,
     pub title: Option<&'a str>,
+    /// The time of the load event in milliseconds since the start of the page.
+    pub on_load: Option<f64>,
     entries: usize,
 }
 
@@ -106,12 +108,15 @@ impl<'a> Pages<'a> {
         // entries name.
         let named = log.get("pages").and_then(Value::as_array).into_iter().flatten().filter_map(|page| {
             page.get("id")?;
-            Some((name(page.get("id")), page.get("title").and_then(Value::as_str)))
+            let on_load = page.pointer("/pageTimings/onLoad").and_then(size::number).filter(|at| *at > 0.0);
+            Some((name(page.get("id")), page.get("title").and_then(Value::as_str), on_load))
         });
-        for (id, title) in named.chain(entries.iter().map(|entry| (name(entry.get("pageref")), None))) {
+        for (id, title, on_load) in
+            named.chain(entries.iter().map(|entry| (name(entry.get("pageref")), None, None)))
+        {
             // `remove` makes sure that each page is listed only once.
             if let Some(entries) = counts.remove(&id) {
-                self.listed.push(Listed { log: number, id, title, entries });
+                self.listed.push(Listed { log: number, id, title, on_load, entries });
             }
         }
     }
@@ -124,9 +129,7 @@ impl<'a> Pages<'a> {
     /// Lists the pages, for example `1 'News' (72 entries), 2 'Sports' (31 entries), ..`.
     pub(super) fn describe(&self) -> String {
         let page = |(number, page): (usize, &Listed<'_>)| {
-            let name = one_line(page.title.unwrap_or(&page.id));
-            let name: String = name.chars().filter(|letter| !letter.is_control()).take(60).collect();
-            format!("{} '{name}' ({} entries)", number + 1, page.entries)
+            format!("{} '{}' ({} entries)", number + 1, short(page), page.entries)
         };
         let more = match self.listed.len().checked_sub(MAX_LISTED) {
             Some(more @ 1..) => format!(", and {more} more"),
@@ -134,6 +137,12 @@ impl<'a> Pages<'a> {
         };
         self.listed.iter().enumerate().take(MAX_LISTED).map(page).collect::<Vec<_>>().join(", ") + &more
     }
+}
+
+/// Returns the title of a page, or its identifier, on one short line.
+pub(super) fn short(page: &Listed<'_>) -> String {
+    let name = one_line(page.title.unwrap_or(&page.id));
+    name.chars().filter(|letter| !letter.is_control()).take(60).collect()
 }
 
 /// Returns the identifier of a page as text. In a file it may be a string or a number.

@@ -40,7 +40,12 @@ pub(super) struct Limits {
 /// # Errors
 /// [`ParseError`] if `text` is not JSON or exceeds `limits`.
 pub(super) fn parse(text: &str, limits: Limits) -> Result<Value, ParseError> {
-    let budget = Budget { limits, left: Cell::new(limits.memory), exceeded: Cell::new(None) };
+    let budget = Budget {
+        limits,
+        left: Cell::new(limits.memory),
+        texts: Cell::new(MAX_TEXTS),
+        exceeded: Cell::new(None),
+    };
     let mut parser = serde_json::Deserializer::from_str(text);
     let value = PruneSeed(HarObject::Root, &budget).deserialize(&mut parser).and_then(|value| {
         parser.end()?;
@@ -53,6 +58,8 @@ pub(super) fn parse(text: &str, limits: Limits) -> Result<Value, ParseError> {
 struct Budget {
     limits: Limits,
     left: Cell<u64>,
+    /// The number of bytes of recorded bodies that may still be kept.
+    texts: Cell<u64>,
     /// The error if parsing ended because a limit was exceeded; otherwise `None`.
     exceeded: Cell<Option<ParseError>>,
 }
@@ -71,6 +78,32 @@ impl Budget {
     }
 }
 
+impl Budget {
+    /// Removes the text of `content` unless it is HTML or CSS, which refer to other objects.
+    fn drop_text(&self, content: &mut Value) {
+        let mime = content.get("mimeType").and_then(Value::as_str).unwrap_or_default().trim_start();
+        let refers = ["text/html", "text/css"].iter().any(|kind| starts_with(mime, kind));
+        let is_plain = content.get("encoding").is_none_or(|encoding| encoding.as_str() == Some(""));
+        let Some(members) = content.as_object_mut() else { return };
+        let length = members.get("text").and_then(Value::as_str).map_or(0, str::len) as u64;
+        let rest = self.texts.get().checked_sub(length).filter(|_| refers && is_plain);
+        match rest {
+            Some(rest) => self.texts.set(rest),
+            None => {
+                members.remove("text");
+                // The text was counted when it was parsed.
+                self.left.set(self.left.get().saturating_add(length));
+            }
+        }
+    }
+}
+
+fn starts_with(text: &str, start: &str) -> bool {
+    text.get(..start.len()).is_some_and(|lead| lead.eq_ignore_ascii_case(start))
+}
+
+/// The maximum number of bytes of recorded bodies that are kept.
+const MAX_TEXTS: u64 = 64 << 20;
 /// The memory in bytes for an element of a list, including the unused capacity of a list that has just doubled.
 const ELEMENT: u64 = 2 * size_of::<Value>() as u64;
 /// The memory in bytes for an object without its members. It includes the room for four members with which a map is
@@ -97,7 +130,12 @@ enum HarObject {
     PostData,
     Param,
     Response,
+    /// The body of a response. Its text is kept if it can refer to other objects.
     Content,
+    /// The certificate of a connection (Playwright, WebPagetest).
+    Certificate,
+    Timings,
+    PageTimings,
     Initiator,
     Stack,
     Frame,
@@ -120,6 +158,9 @@ impl HarObject {
             (Self::Entry, "request") => Self::Request,
             (Self::Entry, "response") => Self::Response,
             (Self::Entry, "_initiator") => Self::Initiator,
+            (Self::Entry, "_securityDetails") => Self::Certificate,
+            (Self::Entry, "timings") => Self::Timings,
+            (Self::Page, "pageTimings") => Self::PageTimings,
             (Self::Request, "headers") => Self::Headers,
             (Self::Request, "postData") => Self::PostData,
             (Self::PostData, "params") => Self::Param,
@@ -131,19 +172,35 @@ impl HarObject {
             | (Self::Page, "id" | "title")
             | (
                 Self::Entry,
-                "pageref" | "startedDateTime" | "time" | "_objectSize" | "_bytesIn" | "_fromCache"
-                | "fromCache" | "_fromDiskCache" | "fromDiskCache",
+                "pageref"
+                | "startedDateTime"
+                | "time"
+                | "_objectSize"
+                | "_bytesIn"
+                | "_fromCache"
+                | "fromCache"
+                | "_fromDiskCache"
+                | "fromDiskCache"
+                | "serverIPAddress"
+                | "connection"
+                | "_priority"
+                | "_resourceType"
+                | "_fetchedViaServiceWorker",
             )
+            | (Self::Timings, "blocked" | "dns" | "connect" | "ssl" | "send" | "wait" | "receive")
+            | (Self::PageTimings, "onLoad")
+            | (Self::Certificate, "subjectName" | "sanList")
             | (Self::Request, "url" | "method" | "headersSize" | "bodySize")
             | (Self::Headers, "name" | "value")
             | (Self::PostData, "mimeType" | "text" | "encoding")
             | (Self::Param, "name" | "value" | "fileName")
             | (
                 Self::Response,
-                "status" | "headersSize" | "bodySize" | "_transferSize" | "_error" | "redirectURL"
-                | "fromDiskCache" | "_fromDiskCache",
+                "status" | "httpVersion" | "headersSize" | "bodySize" | "_transferSize" | "_error"
+                | "redirectURL" | "fromDiskCache" | "_fromDiskCache",
             )
-            | (Self::Content, "size" | "compression" | "mimeType")
+            | (Self::Content, "size" | "compression" | "mimeType" | "text" | "encoding")
+            | (Self::Initiator, "type" | "lineNumber")
             | (Self::Initiator | Self::Frame, "url")
             | (Self::Unpruned, _) => Self::Unpruned,
             _ => return None,
@@ -175,12 +232,16 @@ impl<'de> DeserializeSeed<'de> for PruneSeed<'_> {
     fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Value, D::Error> {
         let Self(place, budget) = self;
         let before = budget.left.get();
-        let value = parser.deserialize_any(self)?;
-        if place != HarObject::PostData {
-            return Ok(value);
+        let mut value = parser.deserialize_any(self)?;
+        match place {
+            HarObject::PostData => {
+                budget.left.set(before);
+                value = post_data::size(&value);
+            }
+            HarObject::Content => budget.drop_text(&mut value),
+            _ => {}
         }
-        budget.left.set(before);
-        Ok(post_data::size(&value))
+        Ok(value)
     }
 }
 
@@ -314,7 +375,7 @@ mod tests {
             "request":{"url":"http://a/","headers":[{"name":"referer","value":"http://b/"},
             {"name":"Content-Length","value":"4"}],"postData":4,"bodySize":-1},
             "response":{"status":304,"content":{"size":9}},
-            "_initiator":{"stack":{"callFrames":[{"url":"u"}]}}}]}}"#;
+            "_initiator":{"type":"script","stack":{"callFrames":[{"url":"u"}]}}}]}}"#;
         let kept: Value = serde_json::from_str(kept).expect("JSON");
         assert_eq!(parse(text, LIMITS).expect("JSON"), kept);
     }

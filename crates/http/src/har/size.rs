@@ -45,8 +45,9 @@ pub(super) struct Size {
     pub head: u64,
     /// The size of the response body.
     pub body: u64,
-    /// A note for a warning, if there is one: for example, that the response came from a cache or that its size was
-    /// assumed.
+    /// Whether the browser took the response from a cache.
+    pub from_cache: bool,
+    /// A note for a warning, if there is one: for example, that a size was assumed.
     pub note: Option<&'static str>,
 }
 
@@ -86,7 +87,7 @@ pub(super) fn of(entry: &Value, answered: bool) -> Result<EntrySizes, (&'static 
         let request = request_head.unwrap_or(REQUEST_HEAD).saturating_add(request_body);
         let note = Some(NO_RESPONSE);
         let (head, body) = (RESPONSE_HEAD, ASSUMED_BODY);
-        return Ok(Ok(Size { request, request_body, unknown_body, head, body, note }));
+        return Ok(Ok(Size { request, request_body, unknown_body, head, body, from_cache: false, note }));
     }
     let head = field("/response/headersSize", "response.headersSize")?.positive();
     let transfer = field("/response/_transferSize", "response._transferSize")?;
@@ -121,7 +122,8 @@ pub(super) fn of(entry: &Value, answered: bool) -> Result<EntrySizes, (&'static 
     let request = request_head.unwrap_or(REQUEST_HEAD).saturating_add(request_body);
     let size = |head: Option<u64>, body: u64, note: Option<&'static str>| {
         let head = head.unwrap_or(RESPONSE_HEAD);
-        Ok(Ok(Size { request, request_body, unknown_body, head, body: body.min(MAX_BODY), note }))
+        let (body, from_cache) = (body.min(MAX_BODY), cached);
+        Ok(Ok(Size { request, request_body, unknown_body, head, body, from_cache, note }))
     };
     if cached {
         return match (from_content, content) {

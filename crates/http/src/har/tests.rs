@@ -4,6 +4,7 @@ use super::write::{Fetch, write};
 use super::*;
 use anabranch_base::time::Instant;
 use serde_json::json;
+use std::time::Duration;
 
 const AT: [&str; 5] = [
     "2024-05-01T10:00:00.000Z",
@@ -14,7 +15,7 @@ const AT: [&str; 5] = [
 ];
 
 /// Returns a plain entry: status 200, a body of 1000 bytes, and a total time of 50 ms.
-fn entry(at: usize, url: &str) -> Value {
+pub(super) fn entry(at: usize, url: &str) -> Value {
     json!({
         "startedDateTime": AT[at],
         "time": 50,
@@ -24,23 +25,23 @@ fn entry(at: usize, url: &str) -> Value {
     })
 }
 
-fn document() -> Value {
+pub(super) fn document() -> Value {
     with(entry(0, "https://news.example/"), "/response/content/mimeType", json!("text/html; charset=utf-8"))
 }
 
 /// Returns `entry` with the member at `pointer` set.
-fn with(mut entry: Value, pointer: &str, value: Value) -> Value {
+pub(super) fn with(mut entry: Value, pointer: &str, value: Value) -> Value {
     let (parent, key) = pointer.rsplit_once('/').expect("a pointer");
     let parent = entry.pointer_mut(parent).expect("a parent");
     parent.as_object_mut().expect("an object").insert(key.to_owned(), value);
     entry
 }
 
-fn har(entries: Vec<Value>) -> String {
+pub(super) fn har(entries: Vec<Value>) -> String {
     json!({"log": {"version": "1.2", "creator": {"name": "a browser"}, "entries": entries}}).to_string()
 }
 
-fn page(entries: Vec<Value>) -> Page {
+pub(super) fn page(entries: Vec<Value>) -> Page {
     read("page.har", &har(entries)).expect("a page")
 }
 
@@ -666,6 +667,7 @@ fn the_first_page_that_has_entries_is_taken() {
     let page = read("x.har", &text.to_string()).expect("a page");
     assert_eq!(page.objects.len(), 2);
     assert_eq!(page.source, "HAR of News");
+    assert_eq!(page.name, "x.har, page 1 of 2 'News'");
     let [pages, others] = page.warnings.as_slice() else { panic!("{:?}", page.warnings) };
     assert_eq!(
         pages,
@@ -713,7 +715,8 @@ fn a_page_load_is_written_as_a_har_that_reads_back() {
         );
         assert_eq!((&ours.name, ours.initiator), (&theirs.name, theirs.initiator));
     }
-    assert_eq!(again.objects[1].think, Duration::from_millis(20));
+    // The request was sent 5 ms after it was issued.
+    assert_eq!(again.objects[1].think, Duration::from_millis(25));
     let value: Value = serde_json::from_str(&text).expect("JSON");
     let version = |entry: usize| value.pointer(&format!("/log/entries/{entry}/response/httpVersion"));
     assert_eq!((version(0), version(1)), (Some(&json!("HTTP/1.1")), Some(&json!("HTTP/2"))));

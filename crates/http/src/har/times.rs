@@ -1,10 +1,12 @@
-//! Determines when the entries of a page were sent, and sorts the entries by that time.
+//! Determines when the entries of a page were queued, and sorts them by that time.
 
 use super::initiator::FetchEntry;
+use super::timings::is_preflight;
 use super::{date, size};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
-/// Returns when `entry` was sent, in milliseconds since 1970; `None` if the entry does not say.
+/// Returns when `entry` was queued, in milliseconds since 1970; `None` if the entry does not say.
 ///
 /// # Errors
 /// The reason why the value of `startedDateTime` is not a time.
@@ -32,9 +34,11 @@ pub(super) fn started(entry: &Value) -> Result<Option<f64>, String> {
     }
 }
 
-/// Sorts entries by their start. Each entry comes with its start and duration. Also returns the number of entries
-/// without a start. An entry without a start counts as sent with the entry before it in the file. If no earlier entry
-/// has a start, it counts as sent with the first entry that has one.
+/// Sorts entries by their start. Each entry comes with its start and duration. Also returns the number of entries without
+/// a start. An entry without a start counts as queued with the entry before it in the file. If no earlier entry has a
+/// start, it counts as queued with the first entry that has one.
+///
+/// A CORS preflight is queued after the request that needs it, but sent before. So that request is moved behind it.
 pub(super) fn in_order(entries: Vec<(Option<f64>, f64, FetchEntry<'_>)>) -> (Vec<FetchEntry<'_>>, usize) {
     let unknown = entries.iter().filter(|(started, ..)| started.is_none()).count();
     let mut last = entries.iter().find_map(|(started, ..)| *started).unwrap_or(0.0);
@@ -43,10 +47,18 @@ pub(super) fn in_order(entries: Vec<(Option<f64>, f64, FetchEntry<'_>)>) -> (Vec
         last = started.unwrap_or(last);
         placed.push(FetchEntry { started: last, ended: last + took, ..entry });
     }
-    // The HAR need not list its entries in order. The sort is stable, so entries with the same start keep the order of
-    // the file.
-    placed.sort_by(|a, b| a.started.total_cmp(&b.started));
-    (placed, unknown)
+    let preflights = placed.iter().filter(|entry| is_preflight(entry.value));
+    let preflights: BTreeMap<&str, f64> = preflights.map(|entry| (entry.url, entry.started)).collect();
+    let key = |entry: &FetchEntry<'_>| {
+        let preflight = preflights.get(entry.url).filter(|_| !is_preflight(entry.value));
+        let before = preflight.filter(|at| (entry.started..=entry.sent()).contains(*at));
+        (before.copied().unwrap_or(entry.started), before.is_some())
+    };
+    // The HAR need not list its entries in order. The sort is stable, so entries with the same start keep the order of the
+    // file.
+    let mut keyed: Vec<_> = placed.into_iter().map(|entry| (key(&entry), entry)).collect();
+    keyed.sort_by(|(a, _), (b, _)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    (keyed.into_iter().map(|(_, entry)| entry).collect(), unknown)
 }
 
 /// Returns the warning that `unknown` of `all` entries have no start; `None` if `unknown` is 0.

@@ -13,6 +13,9 @@
 //! With [`Mapping::fresh`], each exchange gets a new stream. The exchange takes the next unused stream number, as long
 //! as fewer streams are busy than the limit allows.
 //!
+//! While a browser does not know whether a server speaks HTTP/2, it opens a connection for each waiting exchange
+//! ([`Mapping::probing`]).
+//!
 //! [`Mapping`] is a plain state machine: `fetch` reports events to it and asks it to choose streams.
 
 mod policy;
@@ -49,6 +52,8 @@ pub struct Mapping {
     /// The maximum number of exchanges in flight on one connection.
     outstanding: u32,
     when_full: WhenFull,
+    /// The maximum number of connections that are opened until one is established; `None` if the protocol is known.
+    probes: Option<usize>,
     connections: Vec<Connection>,
     /// The connection index and the stream of the last exchange assigned. Round robin continues after this stream.
     last_taken: Option<(usize, u64)>,
@@ -91,6 +96,7 @@ impl Mapping {
             allowance: policy.objects_per_connection,
             outstanding: policy.outstanding.unwrap_or(u32::MAX),
             when_full: policy.when_full,
+            probes: None,
             connections: Vec::new(),
             last_taken: None,
         }
@@ -103,10 +109,28 @@ impl Mapping {
         Self { fresh, ..self }
     }
 
+    /// Makes each waiting exchange open a connection of its own, but at most `connections`, until one is established. Only
+    /// then it is known that one connection carries all exchanges.
+    #[must_use]
+    pub fn probing(self, connections: Option<usize>) -> Self {
+        Self { probes: connections, ..self }
+    }
+
+    /// Makes each waiting exchange open a connection of its own, as [`probing`](Self::probing) does, unless a connection
+    /// has been established.
+    pub fn probe(&mut self, connections: usize) {
+        if !self.connections.iter().any(|connection| connection.usable) {
+            self.probes = Some(connections);
+        }
+    }
+
     /// Returns how many connections should be opened now. `queued` is the number of exchanges that wait because
     /// [`choose`](Self::choose) could not assign them.
     #[must_use]
     pub fn wanted(&self, queued: usize) -> usize {
+        if let Some(most) = self.probes {
+            return queued.min(most).saturating_sub(self.connections.len());
+        }
         let open = self.connections.iter().filter(|c| !c.retired || c.busy()).count();
         let coming: usize = self.connections.iter().filter(|c| !c.usable).map(|c| self.room(c)).sum();
         let streams = if self.spread { 1 } else { self.max_concurrent(self.streams) };
@@ -137,6 +161,7 @@ impl Mapping {
     /// exchanges no longer count as in flight, and no longer count towards the connection's maximum number of
     /// exchanges.
     pub fn established(&mut self, connection_index: usize, streams: u64) {
+        self.probes = None;
         if let Some(connection) = self.find(connection_index) {
             connection.streams = streams.max(1);
             let there = connection.in_flight.len().min(connection.streams as usize);
@@ -210,6 +235,12 @@ impl Mapping {
             }
         }
         (connection.retired || allowance.is_some_and(|k| connection.used >= k)) && !connection.busy()
+    }
+
+    /// Whether exchanges can be written to the connection `connection_index`, and none is in flight on it.
+    #[must_use]
+    pub fn is_idle(&self, connection_index: usize) -> bool {
+        self.connections.iter().any(|it| it.connection_index == connection_index && it.usable && !it.busy())
     }
 
     /// Assigns the next exchange to a stream, or makes it wait.
@@ -443,6 +474,26 @@ mod tests {
         assert_eq!((mapping.wanted(10), mapping.wanted(11), mapping.wanted(31)), (1, 2, 4));
         mapping.opened(0, 10, false);
         assert_eq!((mapping.wanted(10), mapping.wanted(11), mapping.wanted(31)), (0, 1, 3));
+    }
+
+    /// A browser opens a connection for each waiting exchange until it knows that one connection carries all of them.
+    #[test]
+    fn each_exchange_opens_a_connection_until_one_is_established() {
+        let mut mapping = Mapping::new(&policy(1, None, WhenFull::Wait), 100).probing(Some(6));
+        assert_eq!(mapping.wanted(1), 1);
+        mapping.opened(0, 100, false);
+        assert_eq!((mapping.wanted(1), mapping.wanted(4), mapping.wanted(9)), (0, 3, 5));
+        mapping.opened(1, 100, false);
+        mapping.established(0, 100);
+        assert_eq!((mapping.wanted(9), mapping.choose()), (0, assigned(0, 0)));
+        mapping.closed(1);
+        mapping.probe(6);
+        assert_eq!(mapping.wanted(9), 0, "the protocol is known");
+        let mut slow = Mapping::new(&policy(1, None, WhenFull::Wait), 100);
+        slow.opened(0, 100, false);
+        assert_eq!(slow.wanted(3), 0);
+        slow.probe(6);
+        assert_eq!(slow.wanted(3), 2, "the first connection was not established in time");
     }
 
     #[test]

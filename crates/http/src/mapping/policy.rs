@@ -3,6 +3,7 @@
 //! [`Choices`] holds the settings that the user has given. [`Policy`] holds the resulting behaviour for one transport,
 //! with a default for every other setting.
 
+use crate::browser::{Client, Visit};
 use crate::http2::Windows;
 use std::fmt;
 use std::str::FromStr;
@@ -115,6 +116,10 @@ pub struct Policy {
     pub priority: Option<bool>,
     /// Whether bodies must match the content that our own server generates ([`crate::body`]). Off for other servers.
     pub verify: bool,
+    /// The program that loads the page. A browser decides when objects are requested; see [`crate::browser`].
+    pub client: Client,
+    /// What a browser remembers of the servers.
+    pub visit: Visit,
 }
 
 impl Default for Policy {
@@ -136,6 +141,8 @@ impl Default for Policy {
             version: Version::Http1,
             priority: None,
             verify: true,
+            client: Client::Plain,
+            visit: Visit::First,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Nothing outside the directory is ever read. `..` stops at the top directory, as in any URL. A symbolic link that
 //! leads out of the directory is refused (`RootDirectory`).
 
+use super::reference::Reference;
 use super::{MAX_BODY, MAX_OBJECTS, Object, Page, PageError, embed};
 use crate::root_dir::RootDirectory;
 use std::collections::BTreeMap;
@@ -34,23 +35,32 @@ pub fn load(directory: &Path) -> Result<Page, PageError> {
     let mut files = vec![first];
     let mut placed = BTreeMap::from([("/index.html".to_owned(), 0_usize)]);
     let (mut elsewhere, mut missing, mut deferred) = (Vec::new(), Vec::new(), Vec::new());
-    let mut next = 0;
+    let (mut next, mut body_start) = (0, None);
     while next < files.len() {
         let base = objects[next].name.clone();
         let embedded = site.embedded(&files[next], &base, &objects[next].content_type)?;
         deferred.extend(embedded.deferred);
-        for address in embedded.targets {
+        if next == 0 {
+            body_start = embedded.body_start;
+        }
+        let references = embedded.references.into_iter().chain(std::iter::repeat_with(Reference::default));
+        for (address, reference) in embedded.targets.into_iter().zip(references) {
             let Some(target) = address else { continue };
             match target {
                 Target::OtherHost(url) => elsewhere.push(url),
-                Target::Here(path) if placed.contains_key(&path) => {}
+                Target::Here(path) if placed.contains_key(&path) => {
+                    let known = &mut objects[placed[&path]];
+                    if known.initiator == Some(next) {
+                        known.reference.used_by(&reference);
+                    }
+                }
                 Target::Here(path) => match site.locate(&path)? {
                     None => missing.push(path),
                     Some(_) if files.len() >= MAX_OBJECTS => {
                         return Err(wrong(format!("more than {MAX_OBJECTS} files")));
                     }
                     Some(file) => {
-                        objects.push(site.object(&path, &file, Some(next))?);
+                        objects.push(Object { reference, ..site.object(&path, &file, Some(next))? });
                         placed.insert(path, files.len());
                         files.push(file);
                     }
@@ -81,9 +91,13 @@ pub fn load(directory: &Path) -> Result<Page, PageError> {
         name,
         source: format!("directory {shown}"),
         hosts: vec!["server".to_owned()],
+        coalesce: vec![0],
+        public: Vec::new(),
         objects,
         tls_objects: 0,
         warnings,
+        body_start,
+        recording: None,
     };
     page.validate()?;
     Ok(page)
@@ -167,6 +181,10 @@ impl Site<'_> {
 struct Embedded {
     /// The targets of the addresses, in the order of the file; `None` for an address that needs no fetch.
     targets: Vec<Option<Target>>,
+    /// How the file refers to each target, if the file is a document.
+    references: Vec<Reference>,
+    /// The offset of the body, if the file is a document.
+    body_start: Option<u64>,
     /// The addresses, as written in the file, that a browser would load only after the page (lazy loading).
     deferred: Vec<String>,
 }
@@ -182,7 +200,7 @@ enum Target {
 /// Returns the addresses of the resources that a document embeds. `bytes` is the content of the document, and `path` is
 /// the path at which clients fetch the document.
 fn embedded(bytes: &[u8], path: &str, kind: &str) -> Embedded {
-    let embed::Embeds { base, addresses, deferred } = if kind == "text/css" {
+    let embed::Embeds { base, addresses, references, body_start, deferred } = if kind == "text/css" {
         embed::Embeds { addresses: embed::in_css(bytes), ..embed::Embeds::default() }
     } else {
         embed::in_html(bytes)
@@ -192,11 +210,13 @@ fn embedded(bytes: &[u8], path: &str, kind: &str) -> Embedded {
         // The base URL is on another host, so all relative addresses are on that host, too.
         Some(Some(Target::OtherHost(base))) => {
             let far = |address: &String| Some(Target::OtherHost(format!("{base}{address}")));
-            return Embedded { targets: addresses.iter().map(far).collect(), deferred };
+            let targets = addresses.iter().map(far).collect();
+            return Embedded { targets, references, body_start, deferred };
         }
         Some(None) | None => path.to_owned(),
     };
-    Embedded { targets: addresses.iter().map(|address| resolve(&base, address)).collect(), deferred }
+    let targets = addresses.iter().map(|address| resolve(&base, address)).collect();
+    Embedded { targets, references, body_start, deferred }
 }
 
 /// Resolves `address`, which occurs in the document at the absolute path `base`.

@@ -11,8 +11,12 @@ mod length;
 mod media;
 mod srcset;
 
+use super::reference::{FetchPriority, Reference, ResourceType, ScriptMode};
 use flow::{Flow, LAZY_FRAME_MARGIN, LAZY_IMAGE_MARGIN};
-use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
+use html5gum::{DefaultEmitter, Token, Tokenizer};
+
+/// A start tag with its position.
+type StartTag = html5gum::StartTag<usize>;
 
 /// The addresses that an HTML document embeds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -21,15 +25,28 @@ pub struct Embeds {
     pub base: Option<String>,
     /// The addresses as written, in the order of the document, including repetitions.
     pub addresses: Vec<String>,
+    /// For each address how the document refers to it. Offsets count in the document as given.
+    pub references: Vec<Reference>,
+    /// The offset behind the `<body>` tag, if there is one.
+    pub body_start: Option<u64>,
     /// The addresses of lazy images and frames that are not fetched, because they are too far below the viewport or not
     /// displayed.
     pub deferred: Vec<String>,
 }
 
+impl Embeds {
+    /// Returns each address and how the document refers to it. Nothing is known of the references of a style sheet.
+    pub fn with_references(self) -> impl Iterator<Item = (String, Reference)> {
+        self.addresses
+            .into_iter()
+            .zip(self.references.into_iter().chain(std::iter::repeat_with(Reference::default)))
+    }
+}
+
 /// Returns the addresses that the HTML document `html` embeds. Never fails, because any input is valid HTML.
 #[must_use]
 pub fn in_html(html: &[u8]) -> Embeds {
-    let mut emitter = DefaultEmitter::default();
+    let mut emitter = DefaultEmitter::<usize>::new_with_span();
     emitter.naively_switch_states(true);
     let mut document = Document::default();
     for token in Tokenizer::new_with_emitter(html, emitter) {
@@ -38,9 +55,13 @@ pub fn in_html(html: &[u8]) -> Embeds {
             Token::StartTag(tag) => {
                 let name = tag.name.to_ascii_lowercase();
                 document.begin(&name, &tag);
+                document.refer(tag.span.end, &name, Some(&tag));
             }
             Token::EndTag(tag) => document.end(&tag.name.to_ascii_lowercase()),
-            Token::String(text) => document.text(&text),
+            Token::String(text) => {
+                document.text(&text);
+                document.refer(text.span.end, b"style", None);
+            }
             _ => {}
         }
     }
@@ -79,7 +100,7 @@ struct Source {
 }
 
 impl Document {
-    fn begin(&mut self, name: &[u8], tag: &StartTag<()>) {
+    fn begin(&mut self, name: &[u8], tag: &StartTag) {
         if matches!(name, b"noscript" | b"template") && !tag.self_closing {
             self.inert += 1;
             return;
@@ -113,6 +134,19 @@ impl Document {
         }
     }
 
+    /// Records how the document refers to the addresses that the last token added. The token ends at `end`.
+    fn refer(&mut self, end: usize, name: &[u8], tag: Option<&StartTag>) {
+        if name == b"body" && tag.is_some() {
+            self.found.body_start.get_or_insert(end as u64);
+        }
+        let reference = Reference {
+            offset: Some(end as u64),
+            in_head: Some(self.found.body_start.is_none()),
+            ..tag.map(|tag| by_attributes(name, tag)).unwrap_or_default()
+        };
+        self.found.references.resize(self.found.addresses.len(), reference);
+    }
+
     fn end(&mut self, name: &[u8]) {
         match name {
             b"noscript" | b"template" => self.inert = self.inert.saturating_sub(1),
@@ -138,7 +172,7 @@ impl Document {
 
     /// Handles a `<source>` element. An open video uses its first source. An open picture uses the first source that
     /// the browser can use.
-    fn source(&mut self, tag: &StartTag<()>) {
+    fn source(&mut self, tag: &StartTag) {
         if let Some(media) = &mut self.media {
             if !media.has_source {
                 media.has_source = true;
@@ -158,7 +192,7 @@ impl Document {
         }
     }
 
-    fn image(&mut self, tag: &StartTag<()>, style: Option<&str>) {
+    fn image(&mut self, tag: &StartTag, style: Option<&str>) {
         // The picture's sources apply only to an image that is a direct child of the picture.
         let picture = self.picture.as_mut().filter(|_| self.flow.is_inside(b"picture"));
         let source = picture.and_then(|picture| picture.chosen.take());
@@ -182,7 +216,7 @@ impl Document {
     fn placed(
         &mut self,
         address: Option<String>,
-        tag: &StartTag<()>,
+        tag: &StartTag,
         style: Option<&str>,
         size: (f64, f64),
         margin: f64,
@@ -204,11 +238,57 @@ impl Document {
     }
 }
 
-fn is_lazy(tag: &StartTag<()>) -> bool {
+/// Returns how the first start tag of `html` refers to its address, and the offset behind that tag. Only attributes of
+/// the tag are considered.
+#[must_use]
+pub fn in_tag(html: &str) -> Option<(Reference, usize)> {
+    let tokens = Tokenizer::new_with_emitter(html.as_bytes(), DefaultEmitter::<usize>::new_with_span());
+    let tag = tokens.into_iter().find_map(|token| match token {
+        Ok(Token::StartTag(tag)) => Some(tag),
+        _ => None,
+    })?;
+    Some((by_attributes(&tag.name.to_ascii_lowercase(), &tag), tag.span.end))
+}
+
+/// Returns how a tag with this name refers to its address, without the position of the tag.
+fn by_attributes(name: &[u8], tag: &StartTag) -> Reference {
+    let has = |key: &[u8]| tag.attributes.contains_key(key);
+    let is = |key: &[u8], value: &str| {
+        let given = text(tag, key).unwrap_or_default();
+        given.split_ascii_whitespace().any(|one| one.eq_ignore_ascii_case(value))
+    };
+    let kind = match name {
+        b"script" => Some(ResourceType::Script),
+        b"link" if is(b"rel", "stylesheet") => Some(ResourceType::Stylesheet),
+        b"img" | b"input" | b"image" | b"body" | b"table" | b"td" | b"th" => Some(ResourceType::Image),
+        b"iframe" | b"frame" => Some(ResourceType::Document),
+        _ => None,
+    };
+    let is_link = name == b"link" && kind.is_none();
+    let script = match (has(b"async"), is(b"type", "module")) {
+        _ if is_link && is(b"rel", "modulepreload") => Some(ScriptMode::AsyncModule),
+        _ if kind != Some(ResourceType::Script) => None,
+        (true, true) => Some(ScriptMode::AsyncModule),
+        (false, true) => Some(ScriptMode::Module),
+        (true, false) => Some(ScriptMode::Async),
+        (false, false) if has(b"defer") => Some(ScriptMode::Defer),
+        (false, false) => Some(ScriptMode::Blocking),
+    };
+    let lazy = is(b"loading", "lazy") || (kind == Some(ResourceType::Stylesheet) && is(b"media", "print"));
+    let preload = is_link && ["preload", "modulepreload", "prefetch"].iter().any(|rel| is(b"rel", rel));
+    let fetch_priority = match () {
+        () if is(b"fetchpriority", "high") => Some(FetchPriority::High),
+        () if is(b"fetchpriority", "low") => Some(FetchPriority::Low),
+        () => None,
+    };
+    Reference { kind, script, lazy, preload, fetch_priority, ..Reference::default() }
+}
+
+fn is_lazy(tag: &StartTag) -> bool {
     text(tag, b"loading").is_some_and(|loading| loading.eq_ignore_ascii_case("lazy"))
 }
 
-fn of_tag(name: &[u8], tag: &StartTag<()>, found: &mut Vec<String>) {
+fn of_tag(name: &[u8], tag: &StartTag, found: &mut Vec<String>) {
     let attribute = |key: &[u8]| text(tag, key);
     match name {
         b"script" | b"frame" | b"embed" | b"track" | b"audio" => found.extend(attribute(b"src")),
@@ -225,7 +305,7 @@ fn of_tag(name: &[u8], tag: &StartTag<()>, found: &mut Vec<String>) {
 }
 
 /// Returns the address that a `<link>` element fetches, if any.
-fn link(tag: &StartTag<()>) -> Option<String> {
+fn link(tag: &StartTag) -> Option<String> {
     let rel = text(tag, b"rel").unwrap_or_default().to_ascii_lowercase();
     let has = |word: &str| rel.split_ascii_whitespace().any(|one| one == word);
     let fetched = ["stylesheet", "icon", "modulepreload", "manifest"];
@@ -249,7 +329,7 @@ fn link(tag: &StartTag<()>) -> Option<String> {
 }
 
 /// Returns the value of the attribute `key` without surrounding white space; `None` if it is absent or empty.
-fn text(tag: &StartTag<()>, key: &[u8]) -> Option<String> {
+fn text(tag: &StartTag, key: &[u8]) -> Option<String> {
     let value = String::from_utf8_lossy(tag.attributes.get(key)?).trim().to_owned();
     (!value.is_empty()).then_some(value)
 }
@@ -483,6 +563,66 @@ mod tests {
         // `sizes=auto` applies only to lazy images.
         let auto = "src=lo srcset='s 300w, l 1280w' sizes=auto width=300";
         assert_eq!(html(&format!("<img loading=lazy {auto}><img {auto}>")).concat(), "sl");
+    }
+
+    #[test]
+    fn references_state_where_and_how_an_address_is_named() {
+        let text = "<head><link rel=stylesheet href=a><script src=b></script><script async src=c></script>\
+                    <script type=module src=d></script></head><body><img src=e><img loading=lazy src=f>";
+        let found = in_html(text.as_bytes());
+        assert_eq!(found.addresses.concat(), "abcdef");
+        let end = |part: &str| Some((text.find(part).expect("a part") + part.len()) as u64);
+        assert_eq!(found.body_start, end("<body>"));
+        let offsets: Vec<_> = found.references.iter().map(|reference| reference.offset).collect();
+        let tags = [
+            "<link rel=stylesheet href=a>",
+            "<script src=b>",
+            "<script async src=c>",
+            "<script type=module src=d>",
+            "<img src=e>",
+            "<img loading=lazy src=f>",
+        ];
+        assert_eq!(offsets, tags.map(end));
+        let scripts: Vec<_> = found.references.iter().filter_map(|reference| reference.script).collect();
+        assert_eq!(scripts, [ScriptMode::Blocking, ScriptMode::Async, ScriptMode::Module]);
+        let head: Vec<_> = found.references.iter().map(|reference| reference.in_head == Some(true)).collect();
+        assert_eq!(head, [true, true, true, true, false, false]);
+        assert!(found.references[5].lazy && !found.references[4].lazy);
+    }
+
+    #[test]
+    fn only_attributes_decide_when_a_script_is_executed() {
+        let mode = |tag: &str| in_tag(tag).and_then(|(reference, _)| reference.script);
+        for tag in
+            ["<script src=/defer/async.js>", "<script data-async=false src='/module/a>b.js'>x<script async>"]
+        {
+            assert_eq!(mode(tag), Some(ScriptMode::Blocking), "{tag}");
+        }
+        assert_eq!(mode("<SCRIPT Defer src=a>"), Some(ScriptMode::Defer));
+        assert_eq!(mode("<script async type=Module src=a>"), Some(ScriptMode::AsyncModule));
+        assert_eq!(mode("<script type=module defer src=a>"), Some(ScriptMode::Module));
+        assert_eq!([mode("<img src=a>"), mode("x"), mode("<script src")], [None; 3]);
+        let lazy = |tag: &str| in_tag(tag).expect("a tag").0.lazy;
+        assert!(!lazy("<img class=lazy loading=eager src=a>") && lazy("<img loading='LAZY' src=a>"));
+        assert!(
+            lazy("<link rel=stylesheet media=print href=a>") && !lazy("<link rel=icon media=print href=a>")
+        );
+    }
+
+    #[test]
+    fn preloads_and_fetch_priorities_are_attributes() {
+        let of = |tag: &str| in_tag(tag).expect("a tag").0;
+        for rel in ["preload", "modulepreload", "prefetch"] {
+            assert!(of(&format!("<link rel={rel} as=script href=a>")).preload, "{rel}");
+        }
+        assert!(
+            !of("<link rel='stylesheet preload' href=a>").preload
+                && !of("<link rel=icon href=/preload>").preload
+        );
+        assert_eq!(of("<link rel=modulepreload href=a>").script, Some(ScriptMode::AsyncModule));
+        assert_eq!(of("<img fetchpriority=HIGH src=a>").fetch_priority, Some(FetchPriority::High));
+        assert_eq!(of("<script fetchpriority=low src=a>").fetch_priority, Some(FetchPriority::Low));
+        assert_eq!(of("<img fetchpriority=auto src=high>").fetch_priority, None);
     }
 
     #[test]

@@ -157,18 +157,20 @@ impl Drop for ServingGuard {
 
 /// Begins to serve a request. If the session serves one request at a time, waits for the earlier requests. Then waits
 /// for the configured service time, which simulates the work of a server.
-pub(super) async fn begin<W: World, S>(
+pub(super) async fn begin<W: World, S: Site>(
     service: &Service<W, S>,
     activity: &Rc<Activity>,
     exchange: ExchangeId,
+    uri: &http::Uri,
 ) -> (Option<FifoGuard>, ServingGuard) {
     let turn = if service.options.serial { Some(activity.request_lock.lock().await) } else { None };
     service.recorder.serving(exchange, service.world.now());
     let serving = ServingGuard::begin(activity);
     service.world.charge(Work::Request);
-    if !service.options.service_time.is_zero() {
+    let service_time = service.options.service_time + service.site.service_time(&target_of(uri));
+    if !service_time.is_zero() {
         let _owed = activity.slot_handle.as_ref().map(SlotHandle::server_turn);
-        service.world.sleep_until(service.world.now() + service.options.service_time).await;
+        service.world.sleep_until(service.world.now() + service_time).await;
     }
     (turn, serving)
 }
@@ -258,7 +260,8 @@ pub(super) async fn reply<W: World, S: Site, B>(
     early: bool,
 ) -> PreparedResponse {
     let busy = RequestGuard::begin(activity);
-    let (turn, serving) = begin(service, activity, ExchangeId { connection, stream, index: 0 }).await;
+    let (turn, serving) =
+        begin(service, activity, ExchangeId { connection, stream, index: 0 }, request.uri()).await;
     // RFC 8470 §5.2: early data can be replayed, so an unsafe request in early data is refused. After the handshake,
     // the client can send the request again.
     let too_early = (early && !request.method().is_safe())

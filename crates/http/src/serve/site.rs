@@ -1,7 +1,8 @@
 //! The content that a server serves.
 
 use crate::body::Pattern;
-use crate::page::Page;
+use crate::page::{Object, Page};
+use anabranch_base::time::Duration;
 use bytes::Bytes;
 use http::header::ALLOW;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -14,6 +15,11 @@ use std::rc::Rc;
 pub trait Site: 'static {
     /// Returns the resource with the request target `target`. If it returns `None`, the response has status 404.
     fn find(&self, target: &str) -> Option<Resource>;
+
+    /// Returns the time until the response for `target` is ready, in addition to the service time of the server.
+    fn service_time(&self, _target: &str) -> Duration {
+        Duration::ZERO
+    }
 
     /// Returns the response to a request. A site that supports ranges, conditions or redirects overrides this method.
     fn answer(&self, request: &SiteRequest<'_>) -> Answer {
@@ -182,6 +188,7 @@ impl Content {
 #[derive(Clone, Debug)]
 pub struct PageSite {
     resources: BTreeMap<String, Resource>,
+    service_times: BTreeMap<String, Duration>,
 }
 
 impl PageSite {
@@ -196,13 +203,25 @@ impl PageSite {
             };
             (object.name.clone(), resource)
         });
-        Self { resources: resources.collect() }
+        Self { resources: resources.collect(), service_times: BTreeMap::new() }
+    }
+
+    /// Sets the service time of each object of `page` to the value of `of`.
+    #[must_use]
+    pub fn with_service_times(mut self, page: &Page, of: impl Fn(&Object) -> Duration) -> Self {
+        let times = page.objects.iter().map(|object| (object.name.clone(), of(object)));
+        self.service_times = times.filter(|(_, time)| !time.is_zero()).collect();
+        self
     }
 }
 
 impl Site for PageSite {
     fn find(&self, target: &str) -> Option<Resource> {
         self.resources.get(target).cloned()
+    }
+
+    fn service_time(&self, target: &str) -> Duration {
+        self.service_times.get(target).copied().unwrap_or_default()
     }
 }
 

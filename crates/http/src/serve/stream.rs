@@ -182,7 +182,7 @@ async fn answer<W: World, S: Site>(
     exchanges.answered_without_content.set(request.body().is_end_stream());
     let index = exchanges.next.replace(exchanges.next.get() + 1);
     let exchange = ExchangeId { connection: exchanges.connection, stream: exchanges.stream, index };
-    let (turn, serving) = begin(&service, &activity, exchange).await;
+    let (turn, serving) = begin(&service, &activity, exchange, request.uri()).await;
     let earlier_requests = activity.request_count.replace(activity.request_count.get() + 1);
     if let Some(field) = request.headers().get("priority").and_then(|value| value.to_str().ok()) {
         // Some transports send their streams by rank. The rank of the response is the same as over HTTP/2 and HTTP/3.

@@ -19,7 +19,8 @@ pub fn evaluate(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(
                 continue;
             };
             let mut bench =
-                PointExperiments { plan, index, options, runs_before: plan.run_count(), runs_for_gap: 0 };
+                PointExperiments { seeds: &plan.seeds, ..PointExperiments::new(plan, index, options) };
+            bench.runs_before = plan.run_count();
             let changed = bench.log_times(&[(planned, &claim.changed)])?;
             let gains: Vec<f64> = of
                 .runs

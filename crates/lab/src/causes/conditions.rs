@@ -67,9 +67,10 @@ const CONDITIONS: [(&str, Change); 4] = [
         })
     }),
     ("server time", |point| {
-        (!point.workload.server_time.is_zero()).then(|| {
+        let workload = &point.workload;
+        workload.page.objects.iter().any(|object| !workload.server_time_of(object).is_zero()).then(|| {
             let mut without = point.clone();
-            without.workload.server_time = Duration::ZERO;
+            without.workload.server_time = Some(Duration::ZERO);
             without
         })
     }),

@@ -25,7 +25,10 @@ pub fn explain(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<()
     let logs: Vec<Vec<f64>> = point
         .contestants
         .iter()
-        .map(|contestant| contestant.runs.iter().map(|run| time_of(run, planned).ln()).collect())
+        .map(|contestant| {
+            let runs = contestant.runs.iter().take(bench.seeds.len());
+            runs.map(|run| time_of(run, planned).ln()).collect()
+        })
         .collect();
     let mean = |i: usize| ResampledMean::of(&logs[i]).mean;
     let mut ranking: Vec<usize> = (0..logs.len()).collect();

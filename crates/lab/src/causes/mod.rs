@@ -16,6 +16,7 @@ pub mod settings;
 #[cfg(test)]
 mod tests;
 
+use crate::calibrate;
 use crate::plan::causes::Causes;
 use crate::plan::{Contestant, Plan, PointPlan};
 use crate::run::batch::{self, Options, RaceError};
@@ -65,7 +66,10 @@ pub fn time_of(run: &Run, point: &PointPlan) -> f64 {
 /// invariant.
 pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
     batch::check(plan)?;
+    let (calibrations, warnings) = calibrate::of(plan.points.iter(), plan, options)?;
     let mut race = batch::race_in(World::Virtual, plan, options, &|scenario, _| one::run(scenario))?;
+    race.warnings.extend(warnings);
+    race.calibrations = calibrations;
     find(plan, &mut race, options)?;
     check::evaluate(plan, &mut race, options)?;
     Ok(race)
@@ -81,12 +85,17 @@ fn find(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(), RaceE
     }
     let mut before = plan.run_count();
     for (index, point) in race.points.iter_mut().enumerate() {
-        let mut bench = PointExperiments { plan, index, options, runs_before: before, runs_for_gap: 0 };
+        let mut bench = PointExperiments::new(plan, index, options);
+        bench.runs_before = before;
         design::explain(&mut bench, point)?;
         before = bench.runs_before;
     }
     Ok(())
 }
+
+/// The number of seeds of a quick search if the seed decides only how one page load differs from another. Such loads
+/// differ by a few per cent, so 25 of them show an effect of 2 %.
+const STEADY: usize = 25;
 
 /// Carries out the experiments at one point.
 struct PointExperiments<'a> {
@@ -94,6 +103,8 @@ struct PointExperiments<'a> {
     /// The index of the point in the plan.
     index: usize,
     options: &'a Options<'a>,
+    /// The seeds of the experiments.
+    seeds: &'a [u64],
     /// The number of simulation runs before the next experiment: the runs of the plan, and the runs of earlier
     /// experiments. It is used to report progress.
     runs_before: usize,
@@ -102,14 +113,19 @@ struct PointExperiments<'a> {
 }
 
 impl<'a> PointExperiments<'a> {
+    fn new(plan: &'a Plan, index: usize, options: &'a Options<'a>) -> Self {
+        let is_steady = plan.causes == Causes::Quick && !plan.points[index].has_random_network();
+        let count = plan.seeds.len().min(if is_steady { STEADY } else { usize::MAX });
+        Self { plan, index, options, seeds: &plan.seeds[..count], runs_before: 0, runs_for_gap: 0 }
+    }
+
     fn point(&self) -> &'a PointPlan {
         &self.plan.points[self.index]
     }
 
     /// Returns the seeds for runs at `point`. If the runs do not depend on the seed, returns only one.
     fn seeds(&self, point: &PointPlan) -> &'a [u64] {
-        let seeds = &self.plan.seeds;
-        if point.is_random() { seeds } else { &seeds[..seeds.len().min(1)] }
+        if point.is_random() { self.seeds } else { &self.seeds[..self.seeds.len().min(1)] }
     }
 
     /// Runs each contestant at its point, with every seed. `subjects` lists the points and contestants. Returns, for
@@ -125,7 +141,9 @@ impl<'a> PointExperiments<'a> {
             let runs = one::run(scenario)?;
             let run = runs.first().ok_or("a run without a result")?;
             let bytes: u64 = run.objects.iter().map(|object| object.bytes).sum();
-            if bytes != scenario.point.workload.page.body_bytes() {
+            let seeded = scenario.point.of_seed(scenario.seed);
+            let workload = &seeded.as_ref().unwrap_or(scenario.point).workload;
+            if bytes != workload.page.body_bytes() {
                 return Err("an experiment transferred something else than the race".to_owned());
             }
             Ok(time_of(run, scenario.point).ln())
@@ -140,7 +158,7 @@ impl<'a> PointExperiments<'a> {
         let of = |&(point, _): &(&PointPlan, &Contestant)| {
             let own: Vec<f64> = times.by_ref().take(self.seeds(point).len()).collect();
             // If the runs do not depend on the seed, the only run stands for all seeds.
-            if point.is_random() { own } else { own.repeat(self.plan.seeds.len()) }
+            if point.is_random() { own } else { own.repeat(self.seeds.len()) }
         };
         Ok(subjects.iter().map(of).collect())
     }

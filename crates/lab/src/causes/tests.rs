@@ -52,7 +52,7 @@ fn conditions_of_a_point_can_be_removed() {
     assert_eq!((fast.network.fails.len(), outages(fast)), (1, 2));
     let slow = conditions(&[("server-time", "50ms"), ("loss", "0")], both);
     let (name, at_once) = &slow[1];
-    assert_eq!((*name, at_once.workload.server_time), ("server time", Duration::ZERO));
+    assert_eq!((*name, at_once.workload.server_time), ("server time", Some(Duration::ZERO)));
     // A recorded trace has no rate that could be removed.
     let file = std::env::temp_dir().join(format!("anabranch-conditions-{}", std::process::id()));
     std::fs::write(&file, "1\n2\n").expect("written");

@@ -12,6 +12,14 @@ pub const BARE_RACE: [&str; 4] = [
     "sctp-dtls=sctp:dtls=yes,priority=yes",
 ];
 
+/// The contestants that stand for the browser that recorded a page: for HTTP/1.1, HTTP/2 and HTTP/3, each without TLS and
+/// with it. HTTP/3 always has TLS.
+pub const RECORDED: [[&str; 2]; 3] = [
+    ["tcp:connections=6,priority=yes", "tcp:connections=6,tls=yes,priority=yes"],
+    ["tcp:http=2", "tcp:http=2,tls=yes"],
+    ["quic", "quic"],
+];
+
 /// The default contestants for a workload of messages, which have no requests. QUIC is not among them: the server would
 /// have to open the streams for the messages, which a workload of messages does not support yet.
 const BARE_MESSAGES: [&str; 3] =

@@ -27,7 +27,8 @@ pub fn check(
     let (paths, servers) = (point.network.paths.len(), point.workload.servers());
     for (n, what) in [(paths, "paths"), (servers, "servers")] {
         if n > MAX_HOSTS {
-            return Err(PlanError::at("network", format!("{n} {what}; write at most {MAX_HOSTS}")));
+            let merge = if what == "servers" { ", or --origins merge" } else { "" };
+            return Err(PlanError::at("network", format!("{n} {what}; write at most {MAX_HOSTS}{merge}")));
         }
     }
     let packets = packets(point);

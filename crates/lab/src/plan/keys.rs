@@ -220,8 +220,17 @@ const OURS: &[Key] = &[
         "objects: one at each arrival; connections: as many as a connection has streams, on one of its own \
          [default: objects]",
     ),
-    workload("think", "WHAT", "none, or recorded: wait before each request as the HAR did [default: none]"),
-    workload("server-time", "TIME", "Time the server takes for each request: 5ms [default: 0]"),
+    workload(
+        "think",
+        "WHAT",
+        "none, or recorded: with --client plain, wait before each request as the HAR did [default: none]",
+    ),
+    workload(
+        "server-time",
+        "TIME",
+        "Time the server takes for each request: 5ms; or recorded: as the HAR shows [default: recorded; 0 without a \
+         recording]",
+    ),
     workload(
         "server",
         "WHAT",
@@ -230,7 +239,20 @@ const OURS: &[Key] = &[
     workload(
         "origins",
         "WHAT",
-        "merge: all hosts of the page are one server; keep: one each [default: merge]",
+        "keep: each host of the page has a server and connections of its own; merge: all hosts are one [default: keep, \
+         for pages in virtual time]",
+    ),
+    workload(
+        "client",
+        "WHO",
+        "chromium: Chromium's requests, in its phases and with its priorities; plain: each object as soon as the object that \
+         causes it has arrived [default: chromium for a page, plain for all else]",
+    ),
+    workload(
+        "visit",
+        "WHAT",
+        "first: the browser knows nothing of the servers; repeat: their protocols and the tickets of their sessions \
+         [default: first]",
     ),
     workload(
         "request-head",
@@ -246,8 +268,24 @@ const OURS: &[Key] = &[
     workload(
         "start-jitter",
         "TIME",
-        "Begin each load of a run later by less than this, drawn from the seed, so that runs without loss differ: 10ms \
+        "Begin each load later by less than this, drawn from the seed; its time counts from then on: 10ms [default: 0]",
+    ),
+    workload(
+        "request-jitter",
+        "TIME",
+        "Delay each request by less than this, drawn from the seed, one by one, so that they change places: 10ms \
          [default: 0]",
+    ),
+    workload(
+        "variation",
+        "HOW",
+        "browser: loads of a page differ a little, in times and sizes, as a browser's do, drawn from the seed; none \
+         [default: browser, for pages in virtual time]",
+    ),
+    workload(
+        "network",
+        "WHICH",
+        "recorded: round trip and rate as the HAR shows them, for what the flags of the network leave out",
     ),
     workload("deadline", "TIME", "End a run after this time of its own clock [default: 600s]"),
     contestants(

@@ -27,6 +27,7 @@ pub mod outline;
 pub mod population;
 pub mod security;
 pub mod sources;
+pub mod variation;
 pub mod workload;
 
 pub use bare::CLEARTEXT_RACE;
@@ -41,6 +42,7 @@ pub use security::{Dtls, Security};
 pub use workload::Workload;
 
 use anabranch_base::Bytes;
+use anabranch_http::browser::Visit;
 use anabranch_link::LinkSpec;
 use anabranch_link::spec::LossSpec;
 use anabranch_results::World;
@@ -75,6 +77,9 @@ pub struct Plan {
     pub claims: Vec<CauseClaim>,
     /// Where the plan runs: in the simulated network or the emulated network.
     pub world: World,
+    /// The contestants that stand for the browser that recorded a page: for HTTP/1.1, HTTP/2 and HTTP/3, each without TLS
+    /// and with it. `None` if the transport is not available.
+    pub recorded_by: [[Option<Contestant>; 2]; 3],
     /// The plan as it was written, with the defaults filled in.
     pub draft: Draft,
 }
@@ -98,9 +103,14 @@ impl PointPlan {
     /// Returns whether a simulated run depends on its seed.
     #[must_use]
     pub fn is_random(&self) -> bool {
+        self.workload.has_chance() || self.has_random_network()
+    }
+
+    /// Returns whether what the network does depends on the seed.
+    #[must_use]
+    pub fn has_random_network(&self) -> bool {
         let network = &self.network;
         network.paths.iter().any(LinkSpec::is_random)
-            || !self.workload.start_jitter.is_zero()
             || network
                 .handover
                 .as_ref()
@@ -125,7 +135,7 @@ impl PointPlan {
     /// has no random delays.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Option<Self> {
-        self.workload.jittered(seed).map(|workload| Self { workload, ..self.clone() })
+        self.workload.of_seed(seed).map(|workload| Self { workload, ..self.clone() })
     }
 }
 
@@ -181,9 +191,6 @@ fn warnings<P: Borrow<PointPlan>>(
         let workload = &point.borrow().workload;
         let page = &workload.page;
         page.warnings.iter().for_each(|line| add(format!("{}: {line}", page.name)));
-        if workload.keep_origins && page.hosts.len() == 1 {
-            add(format!("{}: all of it comes from one host, so --origins keep changes nothing", page.name));
-        }
         if workload.think && page.objects.iter().all(|object| object.think.is_zero()) {
             add(format!("{}: no think times are recorded, so --think recorded changes nothing", page.name));
         }
@@ -233,6 +240,10 @@ pub(crate) fn fits(contestant: &Contestant, point: &PointPlan) -> Result<(), Pla
                 format!("reconnect=yes needs {what}; leave it out"),
             ));
         }
+    }
+    if point.workload.visit == Visit::Repeat && contestant.sets_resume() {
+        let what = "resume: with --visit repeat the browser resumes all TLS sessions; leave one of them out";
+        return Err(PlanError::at(&contestant.place, what));
     }
     let whole = anabranch_transport::Delivery::default();
     if point.workload.messages.is_none() && contestant.delivery != whole {
@@ -318,11 +329,12 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
     let drawn = draft.value("population").is_some();
     let recorded = recorded(&draft);
     if !spoken(&draft, &["preset"]) {
-        let rate = ["rate", "up-rate", "down-rate", "trace", "up-trace", "down-trace"];
+        let rate = ["rate", "up-rate", "down-rate", "trace", "up-trace", "down-trace", "network"];
         if !drawn && !spoken(&draft, &rate) {
             add(&mut draft, "rate", &["10mbit"]);
         }
-        if !drawn && !recorded.rtt && !spoken(&draft, &["delay", "rtt", "up-delay", "down-delay"]) {
+        if !drawn && !recorded.rtt && !spoken(&draft, &["delay", "rtt", "up-delay", "down-delay", "network"])
+        {
             add(&mut draft, "rtt", &["80ms"]);
         }
         for (name, value) in [("queue", "1bdp"), ("mtu", "1500")] {
@@ -344,6 +356,27 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
         }
     } else if !drawn && !spoken(&draft, &["page", "objects", "bulk"]) {
         add(&mut draft, "page", &[anabranch_http::har::shipped::NAMES[0]]);
+    }
+    let has_page = spoken(&draft, &["page"]);
+    let emulated = draft.value("world").is_some_and(|given| given.levels == ["emulated"]);
+    // The emulated network has one server, and real loads differ by themselves.
+    let simulated_page = has_page && !emulated;
+    let arrivals = spoken(&draft, &["arrivals"]);
+    // A browser loads pages. The pages of a population are objects without a structure.
+    let client = if has_page && !arrivals { "chromium" } else { "plain" };
+    for (name, value) in [("client", client), ("visit", "first")] {
+        if draft.value(name).is_none() {
+            add(&mut draft, name, &[value]);
+        }
+    }
+    if !spoken(&draft, &["origins"]) {
+        add(&mut draft, "origins", &[if simulated_page { "keep" } else { "merge" }]);
+    }
+    if has_page && !spoken(&draft, &["server-time"]) {
+        add(&mut draft, "server-time", &["recorded"]);
+    }
+    if has_page && !spoken(&draft, &["variation"]) {
+        add(&mut draft, "variation", &[if simulated_page && !arrivals { "browser" } else { "none" }]);
     }
     for (name, value) in [("runs", "100"), ("seed", "1")] {
         if draft.value(name).is_none() {

@@ -8,8 +8,9 @@
 //! During the runs, a race keeps its few points in memory, see [`into_plan`](Outline::into_plan). A sweep makes each
 //! point again just before the point's runs.
 
+use super::bare::RECORDED;
 use super::causes::{CauseClaim, Causes};
-use super::concrete::Combinations;
+use super::concrete::{Combinations, Concrete, Setting};
 use super::expect::Expect;
 use super::population::{CHECKED, People};
 use super::sources::Sources;
@@ -66,6 +67,7 @@ impl Points {
             }
             None => &mut *shared,
         };
+        recorded_network(&mut concrete, sources)?;
         let network = Network::interpret(&concrete, sources)?;
         let workload = Workload::interpret(&concrete, sources)?;
         if let Some(handover) = &network.handover {
@@ -97,6 +99,48 @@ impl Points {
     fn iter(&self) -> impl Iterator<Item = Result<PointPlan, PlanError>> + Clone {
         (0..self.count()).map(|index| self.at(index))
     }
+}
+
+/// Sets the round trip and the rate of a recorded page, if the plan asks for the recorded network. Keys that the plan sets
+/// itself stay.
+fn recorded_network(concrete: &mut Concrete, sources: &mut Sources) -> Result<(), PlanError> {
+    let Some(setting) = concrete.setting("network").cloned() else { return Ok(()) };
+    let wrong = |what: &str| Err(PlanError::at(&setting.place, what));
+    if setting.value != "recorded" {
+        return wrong(&format!(
+            "'{}': write recorded, or the network's own keys such as --rate",
+            setting.value
+        ));
+    }
+    if !concrete.paths.is_empty() || concrete.setting("preset").is_some() {
+        return wrong("recorded: gives the rate and round trip of one path; leave out --path and --preset");
+    }
+    let page = Workload::interpret(concrete, sources)?.page;
+    let Some(recording) = &page.recording else {
+        return wrong(
+            "recorded: the page has no recorded times; write --rtt and --rate, or race a browser's HAR",
+        );
+    };
+    let has = |names: &[&str]| names.iter().any(|name| concrete.setting(name).is_some());
+    let mut found = Vec::new();
+    if !has(&["rtt", "delay", "up-delay", "down-delay"]) {
+        match recording.rtt_ns {
+            Some(rtt) => found.push(("rtt", format!("{}us", (rtt.value / 100_000).max(1) * 100))),
+            None => return wrong("recorded: no entry of the HAR opened a connection; write --rtt"),
+        }
+    }
+    if !has(&["rate", "up-rate", "down-rate", "trace", "up-trace", "down-trace"]) {
+        match recording.rate_bps {
+            Some(rate) => found.push(("rate", format!("{}kbit", (rate.value / 1000).max(1)))),
+            None => return wrong("recorded: the HAR has too few bytes to tell the rate; write --rate"),
+        }
+    }
+    concrete.settings.extend(found.into_iter().map(|(name, value)| Setting {
+        name: name.to_owned(),
+        value,
+        place: setting.place.clone(),
+    }));
+    Ok(())
 }
 
 impl Outline {
@@ -180,6 +224,8 @@ impl Outline {
                 format!("a contestant that {shared} cannot be raced again with one change; leave it out");
             return Err(PlanError::at(place, what));
         }
+        let recorded_by =
+            RECORDED.map(|texts| texts.map(|text| Contestant::parse(text, "recording", transports).ok()));
         let plan = Plan {
             points: Vec::new(),
             together,
@@ -190,6 +236,7 @@ impl Outline {
             seeds,
             expects,
             contestants,
+            recorded_by,
             draft,
         };
         Ok(Self { causes: plan.causes, plan, points })

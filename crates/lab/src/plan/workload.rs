@@ -4,15 +4,18 @@ use super::concrete::{Concrete, Setting};
 use super::error::PlanError;
 use super::heads::Heads;
 use super::sources::Sources;
+use super::variation;
 use anabranch_base::spelling::hint;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::units::{format_duration, parse_duration, parse_interval};
 use anabranch_base::{Bytes, Rng};
+use anabranch_http::browser::{Client, Visit};
 use anabranch_http::har;
 use anabranch_http::har::shipped;
 use anabranch_http::page::{Object, Page, directory};
 use anabranch_load::bulk::MAX_MESSAGE;
 use anabranch_load::messages::{MAX_SIZE, MIN_SIZE};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -42,18 +45,28 @@ pub struct Workload {
     pub arrivals_of_connections: bool,
     /// Whether the client waits for the think times that are recorded in the page.
     pub think: bool,
-    /// The time that the server takes to answer a request.
-    pub server_time: Duration,
+    /// The time that the server takes to answer a request; `None` means the recorded time of each object.
+    pub server_time: Option<Duration>,
     /// Whether the server answers the requests of a connection one at a time.
     pub serial_server: bool,
     /// Whether every host of the page becomes a separate server.
     pub keep_origins: bool,
+    /// The program that loads the page.
+    pub client: Client,
+    /// What a browser remembers of the servers.
+    pub visit: Visit,
     /// The time without progress after which an object counts as failed.
     pub timeout: Option<Duration>,
     /// The time at which the run ends at the latest.
     pub deadline: Duration,
     /// The maximum of a random delay before each object is requested. The seed decides the delays.
+    pub request_jitter: Duration,
+    /// The maximum of a random delay before the load begins. The seed decides the delay.
     pub start_jitter: Duration,
+    /// Whether loads differ as those of a browser do ([`variation`]). The seed decides how.
+    pub varies: bool,
+    /// The delay before the load begins. It is 0 until the seed has decided it ([`of_seed`](Self::of_seed)).
+    pub start_delay: Duration,
     /// Whether all connections are established before the first request. The page time begins with the first request.
     /// Only experiments that search for causes set this; no key of a plan does.
     pub preconnect: bool,
@@ -94,7 +107,8 @@ impl Workload {
             }
         };
         check_not_empty(concrete, &page)?;
-        let start_jitter = start_jitter(concrete)?;
+        let [start_jitter, request_jitter] =
+            ["start-jitter", "request-jitter"].map(|name| jitter(concrete, name));
         let message_size = match concrete.setting("message-size") {
             Some(setting) if concrete.setting("bulk").is_none() => {
                 return Err(PlanError::at(&setting.place, "goes with bulk only"));
@@ -129,12 +143,30 @@ impl Workload {
             }
         };
         if messages.is_some() {
-            let others = ["arrivals", "arrivals-of", "think", "server-time", "server", "origins", "timeout"];
-            if let Some(setting) = others.iter().find_map(|name| concrete.setting(name)) {
+            let others = [
+                "arrivals",
+                "arrivals-of",
+                "think",
+                "server-time",
+                "server",
+                "origins",
+                "client",
+                "visit",
+                "variation",
+                "timeout",
+            ];
+            let given = others.iter().filter_map(|name| concrete.setting(name));
+            // These values change nothing for messages, and completed plans have them.
+            let is_neutral = |setting: &&Setting| {
+                let given = (setting.name.as_str(), setting.value.as_str());
+                [("origins", "merge"), ("client", "plain"), ("visit", "first")].contains(&given)
+            };
+            if let Some(setting) = given.into_iter().find(|setting| !is_neutral(setting)) {
                 return Err(PlanError::at(&setting.place, "goes with a page or objects, not with messages"));
             }
         }
         check_effective(concrete)?;
+        let (client, visit) = browser(concrete)?;
         let workload = Self {
             page,
             heads,
@@ -144,55 +176,94 @@ impl Workload {
             arrivals: concrete.setting("arrivals").map(interval).transpose()?,
             arrivals_of_connections: choice("arrivals-of", "objects", "connections")?,
             think: choice("think", "none", "recorded")?,
-            server_time: span("server-time")?.unwrap_or(Duration::ZERO),
+            server_time: match concrete.setting("server-time") {
+                Some(setting) if setting.value != "recorded" => Some(time(setting)?),
+                _ => None,
+            },
             serial_server: choice("server", "parallel", "serial")?,
             keep_origins: choice("origins", "merge", "keep")?,
+            client,
+            visit,
             timeout: span("timeout")?,
             deadline: span("deadline")?.unwrap_or(Duration::from_secs(600)),
-            start_jitter,
+            start_jitter: start_jitter?,
+            request_jitter: request_jitter?,
+            varies: choice("variation", "none", "browser")?,
+            start_delay: Duration::ZERO,
             preconnect: false,
         };
-        if workload.deadline.is_zero() {
+        workload.check_times(concrete)?;
+        Ok(workload)
+    }
+
+    /// Rejects times at which nothing could happen.
+    fn check_times(&self, concrete: &Concrete) -> Result<(), PlanError> {
+        if self.deadline.is_zero() {
             let place = concrete.setting("deadline").map_or("deadline", |setting| &setting.place);
             return Err(PlanError::at(place, "a run of no time; write a time such as 600s"));
         }
-        if workload.deadline > MAX_DEADLINE {
+        if self.deadline > MAX_DEADLINE {
             let place = concrete.setting("deadline").map_or("deadline", |setting| &setting.place);
             return Err(PlanError::at(place, "more than a day of the run's clock; write at most 1440min"));
         }
-        if workload.timeout.is_some_and(|span| span.is_zero()) {
+        if self.timeout.is_some_and(|span| span.is_zero()) {
             let place = concrete.setting("timeout").map_or("timeout", |setting| &setting.place);
             return Err(PlanError::at(place, "no time; write one such as 15s, or leave it out for none"));
         }
-        if let Some(flow) = workload.messages
-            && flow.interval.saturating_mul(flow.count - 1) >= workload.deadline
+        if let Some(flow) = self.messages
+            && flow.interval.saturating_mul(flow.count - 1) >= self.deadline
         {
             let place = ["for", "messages"].iter().find_map(|name| concrete.setting(name));
             let last = flow.interval.saturating_mul(flow.count);
             let what = format!(
                 "messages are sent for {}, and a run ends after {}; write a --deadline that is later, or fewer messages",
                 format_duration(last),
-                format_duration(workload.deadline)
+                format_duration(self.deadline)
             );
             return Err(PlanError::at(place.map_or("messages", |setting| &setting.place), what));
         }
-        Ok(workload)
+        Ok(())
     }
 
-    /// Returns the workload with the random delays of this seed, or `None` without random delays. The delay of an
-    /// object depends only on the seed and on its index in the page, so the delay is the same for every contestant.
+    /// Returns the workload with the random delays and sizes of this seed, or `None` without any. They depend only on
+    /// the seed and on the index of an object in the page, so they are the same for every contestant.
     #[must_use]
-    pub fn jittered(&self, seed: u64) -> Option<Self> {
-        if self.start_jitter.is_zero() {
+    pub fn of_seed(&self, seed: u64) -> Option<Self> {
+        if !self.has_chance() {
             return None;
         }
-        let mut rng = Rng::new(seed).fork("start-jitter");
-        let mut page = (*self.page).clone();
-        for object in &mut page.objects {
-            let recorded = if self.think { object.think } else { Duration::ZERO };
-            object.think = recorded + Duration::from_nanos(rng.below(nanos(self.start_jitter)));
+        let (mut workload, mut page) = (self.clone(), (*self.page).clone());
+        if !self.think && (self.varies || !self.request_jitter.is_zero()) {
+            page.objects.iter_mut().for_each(|object| object.think = Duration::ZERO);
+            workload.think = true;
         }
-        Some(Self { page: Arc::new(page), think: true, ..self.clone() })
+        if !self.request_jitter.is_zero() {
+            let mut rng = Rng::new(seed).fork("start-jitter");
+            for object in &mut page.objects {
+                object.think += Duration::from_nanos(rng.below(nanos(self.request_jitter)));
+            }
+        }
+        if self.varies {
+            variation::apply(&mut page, &mut Rng::new(seed).fork("variation"));
+        }
+        if !self.start_jitter.is_zero() {
+            let mut rng = Rng::new(seed).fork("load-start");
+            workload.start_delay = Duration::from_nanos(rng.below(nanos(self.start_jitter)));
+        }
+        Some(Self { page: Arc::new(page), ..workload })
+    }
+
+    /// Returns whether the seed changes the workload.
+    #[must_use]
+    pub fn has_chance(&self) -> bool {
+        self.varies || !self.request_jitter.is_zero() || !self.start_jitter.is_zero()
+    }
+
+    /// Returns the time that the server takes to answer the request for `object`.
+    #[must_use]
+    pub fn server_time_of(&self, object: &Object) -> Duration {
+        let recorded = || object.recorded.and_then(|recorded| recorded.server_time);
+        self.server_time.or_else(recorded).unwrap_or_default()
     }
 
     /// Returns the number of servers from which the page is fetched.
@@ -226,8 +297,16 @@ impl Workload {
         let n = page.objects.len();
         let objects = if n == 1 { "1 object".to_owned() } else { format!("{n} objects") };
         let mut text = format!("{} ({objects}, {}", page.name, readable(page.body_bytes()));
-        if page.hosts.len() > 1 && !self.keep_origins {
-            text += &format!("; {} hosts as one", page.hosts.len());
+        match (page.hosts.len(), self.keep_origins) {
+            (0 | 1, _) => {}
+            (hosts, false) => text += &format!("; {hosts} hosts merged into one"),
+            (hosts, true) => {
+                let shared: BTreeSet<usize> = page.coalesce.iter().copied().collect();
+                text += &format!(", {hosts} hosts");
+                if shared.len() < hosts {
+                    text += &format!(", {} over HTTP/2 and HTTP/3", shared.len());
+                }
+            }
         }
         text.push(')');
         text += &self.heads.describe();
@@ -238,44 +317,75 @@ impl Workload {
         if self.think {
             text += ", recorded think times";
         }
-        if !self.server_time.is_zero() {
-            text += &format!(", server time {}", format_duration(self.server_time));
+        match self.server_time {
+            Some(time) if !time.is_zero() => text += &format!(", server time {}", format_duration(time)),
+            None if page.objects.iter().any(|object| !self.server_time_of(object).is_zero()) => {
+                text += ", recorded server times";
+            }
+            _ => {}
         }
         if self.serial_server {
             text += ", one request of a connection at a time";
         }
-        if self.keep_origins {
-            let servers = if page.hosts.len() == 1 { "server" } else { "servers" };
-            text += &format!(", origins kept ({} {servers})", page.hosts.len());
+        if self.client == Client::Chromium {
+            text += if self.visit == Visit::Repeat { ", by Chromium, repeat visit" } else { ", by Chromium" };
         }
         if let Some(span) = self.timeout {
             text += &format!(", timeout {}", format_duration(span));
         }
         if !self.start_jitter.is_zero() {
-            text += &format!(", starts jittered by up to {}", format_duration(self.start_jitter));
+            text += &format!(", start delayed by up to {}", format_duration(self.start_jitter));
+        }
+        if !self.request_jitter.is_zero() {
+            text += &format!(", requests delayed by up to {}", format_duration(self.request_jitter));
+        }
+        if self.varies {
+            text += &format!(", {}", variation::SHORT);
         }
         text
     }
 }
 
-/// Interprets the key `start-jitter`: the maximum of a random delay before each object is requested.
-fn start_jitter(concrete: &Concrete) -> Result<Duration, PlanError> {
-    let Some(setting) = concrete.setting("start-jitter") else { return Ok(Duration::ZERO) };
+/// Interprets the keys `client` and `visit`.
+fn browser(concrete: &Concrete) -> Result<(Client, Visit), PlanError> {
+    let client = concrete.setting("client").map_or(Ok(Client::Plain), parse)?;
+    let visit = concrete.setting("visit").map_or(Ok(Visit::First), parse)?;
+    let others = ["objects", "bulk", "arrivals"].iter().find_map(|name| concrete.setting(name));
+    if let (Client::Chromium, Some(setting), Some(other)) = (client, concrete.setting("client"), others) {
+        let what = format!("chromium needs a page, in which it finds the objects; not with {}", other.place);
+        return Err(PlanError::at(&setting.place, what));
+    }
+    if let (Client::Plain, Visit::Repeat, Some(setting)) = (client, visit, concrete.setting("visit")) {
+        let what = "repeat goes with --client chromium: a plain client remembers nothing";
+        return Err(PlanError::at(&setting.place, what));
+    }
+    let recorded = concrete.setting("think").filter(|setting| setting.value == "recorded");
+    if let (Client::Chromium, Some(setting)) = (client, recorded) {
+        let what =
+            "recorded goes with --client plain: the recorded times contain waits that Chromium itself makes";
+        return Err(PlanError::at(&setting.place, what));
+    }
+    Ok((client, visit))
+}
+
+/// Interprets the key `name`: the maximum of a random delay.
+fn jitter(concrete: &Concrete, name: &str) -> Result<Duration, PlanError> {
+    let Some(setting) = concrete.setting(name) else { return Ok(Duration::ZERO) };
     let span = time(setting)?;
     if let Some(other) = ["bulk", "messages", "arrivals"].iter().find_map(|name| concrete.setting(name)) {
         let what =
             format!("goes with a page or objects, which wait for nothing else; not with {}", other.place);
         return Err(PlanError::at(&setting.place, what));
     }
-    if span > MAX_START_JITTER {
-        let what = format!("'{}': more than {}", setting.value, format_duration(MAX_START_JITTER));
+    if span > MAX_JITTER {
+        let what = format!("'{}': more than {}", setting.value, format_duration(MAX_JITTER));
         return Err(PlanError::at(&setting.place, what));
     }
     Ok(span)
 }
 
-/// The maximum value of `start-jitter`. A longer delay would dominate the page time.
-const MAX_START_JITTER: Duration = Duration::from_secs(60);
+/// The maximum of a random delay. A longer delay would dominate the page time.
+const MAX_JITTER: Duration = Duration::from_secs(60);
 
 /// Rejects a page whose objects are all empty, because there would be nothing to compare. Accepts a page with some
 /// empty objects.
@@ -307,7 +417,7 @@ fn check_effective(concrete: &Concrete) -> Result<(), PlanError> {
         return Err(PlanError::at(&setting.place, "goes with arrivals only; write --arrivals 25/s"));
     }
     let sizes = ["objects", "bulk"].iter().find_map(|name| concrete.setting(name));
-    for (name, value) in [("origins", "keep"), ("think", "recorded")] {
+    for (name, value) in [("origins", "keep"), ("think", "recorded"), ("variation", "browser")] {
         if let (Some(setting), Some(sizes)) = (concrete.setting(name), sizes)
             && setting.value == value
         {

@@ -279,6 +279,7 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
         world,
         host: Host::default(),
         warnings: plan.warnings(),
+        calibrations: Vec::new(),
         expectations: expectations.collect(),
         points,
     }

@@ -4,6 +4,8 @@ use crate::limit::{self, Capacity, Item};
 use crate::plan::{Network, Workload};
 use anabranch_base::time::nanos;
 use anabranch_base::{BitRate, Instant};
+use anabranch_http::browser::Client;
+use anabranch_http::browser::layout::{Found, Layout};
 use anabranch_link::trace::OPPORTUNITY_BYTES;
 use anabranch_link::{DirectionSpec, LinkSpec};
 
@@ -26,6 +28,7 @@ pub fn of(network: &Network, items: &[Item]) -> Option<u64> {
 #[must_use]
 pub fn items(workload: &Workload, streams: usize, frame_header_bytes: Option<u64>) -> Vec<Item> {
     let issued = workload.issue_times(streams);
+    let browsed = (workload.client == Client::Chromium).then(|| Layout::of(&workload.page));
     let item = |(index, object): (usize, &anabranch_http::page::Object)| {
         let think = if workload.think { nanos(object.think) } else { 0 };
         // If objects are requested at fixed times, no object waits for the object that otherwise triggers its request
@@ -39,7 +42,22 @@ pub fn items(workload: &Workload, streams: usize, frame_header_bytes: Option<u64
             None => (object.request_head, object.response()),
             Some(frame_header_bytes) => (frame_header_bytes, object.body + frame_header_bytes),
         };
-        Item { request, response, initiator, think_ns, server_ns: nanos(workload.server_time) }
+        let found = browsed.as_ref().map(|layout| layout.resources[index].found);
+        let part = match (found, initiator) {
+            (Some(Found::InText { offset, .. }), Some(by)) => {
+                let head = workload.page.objects[by].response_head;
+                Some(offset + if frame_header_bytes.is_none() { head } else { 0 })
+            }
+            _ => None,
+        };
+        Item {
+            request,
+            response,
+            initiator,
+            part,
+            think_ns,
+            server_ns: nanos(workload.server_time_of(object)),
+        }
     };
     workload.page.objects.iter().enumerate().map(item).collect()
 }

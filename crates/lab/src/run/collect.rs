@@ -11,7 +11,7 @@ use anabranch_base::trace::{SendCause, TraceEvent, TraceRecord};
 use anabranch_base::{Instant, time::nanos};
 use anabranch_http::fetch::{FetchStatus, Outcome as Fetched};
 use anabranch_http::observe::{ObjectRecord, Record};
-use anabranch_results::{Events, Object, Outcome, PathEvent, PathState, Run, Side};
+use anabranch_results::{Events, Instants, Object, Outcome, PathEvent, PathState, Run, Side};
 use anabranch_sim::TapRecord;
 use anabranch_transport::Host;
 use anabranch_transport::protocol::{self, PathChange};
@@ -72,7 +72,8 @@ pub fn run(
         .into_iter()
         .enumerate()
         .map(|(index, named)| {
-            object(point, named, record.objects.get(index), why.get(index).copied().flatten())
+            let object = object(point, named, record.objects.get(index), why.get(index).copied().flatten());
+            since(object, fetched.started)
         })
         .collect();
     let mut traffic = traffic::of(built, lane, link_events);
@@ -80,22 +81,24 @@ pub fn run(
     traffic.packets.down.retransmitted = servers.iter().map(|trace| retransmitted(trace, |_| true)).sum();
     let everyone = || std::iter::once(&client).chain(&servers);
     let hosts = || std::iter::once(&contest.client).chain(&contest.servers);
-    traffic.series.application = traffic::application(&record.objects, Instant::ZERO);
+    traffic.series.application = traffic::application(&record.objects, fetched.started);
     let page_ns = (fetched.end == FetchStatus::Done).then(|| nanos(fetched.elapsed()));
+    let begun = fetched.started.as_nanos();
     let path_events = path_events(lane, contest);
     let failure = point.network.first_failure().map(|(path, at)| (path, nanos(at)));
     let failover_ns = failure.and_then(|(_, at)| next_data(Instant::from_nanos(at), &client, &servers));
     Ok(Run {
         seed,
         outcome: outcome(fetched.end),
-        started_ns: None,
+        started_ns: (begun > 0).then_some(begun),
         page_ns,
         limit_ns: bound::of(&point.network, &items),
         connect_ns: mean_handshake_ns(&record),
         declared_failed_ns: failure.and_then(|failure| failover::declared(&path_events, failure)),
         failover_ns,
         restored_ns: failure
-            .and_then(|(_, at)| failover::restored(&traffic.series.application, at, failover_ns, page_ns)),
+            .and_then(|(_, at)| at.checked_sub(begun))
+            .and_then(|at| failover::restored(&traffic.series.application, at, failover_ns, page_ns)),
         path_events,
         connections: fetched.connections as u64,
         objects,
@@ -168,6 +171,29 @@ pub fn object(
         why: why.map(|why| why.why),
         send_detail: why.and_then(|why| why.send_detail),
         instants: why.and_then(|why| why.instants),
+    }
+}
+
+/// Returns `object` with its times counted from `begun`, when the fetch began.
+fn since(object: Object, begun: Instant) -> Object {
+    let begun = begun.as_nanos();
+    let since = |at: u64| at.saturating_sub(begun);
+    Object {
+        issued_ns: object.issued_ns.map(since),
+        first_byte_ns: object.first_byte_ns.map(since),
+        delivered_ns: object.delivered_ns.map(since),
+        instants: object.instants.map(|instants| Instants {
+            assigned_ns: since(instants.assigned_ns),
+            req_sent_ns: since(instants.req_sent_ns),
+            req_copy_ns: since(instants.req_copy_ns),
+            req_in_ns: since(instants.req_in_ns),
+            serving_ns: since(instants.serving_ns),
+            written_ns: since(instants.written_ns),
+            sent_ns: since(instants.sent_ns),
+            copy_ns: since(instants.copy_ns),
+            complete_ns: since(instants.complete_ns),
+        }),
+        ..object
     }
 }
 

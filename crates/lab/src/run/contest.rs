@@ -5,6 +5,7 @@ use super::topology::ContestantHosts;
 use crate::plan::contestant::SecurityConfigs;
 use crate::plan::workload::MAX_CONNECTIONS;
 use crate::plan::{BackgroundTraffic, Contestant, Workload};
+use anabranch_base::time::Duration;
 use anabranch_http::fetch::{self, Outcome};
 use anabranch_http::head::Strictness;
 use anabranch_http::mapping::{Policy, Think};
@@ -44,6 +45,10 @@ pub struct Contest {
 #[derive(Clone)]
 pub struct Job {
     page: Rc<anabranch_http::page::Page>,
+    /// The content of the servers.
+    site: Rc<PageSite>,
+    /// The delay before the client begins.
+    start_delay: Duration,
     policy: Policy,
     bulk: Option<Bulk>,
     messages: Option<Messages>,
@@ -68,7 +73,7 @@ pub async fn start(
         network.set_processing_cost(*node, contestant.cost);
     }
     let before = host::surroundings(&network.world(lane.client));
-    let pairs = contestant.pairs(&before)?;
+    let pairs = contestant.pairs(&before, workload.visit)?;
     let mut servers = Vec::new();
     for node in &lane.servers {
         let world = network.world(*node);
@@ -192,6 +197,8 @@ pub fn policy_of(contestant: &Contestant, workload: &Workload) -> Result<Policy,
         deadline: Some(workload.deadline),
         preconnect: workload.preconnect,
         keep_origins: workload.keep_origins,
+        client: workload.client,
+        visit: workload.visit,
         // With `arrivals-of=connections`, each arrival brings as many objects as a connection has streams. These
         // objects must not be spread over several connections.
         spread: policy.spread && !workload.arrivals_of_connections,
@@ -205,13 +212,16 @@ pub fn policy_of(contestant: &Contestant, workload: &Workload) -> Result<Policy,
 /// A one-line message if settings of the contestant in the plan contradict the workload.
 pub fn job(contestant: &Contestant, workload: &Workload) -> Result<Job, String> {
     let policy = policy_of(contestant, workload)?;
+    let page = Rc::new((*workload.page).clone());
+    let site = PageSite::new(&page).with_service_times(&page, |object| workload.server_time_of(object));
     Ok(Job {
-        page: Rc::new((*workload.page).clone()),
+        page,
+        site: Rc::new(site),
+        start_delay: workload.start_delay,
         bulk: bulk_of(contestant, &policy, workload),
         messages: messages_of(contestant, &policy, workload),
         policy,
         options: serve::Options {
-            service_time: workload.server_time,
             serial: workload.serial_server,
             strictness: Strictness::AsRecorded,
             versions: match (&contestant.http2, contestant.http3) {
@@ -237,8 +247,7 @@ pub fn serve<W: World, L: Listener>(world: W, listener: L, job: &Job, recorder: 
         world.spawn("server", serving).detach();
         return;
     }
-    let site = Rc::new(PageSite::new(&job.page));
-    let options = job.options.clone();
+    let (site, options) = (job.site.clone(), job.options.clone());
     world
         .spawn("server", async move { drop(serve::run(here, listener, site, options, recorder).await) })
         .detach();
@@ -253,6 +262,9 @@ pub fn load<W: World, C: Connector>(
 ) -> W::Task<Outcome> {
     let (here, job) = (world.clone(), job.clone());
     world.spawn("client", async move {
+        if !job.start_delay.is_zero() {
+            here.sleep_until(here.now() + job.start_delay).await;
+        }
         match (job.messages, job.bulk) {
             (Some(messages), _) => messages::run(here, connector, messages, recorder).await,
             (None, Some(bulk)) => bulk::run(here, connector, bulk, recorder).await,

@@ -80,9 +80,23 @@ impl Group {
     /// Returns the group of a person. `loss` is the loss in the person's network, as it is written in the plan.
     #[must_use]
     pub fn new(population: &str, region: &str, access: &str, loss: &str) -> Self {
-        let percent = loss.trim_end_matches('%').parse().unwrap_or(0.0);
+        let percent = lost_percent(loss);
         let (loss, _) = LOSSES.into_iter().find(|(_, below)| percent < *below).unwrap_or(LOSSES[0]);
         Self { population: population.to_owned(), region: region.to_owned(), access: access.to_owned(), loss }
+    }
+}
+
+/// Returns the mean share of lost packets in percent. `loss` is a share such as `2%`, or a model of bursts such as
+/// `ge:1%/49%`.
+fn lost_percent(loss: &str) -> f64 {
+    let share = |text: &str| text.trim_end_matches('%').parse::<f64>().unwrap_or(0.0);
+    match loss.strip_prefix("ge:").and_then(|bursts| bursts.split_once('/')) {
+        // The shares of a plan have at most three decimals.
+        Some((to_bad, to_good)) => {
+            let (to_bad, to_good) = (share(to_bad), share(to_good));
+            (100_000.0 * to_bad / (to_bad + to_good)).round() / 1000.0
+        }
+        None => share(loss),
     }
 }
 
@@ -577,6 +591,7 @@ mod tests {
             ["0%", "0.001%", "0.1%", "1%", "50%"].map(class),
             ["no loss", "below 0.1 %", "0.1 to 1 %", "1 % and more", "1 % and more"]
         );
+        assert_eq!(["ge:0.05%/49.95%", "ge:1.020408%/50%"].map(class), ["0.1 to 1 %", "1 % and more"]);
     }
 
     #[test]

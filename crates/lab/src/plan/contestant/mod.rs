@@ -12,10 +12,11 @@ use super::error::PlanError;
 use super::http2::{self, Http2};
 use super::http3;
 use super::security::{Dtls, Security};
+use anabranch_http::browser::Visit;
 use anabranch_http::mapping::{Choices, Policy, Version, WhenFull};
 use anabranch_results::label;
 use anabranch_sim::Cost;
-use anabranch_tls::{Pair, Surroundings};
+use anabranch_tls::{Pair, ResumptionMode, Surroundings};
 use anabranch_transport::capabilities::Feature;
 use anabranch_transport::{Delivery, Settings};
 use anabranch_transports::{Transport, Transports};
@@ -188,6 +189,14 @@ impl Contestant {
         given.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()
     }
 
+    /// Returns whether the text of this contestant sets `resume`.
+    #[must_use]
+    pub fn sets_resume(&self) -> bool {
+        let (_, spec) = label::split(&self.text);
+        let (_, keys) = spec.split_once(':').unwrap_or_default();
+        keys.split(',').any(|pair| pair.split_once('=').is_some_and(|(key, _)| key.trim() == "resume"))
+    }
+
     /// Returns how the client requests objects. `open_loop` says whether objects are requested at given times.
     ///
     /// # Errors
@@ -271,14 +280,22 @@ impl Contestant {
 
     /// Creates the TLS or DTLS configurations of the contestant's client and server. For resumption, the client gets
     /// its tickets in handshakes before the run. `before` provides the clock and the random numbers of these
-    /// handshakes.
+    /// handshakes. On a repeat visit, each TLS session is resumed, and over QUIC it carries requests with the handshake.
+    /// Chromium sends no data with a handshake over TCP. DTLS never resumes a session.
     ///
     /// # Errors
     /// One line that says why the configurations cannot be created.
-    pub fn pairs(&self, before: &Surroundings) -> Result<SecurityConfigs, String> {
+    pub fn pairs(&self, before: &Surroundings, visit: Visit) -> Result<SecurityConfigs, String> {
         let ours = (&*self.transport, &*self.engine);
+        let resumption = match (visit, self.transport.capabilities().secure) {
+            (Visit::First, _) => None,
+            (Visit::Repeat, true) => Some(ResumptionMode::Early),
+            (Visit::Repeat, false) => Some(ResumptionMode::Before),
+        };
+        let security =
+            self.security.map(|own| Security { resumption: resumption.unwrap_or(own.resumption), ..own });
         Ok(SecurityConfigs {
-            tls: self.security.map(|security| security.pair(ours, self.protocol(), before)).transpose()?,
+            tls: security.map(|security| security.pair(ours, self.protocol(), before)).transpose()?,
             dtls: self.dtls.map(|dtls| dtls.pair()).transpose()?,
         })
     }

@@ -14,6 +14,8 @@ use anabranch_base::Rng;
 pub enum ScaledParameter {
     /// The packet loss.
     Loss,
+    /// The mean length of a burst of losses, which is 1 packet without a factor.
+    Bursts,
     /// The capacity of the bottleneck's queue.
     Queue,
     /// The round-trip time.
@@ -26,8 +28,9 @@ pub enum ScaledParameter {
 
 impl ScaledParameter {
     /// The names of the parameters in plans, in the order of help texts.
-    pub const NAMES: [(&'static str, Self); 5] = [
+    pub const NAMES: [(&'static str, Self); 6] = [
         ("loss", Self::Loss),
+        ("bursts", Self::Bursts),
         ("queue", Self::Queue),
         ("rtt", Self::Rtt),
         ("rate", Self::Rate),
@@ -105,12 +108,26 @@ pub fn person(data: &Data, seed: u64, number: u64, scaled: &[(ScaledParameter, f
             ("up-rate", format!("{}kbit", up.round() as u64)),
             ("rtt", format!("{}us", (rtt_ms * 1000.0).round() as u64)),
             ("queue", format!("{}B", queue.round() as u64)),
-            // The loss is rounded to thousandths of a percent.
-            ("loss", format!("{}%", (loss * 1000.0).round() / 1000.0)),
+            ("loss", loss_model(loss, times(ScaledParameter::Bursts))),
             ("first-object", format!("{}B", of(data.file.page.html_kb * 1000.0))),
             ("objects", objects.collect::<Vec<_>>().join(",")),
         ],
     }
+}
+
+/// Returns a loss of `percent` of all packets as a plan writes it. The losses come in bursts with a mean length of `burst`
+/// packets. A burst of one packet is a random loss.
+fn loss_model(percent: f64, burst: f64) -> String {
+    // The loss is rounded to thousandths of a percent.
+    let percent = (percent * 1000.0).round() / 1000.0;
+    if burst <= 1.0 || percent <= 0.0 {
+        return format!("{percent}%");
+    }
+    // In the bad state of the Gilbert-Elliott model, each packet is lost.
+    let to_good = 100.0 / burst;
+    let to_bad = percent * to_good / (100.0 - percent);
+    let rounded = |percent: f64| (percent * 1e6).round() / 1e6;
+    format!("ge:{}%/{}%", rounded(to_bad), rounded(to_good))
 }
 
 #[cfg(test)]
@@ -139,14 +156,15 @@ mod tests {
             .find(|(_, one)| value(one, "loss") != "0%");
         let (number, as_is) = lossy.expect("one of a hundred loses packets");
         for (name, what) in ScaledParameter::NAMES {
-            let changed = person(&world, 1, number, &[(what, 0.5)]);
+            let factor = if what == ScaledParameter::Bursts { 2.0 } else { 0.5 };
+            let changed = person(&world, 1, number, &[(what, factor)]);
             assert_ne!(changed, as_is, "{name}");
             let differing: Vec<&str> = (0..7)
                 .filter(|&at| changed.settings[at] != as_is.settings[at])
                 .map(|at| as_is.settings[at].0)
                 .collect();
             let expected: &[&str] = match what {
-                ScaledParameter::Loss => &["loss"],
+                ScaledParameter::Loss | ScaledParameter::Bursts => &["loss"],
                 ScaledParameter::Queue => &["queue"],
                 ScaledParameter::Rtt => &["rtt"],
                 // The capacity of the queue is given as a time, so its size in bytes depends on the rate.
@@ -156,6 +174,13 @@ mod tests {
             assert_eq!(differing, expected, "{name}");
         }
         assert_eq!(value(&person(&world, 1, number, &[(ScaledParameter::Loss, 0.0)]), "loss"), "0%");
+    }
+
+    #[test]
+    fn bursts_lose_as_many_packets_as_random_losses() {
+        assert_eq!([loss_model(2.0, 1.0), loss_model(0.0, 3.0)], ["2%", "0%"]);
+        assert_eq!(loss_model(2.0, 2.0), "ge:1.020408%/50%");
+        assert_eq!(loss_model(50.0, 4.0), "ge:25%/25%");
     }
 
     #[test]

@@ -201,7 +201,12 @@ impl Level {
             let found = part.split_once("=x").and_then(|(key, factor)| {
                 let (_, what) = ScaledParameter::NAMES.iter().find(|(name, _)| *name == key)?;
                 let factor = factor.parse().ok().filter(|factor| (0.0..=1000.0).contains(factor))?;
-                (factor > 0.0 || *what == ScaledParameter::Loss).then_some((*what, factor))
+                let least = match what {
+                    ScaledParameter::Loss => 0.0,
+                    ScaledParameter::Bursts => 1.0,
+                    _ => f64::MIN_POSITIVE,
+                };
+                (factor >= least).then_some((*what, factor))
             });
             let names = ScaledParameter::NAMES.map(|(name, _)| name).join(", ");
             scaled.push(found.ok_or_else(|| {

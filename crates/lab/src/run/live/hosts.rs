@@ -109,7 +109,7 @@ impl Task {
         let seed = seed.wrapping_mul(2).wrapping_add(u64::from(place.block) << 48);
         // An emulated run uses real sockets, so its TLS keys come from the operating system's random numbers and not
         // from a simulation.
-        let pairs = contestant.pairs(&Surroundings::Real)?;
+        let pairs = contestant.pairs(&Surroundings::Real, point.workload.visit)?;
         let (point, contestant) = (point.clone(), contestant.clone());
         let task = Self { point, contestant, seed, client, server, pairs, mark };
         task.job()?;

@@ -102,7 +102,8 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
     }
     for point in &plan.points {
         if point.workload.keep_origins {
-            return refuse("--origins", "a server for each origin");
+            let what = "keep: each host has a server in the virtual world only; write merge";
+            return Err(PlanError::at("--origins", what));
         }
         if point.loss_by.is_iptables() && plan.together {
             let what =
@@ -206,7 +207,8 @@ mod tests {
     #[test]
     fn what_the_kernel_does_not_take_is_refused() {
         let checked = |transport: &str| {
-            let draft = Draft::from_flags([("transport", transport), ("runs", "1")]).expect("flags");
+            let draft = Draft::from_flags([("transport", transport), ("runs", "1"), ("world", "emulated")])
+                .expect("flags");
             check(&Plan::interpret(draft, &Transports::standard()).expect("a plan"))
         };
         for (transport, reason) in [
@@ -226,5 +228,18 @@ mod tests {
         {
             checked(transport).expect(transport);
         }
+    }
+
+    /// Checks that a page that states its plain client and one server can be raced in both worlds, as `reality` does.
+    #[test]
+    fn a_page_of_the_virtual_world_states_one_server() {
+        let checked = |flags: &[(&'static str, &'static str)]| {
+            let given = [("page", "news"), ("transport", "tcp"), ("runs", "1")];
+            let draft = Draft::from_flags(given.iter().chain(flags).copied()).expect("flags");
+            check(&Plan::interpret(draft, &Transports::standard()).expect("a plan"))
+        };
+        checked(&[("client", "plain"), ("origins", "merge"), ("variation", "none")]).expect("one server");
+        let line = checked(&[]).expect_err("several servers").to_string();
+        assert_eq!(line, "--origins: keep: each host has a server in the virtual world only; write merge");
     }
 }

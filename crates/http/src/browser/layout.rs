@@ -1,0 +1,228 @@
+//! Where a page names its objects: the facts that the page records, and assumptions where it records none.
+//!
+//! If the page does not say where a document names an object, the assumption is as follows. Style sheets and scripts stand
+//! in the head, in their order, each in [`REFERENCE`] bytes, and the parser waits for each script. All other objects are
+//! spread evenly over the rest of the document. A script that was recorded with priority Low is asynchronous, and one
+//! with priority Medium stands in the body. Scripts in the text of the document stand at the begin of the body. Objects of
+//! another initiator are known when it is complete.
+
+use crate::page::reference::{FetchPriority, LoadPriority, Reference, ResourceType, ScriptMode};
+use crate::page::{Object, Page};
+
+/// How an object is found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// It is requested at the start.
+    AtStart,
+    /// When this many bytes of its initiator have been delivered. `by_document` says that the initiator is the document.
+    InText {
+        /// The index of the initiator.
+        by: usize,
+        /// The number of bytes of the initiator up to the end of the reference.
+        offset: u64,
+        /// Whether the initiator is the document of the page.
+        by_document: bool,
+    },
+    /// When the parser executes a script in the text of the document, which ends at this offset.
+    ByInlineScript(u64),
+    /// When the script with this index has been executed.
+    ByScript(usize),
+    /// When this style sheet or document has arrived and the document is rendered: fonts, backgrounds and lazy images.
+    ByStyle(usize),
+}
+
+/// An object of a page, as the browser sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Resource {
+    /// The kind of the resource.
+    pub kind: ResourceType,
+    /// How the resource is found.
+    pub found: Found,
+    /// How the resource is executed, if it is a script.
+    pub mode: ScriptMode,
+    /// Whether a `<link>` preloads or prefetches the resource.
+    pub preload: bool,
+    /// The offset at which the parser gets to the tag of a resource that the document names; `None` if it is not known.
+    pub parsed_at: Option<u64>,
+    /// What the document says about the priority.
+    pub fetch_priority: Option<FetchPriority>,
+    /// The recorded priority of a request whose kind does not decide it, for example of a prefetch.
+    pub recorded: Option<LoadPriority>,
+    /// Whether the resource is loaded late, or is a style sheet for another medium.
+    pub lazy: bool,
+    /// Whether the resource is an image that the layout finds in the visible part of the page.
+    pub visible: bool,
+    /// Whether the resource is requested without credentials, because it is on another host than the document.
+    pub without_credentials: bool,
+}
+
+/// All objects of a page, and the document that names them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// The objects, with the same indices as in the page.
+    pub resources: Vec<Resource>,
+    /// The index of the document.
+    pub document: usize,
+    /// The indices of the document and of the redirects to it.
+    pub navigations: Vec<usize>,
+    /// The number of bytes of the document up to the end of its `<body>` tag.
+    pub body_start: u64,
+}
+
+/// The number of bytes that a reference in the head is assumed to take.
+pub const REFERENCE: u64 = 100;
+
+impl Layout {
+    /// Returns the layout of `page`.
+    #[must_use]
+    pub fn of(page: &Page) -> Self {
+        let document = page.document();
+        let (offsets, body_start) = offsets(page, document);
+        let objects = page.objects.iter().zip(offsets);
+        let resources = objects.map(|(object, offset)| resource(page, document, object, offset)).collect();
+        let navigations = std::iter::successors(Some(document), |&object| page.objects[object].initiator);
+        Self { resources, document, navigations: navigations.collect(), body_start }
+    }
+
+    /// Reads the object `index` of a page that is being loaded. The object may be new. If its offset is not known, it is
+    /// found when its initiator is complete.
+    pub(super) fn update(&mut self, page: &Page, index: usize) {
+        let object = &page.objects[index];
+        let offset = object.reference.offset.unwrap_or(u64::MAX);
+        let resource = resource(page, self.document, object, offset);
+        match self.resources.get_mut(index) {
+            Some(known) => *known = resource,
+            None => self.resources.push(resource),
+        }
+    }
+}
+
+/// Returns how the browser sees `object`, which its initiator names at `offset`.
+fn resource(page: &Page, document: usize, object: &Object, offset: u64) -> Resource {
+    let found = match object.initiator {
+        None => Found::AtStart,
+        Some(by) => found(page, by, object, offset, by == document),
+    };
+    let kind = match (object.kind(), found) {
+        // HTML that a script requests is data for the script, and not the document of a frame.
+        (ResourceType::Document, Found::ByScript(_)) => ResourceType::Fetch,
+        (kind, _) => kind,
+    };
+    // Fonts are always requested in CORS mode, and so are requests of scripts. By default, these requests have
+    // credentials only for the origin of the document (CSS Fonts 4 §4.8.2, Fetch §5.4).
+    let without_credentials = matches!(kind, ResourceType::Font | ResourceType::Fetch)
+        && object.host != page.objects[document].host;
+    // An image has priority High only after a layout. Chromium records the last priority of a request.
+    let visible = kind == ResourceType::Image && object.reference.priority >= Some(LoadPriority::High);
+    let Reference { preload, used_at, fetch_priority, lazy, priority, .. } = object.reference;
+    let parsed_at = match found {
+        Found::InText { by_document: true, .. } if preload => used_at,
+        Found::InText { by_document: true, offset, .. } => Some(offset),
+        _ => None,
+    };
+    let mode = match mode(object, found) {
+        // Where the script is used is not known. It counts as executed when it has arrived.
+        ScriptMode::Blocking if preload && used_at.is_none() => ScriptMode::AsyncModule,
+        mode => mode,
+    };
+    let recorded = priority.filter(|_| kind == ResourceType::Other);
+    Resource {
+        kind,
+        found,
+        mode,
+        preload,
+        parsed_at,
+        fetch_priority,
+        recorded,
+        lazy,
+        visible,
+        without_credentials,
+    }
+}
+
+fn found(page: &Page, by: usize, object: &Object, offset: u64, by_document: bool) -> Found {
+    let initiator = page.objects[by].kind();
+    // A module is requested when the module that imports it has arrived, before that is executed (HTML, "fetch the
+    // descendants of and link a module script").
+    if initiator == ResourceType::Script && object.reference.script == Some(ScriptMode::AsyncModule) {
+        return Found::InText { by, offset, by_document: false };
+    }
+    if object.reference.by_script || initiator == ResourceType::Script {
+        // A script in the text of a document has no object of its own, so its objects are found where it stands.
+        return match initiator {
+            ResourceType::Script => Found::ByScript(by),
+            _ if by_document => Found::ByInlineScript(offset),
+            _ => Found::InText { by, offset, by_document: false },
+        };
+    }
+    match (initiator, object.kind()) {
+        (ResourceType::Stylesheet, ResourceType::Font | ResourceType::Image) => Found::ByStyle(by),
+        // blink `html_preload_scanner.cc`: the scanner leaves lazy images out, and the layout finds them.
+        (ResourceType::Document, ResourceType::Image) if object.reference.lazy => Found::ByStyle(by),
+        _ => Found::InText { by, offset, by_document },
+    }
+}
+
+/// Returns how the script `object` is executed.
+fn mode(object: &Object, found: Found) -> ScriptMode {
+    let in_document = matches!(found, Found::InText { by_document: true, .. });
+    let recorded = match object.reference.priority {
+        Some(LoadPriority::Low | LoadPriority::VeryLow) => ScriptMode::Async,
+        // Of the scripts that a script requests, only modules have this priority by default.
+        Some(LoadPriority::High) if !in_document => ScriptMode::AsyncModule,
+        _ => ScriptMode::Blocking,
+    };
+    object.reference.script.unwrap_or(recorded)
+}
+
+/// Whether `object`, which the document names, is assumed to stand in the head. `image` is the offset of the first image,
+/// if it is known.
+fn stands_in_head(object: &Object, image: Option<u64>) -> bool {
+    let reference = &object.reference;
+    let usual = match object.kind() {
+        ResourceType::Stylesheet | ResourceType::Script => {
+            let is_late = image.zip(reference.offset).is_some_and(|(image, own)| own > image);
+            !is_late && reference.priority != Some(LoadPriority::Medium)
+        }
+        _ => false,
+    };
+    reference.in_head.unwrap_or(usual)
+}
+
+/// Returns for each object where its initiator names it, and where the body of the document begins.
+fn offsets(page: &Page, document: usize) -> (Vec<u64>, u64) {
+    let length = page.objects[document].body;
+    let of_document = |object: &&Object| object.initiator == Some(document) && !object.reference.by_script;
+    let images =
+        page.objects.iter().filter(of_document).filter(|object| object.kind() == ResourceType::Image);
+    let image = images.filter_map(|object| object.reference.offset).min();
+    let stands_in_head = |object: &Object| stands_in_head(object, image);
+    let unknown = |object: &&Object| of_document(object) && object.reference.offset.is_none();
+    let in_head = page.objects.iter().filter(unknown).filter(|object| stands_in_head(object)).count() as u64;
+    let in_body = page.objects.iter().filter(unknown).count() as u64 - in_head;
+    let known_head = page.objects.iter().filter(of_document).filter(|object| stands_in_head(object));
+    let known_head = known_head.filter_map(|object| object.reference.offset).max().unwrap_or(0);
+    let assumed_head = known_head + in_head * REFERENCE;
+    let body_start = page.body_start.unwrap_or(assumed_head).min(length);
+    let rest = length - body_start;
+    let (mut head, mut body) = (0_u64, 0_u64);
+    let offset = |object: &Object| {
+        let Some(by) = object.initiator else { return 0 };
+        let whole = page.objects[by].body;
+        let assumed = if by != document {
+            whole
+        } else if object.reference.by_script {
+            body_start + 1
+        } else if object.reference.offset.is_some() {
+            0
+        } else if stands_in_head(object) {
+            head += 1;
+            known_head + head * REFERENCE
+        } else {
+            body += 1;
+            body_start + (u128::from(rest) * u128::from(body) / u128::from(in_body + 1)) as u64
+        };
+        object.reference.offset.unwrap_or(assumed).min(whole)
+    };
+    (page.objects.iter().map(offset).collect(), body_start)
+}

@@ -1,0 +1,185 @@
+//! Connects a browser to a fetch: passes the events to it, and queues what it requests.
+
+use super::{Fetch, ObjectState, Server};
+use crate::browser::{Browser, Client, Visit, rules};
+use crate::mapping::{Policy, Think, Version};
+use crate::page::Page;
+use anabranch_base::time::Duration;
+use anabranch_transport::{Connector, Session};
+use anabranch_world::World;
+
+/// Returns the browser that loads `page` under `policy`, if one does. `streams` is the number of streams of a connection.
+pub(super) fn browser(page: &Page, policy: &Policy, streams: u64) -> Option<Browser> {
+    if policy.client == Client::Plain || policy.arrivals.is_some() {
+        return None;
+    }
+    let mut browser = Browser::new(&rules::CHROMIUM, page, policy.keep_origins);
+    if policy.visit == Visit::Repeat && is_multiplexed(policy, streams) {
+        (0..page.hosts.len()).for_each(|host| browser.takes_priorities(host));
+    }
+    Some(browser)
+}
+
+/// Whether one connection carries all requests to a host.
+fn is_multiplexed(policy: &Policy, streams: u64) -> bool {
+    policy.version != Version::Http1 || streams > 1
+}
+
+/// Returns how many connections a browser opens to a host of which it does not know whether it speaks HTTP/2.
+pub(super) fn probes(browser: Option<&Browser>, policy: &Policy) -> Option<usize> {
+    let unknown = matches!(policy.version, Version::Http2(_)) && policy.visit == Visit::First;
+    browser.filter(|_| unknown).map(|browser| browser.rules().sockets_per_host)
+}
+
+impl<W: World, C: Connector> Fetch<W, C> {
+    /// Queues the objects that the browser requests now, and returns whether there are any. The caller then assigns
+    /// connections to them.
+    pub(super) fn browse(&mut self) -> bool {
+        let mut any = false;
+        if let Some(browser) = &mut self.browser
+            && browser.take_reprioritized()
+        {
+            for server in &mut self.servers {
+                server.queue.make_contiguous().sort_by_key(|&object| browser.urgency(object).urgency);
+            }
+        }
+        while let Some(object) = self.browser.as_mut().and_then(Browser::next_found) {
+            let think = self.page.objects[object].think;
+            if self.policy.think == Think::Recorded && !think.is_zero() {
+                self.after(think, move |browser| browser.request(object));
+            } else if let Some(browser) = &mut self.browser {
+                browser.request(object);
+            }
+        }
+        let mut dispatched = Vec::new();
+        while let Some(object) = self.browser.as_mut().and_then(Browser::next_dispatched) {
+            dispatched.push(object);
+        }
+        if let Some(browser) = self.browser.as_ref().filter(|_| !dispatched.is_empty()) {
+            self.after(browser.rules().dispatch, move |browser| {
+                dispatched.into_iter().for_each(|object| browser.receive(object));
+            });
+        }
+        while let Some(object) = self.browser.as_mut().and_then(Browser::next_request) {
+            match (self.objects[object].state, &mut self.browser) {
+                // The object failed before it was requested, because its initiator failed.
+                (ObjectState::Finished, Some(browser)) => browser.finished(object),
+                _ => {
+                    self.issue(object);
+                    any = true;
+                }
+            }
+        }
+        any
+    }
+
+    /// Requests what was found since the last call, in data that was read or because objects failed.
+    pub(super) fn discover(&mut self) {
+        if self.browser.is_some() {
+            self.dispatch_all();
+        }
+    }
+
+    /// Changes the browser after the time `span`, and requests what it requests then.
+    fn after(&mut self, span: Duration, change: impl FnOnce(&mut Browser) + 'static) {
+        let (world, me, at) = (self.world.clone(), self.me.clone(), self.world.now() + span);
+        self.tasks.push(self.world.spawn("browser", async move {
+            world.sleep_until(at).await;
+            let Some(fetch) = me.upgrade() else { return };
+            let mut this = fetch.borrow_mut();
+            if let Some(browser) = &mut this.browser {
+                change(browser);
+            }
+            this.dispatch_all();
+        }));
+    }
+
+    /// Handles the beginning of the response for `object`. A server that speaks HTTP/3 announces that in each response
+    /// (RFC 7838), and Chromium then knows that its host takes priorities.
+    pub(super) fn answered(&mut self, object: usize) {
+        let (version, host) = (self.policy.version, self.page.objects[object].host);
+        let Some(browser) = &mut self.browser else { return };
+        if let ObjectState::InFlight { since, .. } = self.objects[object].state {
+            browser.answered(object, self.last_read - since);
+        }
+        if version == Version::Http3 {
+            browser.takes_priorities(if self.policy.keep_origins { host } else { 0 });
+        }
+        if browser.is_committed_later(object) {
+            let span = browser.rules().commit;
+            self.after(span, Browser::commit);
+        }
+    }
+
+    /// Handles the establishment of a connection to `server`. Over HTTP/2 and over transports with many streams, the
+    /// browser then knows that the host takes priorities. That is the host of the request that opened the connection (net
+    /// `http_stream_factory_job.cc`, `DoCreateStream`), not each host that shares it.
+    pub(super) fn speaks_to(&mut self, server: usize) {
+        let Server { queue, host, .. } = &self.servers[server];
+        let waiting = queue.front().map_or(*host, |&object| self.page.objects[object].host);
+        if let Some(browser) = &mut self.browser
+            && self.policy.version != Version::Http3
+            && self.shares_connections
+        {
+            browser.takes_priorities(if self.policy.keep_origins { waiting } else { 0 });
+        }
+    }
+
+    /// Whether the connection `connection_index` was opened for nothing, because another connection to the same server has been
+    /// established that carries all requests. net `http_stream_factory_job.cc`, `DoCreateStream`: a job with a socket uses a
+    /// session that exists by now. Chromium also ends the other handshakes then (`OnSpdySessionAvailable`), which is not
+    /// modelled.
+    pub(super) fn is_surplus(&self, connection_index: usize) -> bool {
+        let server = self.connections[connection_index].server;
+        let others = self.connections.iter().enumerate().filter(|(other, _)| *other != connection_index);
+        self.browser.is_some()
+            && matches!(self.policy.version, Version::Http2(_))
+            && others.into_iter().any(|(_, it)| it.server == server && it.established && !it.is_ended)
+    }
+
+    /// Lets waiting requests open connections of their own to `server`, which is known to speak HTTP/2, if the connection
+    /// that was just opened is not established in time. net `http_stream_factory_job.cc`, `DoInitConnectionImpl`.
+    pub(super) fn throttle(&mut self, server: usize) {
+        let known = matches!(self.policy.version, Version::Http2(_)) && self.policy.visit == Visit::Repeat;
+        let Some(rules) = self.browser.as_ref().filter(|_| known).map(Browser::rules) else { return };
+        let (world, me, at) = (self.world.clone(), self.me.clone(), self.world.now() + rules.http2_throttle);
+        self.tasks.push(self.world.spawn("http/2 throttle", async move {
+            world.sleep_until(at).await;
+            let Some(fetch) = me.upgrade() else { return };
+            let mut this = fetch.borrow_mut();
+            this.servers[server].mapping.probe(rules.sockets_per_host);
+            this.dispatch(server);
+        }));
+    }
+
+    /// Returns how many connections may still be opened to `server`, which needs `wanted` of them. If these are too many,
+    /// idle connections to other servers are closed. net `transport_client_socket_pool.cc`, `RequestSocketInternal` and
+    /// `CloseOneIdleSocketExceptInGroup`. Only TCP sockets are in a pool, and QUIC connections are not.
+    pub(super) fn sockets_left(&mut self, server: usize, wanted: usize) -> usize {
+        let is_pooled = matches!(self.policy.version, Version::Http2(_)) || !self.shares_connections;
+        let Some(browser) = self.browser.as_ref().filter(|_| is_pooled && wanted > 0) else {
+            return usize::MAX;
+        };
+        let open = self.connections.iter().filter(|connection| !connection.is_ended).count();
+        let mut left = browser.rules().sockets.saturating_sub(open);
+        while left < wanted && self.close_idle(server) {
+            left += 1;
+        }
+        left
+    }
+
+    /// Closes an idle connection to another server than `server`. Returns whether there was one.
+    fn close_idle(&mut self, server: usize) -> bool {
+        let idle = self.connections.iter().enumerate().position(|(index, connection)| {
+            let other = &self.servers[connection.server];
+            let is_open = connection.established && !connection.is_ended;
+            is_open && connection.server != server && other.queue.is_empty() && other.mapping.is_idle(index)
+        });
+        let Some(index) = idle else { return false };
+        let connection = &mut self.connections[index];
+        connection.is_ended = true;
+        connection.session.close();
+        self.servers[connection.server].mapping.closed(index);
+        true
+    }
+}

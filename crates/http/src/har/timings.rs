@@ -1,0 +1,92 @@
+//! Reads the parts of an entry's time: how long it was blocked, connected, waited and received.
+
+use super::size;
+use crate::page::recorded::HttpVersion;
+use serde_json::Value;
+use std::time::Duration;
+
+/// The recorded parts of an entry's time, in milliseconds. A part is `None` if it is missing or -1.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Timings {
+    pub blocked: Option<f64>,
+    pub dns: Option<f64>,
+    /// The time to connect, with the TLS handshake if the file counts it in.
+    pub connect: Option<f64>,
+    pub ssl: Option<f64>,
+    pub send: Option<f64>,
+    pub wait: Option<f64>,
+    pub receive: Option<f64>,
+    /// Whether `connect` includes `ssl`, as HAR 1.2 says. Firefox does not include it.
+    with_ssl: bool,
+}
+
+impl Timings {
+    /// Reads the timings of `entry`, which took `took` milliseconds. Values that are no numbers are ignored.
+    pub(super) fn of(entry: &Value, took: f64) -> Self {
+        let part = |name: &str| {
+            let value = entry.get("timings")?.get(name).and_then(size::number)?;
+            (value >= 0.0).then_some(value.min(MAX_MILLIS))
+        };
+        let mut timings = Self {
+            blocked: part("blocked"),
+            dns: part("dns"),
+            connect: part("connect"),
+            ssl: part("ssl"),
+            send: part("send"),
+            wait: part("wait"),
+            receive: part("receive"),
+            with_ssl: true,
+        };
+        // The parts add up to the time of the entry, so the sum shows whether `connect` includes `ssl`.
+        let sum = timings.before_first_byte() + timings.receive.unwrap_or(0.0);
+        timings.with_ssl = (sum - took).abs() <= (sum + timings.ssl.unwrap_or(0.0) - took).abs();
+        timings
+    }
+
+    /// Returns the time from queueing the request until the first byte of the response.
+    pub(super) fn before_first_byte(&self) -> f64 {
+        let ssl = self.ssl.filter(|_| !self.with_ssl);
+        [self.blocked, self.dns, self.connect, ssl, self.send, self.wait].into_iter().flatten().sum()
+    }
+
+    /// Returns the time of the first round trip of a connection, if this entry opened one.
+    pub(super) fn round_trip(&self, version: Option<HttpVersion>) -> Option<f64> {
+        let connect = self.connect.filter(|connect| *connect > 0.0)?;
+        match self.ssl.filter(|_| self.with_ssl) {
+            // A QUIC handshake takes one round trip in all, and the time in which both ends compute.
+            Some(_) if version == Some(HttpVersion::Http3) => Some(connect * (1.0 - COMPUTING)),
+            // Chromium sometimes reports that TLS took all of the time.
+            Some(ssl) => Some(connect - ssl).filter(|rest| *rest > connect / 50.0),
+            None => Some(connect),
+        }
+    }
+}
+
+/// Returns the HTTP version of the response of `entry`, if it is known.
+pub(super) fn version(entry: &Value) -> Option<HttpVersion> {
+    let text = entry.pointer("/response/httpVersion").and_then(Value::as_str)?.to_ascii_lowercase();
+    let is = |names: &[&str]| names.iter().any(|name| text.contains(name));
+    if is(&["h3", "http/3", "quic/"]) {
+        Some(HttpVersion::Http3)
+    } else if is(&["h2", "http/2"]) {
+        Some(HttpVersion::Http2)
+    } else {
+        is(&["http/1", "http/0"]).then_some(HttpVersion::Http1)
+    }
+}
+
+/// Converts milliseconds to a duration. Negative times count as 0.
+pub(super) fn duration(millis: f64) -> Duration {
+    Duration::from_nanos((millis.clamp(0.0, MAX_MILLIS) * 1e6).round() as u64)
+}
+
+/// The share of a QUIC handshake in which both ends compute. Handshakes of Chromium 156 on emulated links took 3 to 12 %
+/// longer than their round trips.
+const COMPUTING: f64 = 0.05;
+/// The maximum length of a recorded time in milliseconds, which is over a day. Longer ones are cut.
+const MAX_MILLIS: f64 = 1e8;
+
+/// Returns whether `entry` is a CORS preflight.
+pub(super) fn is_preflight(entry: &Value) -> bool {
+    entry.pointer("/request/method").and_then(Value::as_str) == Some("OPTIONS")
+}

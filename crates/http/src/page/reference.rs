@@ -1,0 +1,104 @@
+//! What a page says about the reference to an object: where its initiator names it, and as what kind of resource.
+//!
+//! These are facts of a recording or of a site's text. A browser model decides what they mean for the order of requests.
+
+/// How the initiator of an object refers to it. `None` means that the source of the page does not say.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Reference {
+    /// The kind of resource (`_resourceType`). Without it, the media type decides.
+    pub kind: Option<ResourceType>,
+    /// The number of bytes of the initiator's transferred body up to the end of the reference (the end of the tag or
+    /// of `url(..)`). Offsets in a decoded text are scaled to the transferred size.
+    pub offset: Option<u64>,
+    /// When a script is executed (the attributes `async`, `defer` and `type=module`).
+    pub script: Option<ScriptMode>,
+    /// Whether the reference precedes the `<body>` of the document.
+    pub in_head: Option<bool>,
+    /// Whether the initiator is a script that requests the object when it is executed (`_initiator.type` is `script`).
+    pub by_script: bool,
+    /// Whether the reference is a `<link>` that only preloads or prefetches.
+    pub preload: bool,
+    /// If it is: the offset behind the tag that uses the object, which counts as [`offset`](Self::offset) does. `None` if
+    /// that tag is not known.
+    pub used_at: Option<u64>,
+    /// The attribute `fetchpriority`.
+    pub fetch_priority: Option<FetchPriority>,
+    /// Whether an image has `loading=lazy`, or a style sheet has a `media` that does not match.
+    pub lazy: bool,
+    /// Whether the initiator is a redirect to the object.
+    pub redirected: bool,
+    /// The last priority that the browser gave to the request (`_priority`).
+    pub priority: Option<LoadPriority>,
+}
+
+impl Reference {
+    /// Records that `tag` of the same document uses the object, if this reference preloads it and no use was known.
+    pub fn used_by(&mut self, tag: &Self) {
+        let is_use = tag.script.is_some() || tag.kind == Some(ResourceType::Stylesheet);
+        if self.preload && self.used_at.is_none() && !tag.preload && is_use {
+            (self.used_at, self.script, self.lazy) = (tag.offset, tag.script, tag.lazy);
+        }
+    }
+}
+
+/// A kind of resource, as browsers distinguish them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ResourceType {
+    /// A document of the page or of a frame.
+    Document,
+    /// A style sheet.
+    Stylesheet,
+    /// A script.
+    Script,
+    /// A font.
+    Font,
+    /// An image.
+    Image,
+    /// Audio or video.
+    Media,
+    /// A request of a script: XMLHttpRequest, fetch, EventSource, or a CORS preflight.
+    Fetch,
+    /// A manifest of a web application.
+    Manifest,
+    /// Any other resource, for example a beacon.
+    Other,
+}
+
+/// When a script is executed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ScriptMode {
+    /// At its place in the document, which is not parsed further until then.
+    Blocking,
+    /// As soon as it has arrived.
+    Async,
+    /// When the document has been parsed.
+    Defer,
+    /// As [`Defer`](Self::Defer). It is a module, which browsers request with a higher priority.
+    Module,
+    /// As [`Async`](Self::Async). It is a module, or a module imports it.
+    AsyncModule,
+}
+
+/// A value of the attribute `fetchpriority`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FetchPriority {
+    /// `high`.
+    High,
+    /// `low`.
+    Low,
+}
+
+/// A priority in Chromium's loader, from the lowest to the highest (`ResourceLoadPriority`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum LoadPriority {
+    /// `VeryLow`.
+    VeryLow,
+    /// `Low`.
+    Low,
+    /// `Medium`.
+    Medium,
+    /// `High`.
+    High,
+    /// `VeryHigh`.
+    VeryHigh,
+}

@@ -6,7 +6,7 @@
 //! and the round-trip time. The first Initial packet that a server receives is missing, because the server decrypts it
 //! before the connection exists. The caller supplies the output ([`Logs`]), so this module does not use files.
 
-use crate::frames::{Frame, Frames};
+use anabranch_wire::quic::{Frame, Frames};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_transport::network::Logs;
@@ -257,14 +257,15 @@ impl fmt::Display for Escaped<'_> {
 }
 
 /// Formats a frame as qlog's `QuicFrame`.
-struct QuicFrame<'a>(&'a Frame);
+struct QuicFrame<'a>(&'a Frame<'a>);
 
 impl fmt::Display for QuicFrame<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Frame::Stream { id, offset, length, fin } => write!(
+            Frame::Stream { id, offset, data, fin } => write!(
                 f,
-                "{{\"frame_type\":\"stream\",\"stream_id\":{id},\"offset\":{offset},\"length\":{length},\"fin\":{fin}}}"
+                "{{\"frame_type\":\"stream\",\"stream_id\":{id},\"offset\":{offset},\"length\":{},\"fin\":{fin}}}",
+                data.len()
             ),
             Frame::Ack(ranges) => {
                 f.write_str("{\"frame_type\":\"ack\",\"acked_ranges\":[")?;
@@ -274,8 +275,8 @@ impl fmt::Display for QuicFrame<'_> {
                 }
                 f.write_str("]}")
             }
-            Frame::Crypto { offset, length } => {
-                write!(f, "{{\"frame_type\":\"crypto\",\"offset\":{offset},\"length\":{length}}}")
+            Frame::Crypto { offset, data } => {
+                write!(f, "{{\"frame_type\":\"crypto\",\"offset\":{offset},\"length\":{}}}", data.len())
             }
             Frame::MaxData(most) => write!(f, "{{\"frame_type\":\"max_data\",\"maximum\":{most}}}"),
             Frame::MaxStreamData { id, limit: most } => {
@@ -296,6 +297,7 @@ impl fmt::Display for QuicFrame<'_> {
             Frame::PathResponse(token) => {
                 write!(f, "{{\"frame_type\":\"path_response\",\"data\":\"{token:016x}\"}}")
             }
+            Frame::NewConnectionId(_) => f.write_str("{\"frame_type\":\"new_connection_id\"}"),
             Frame::Other(kind) => match name(*kind) {
                 Some(name) => write!(f, "{{\"frame_type\":\"{name}\"}}"),
                 None => write!(f, "{{\"frame_type\":\"unknown\",\"raw_frame_type\":{kind}}}"),
@@ -314,7 +316,6 @@ const fn name(kind: u64) -> Option<&'static str> {
         0x14 => "data_blocked",
         0x15 => "stream_data_blocked",
         0x16 | 0x17 => "streams_blocked",
-        0x18 => "new_connection_id",
         0x19 => "retire_connection_id",
         0x1e => "handshake_done",
         0x30 | 0x31 => "datagram",

@@ -1,7 +1,7 @@
 //! Entry points for fuzzing: the functions of this crate that parse bytes from the peer or from the network.
 
 use crate::endpoint::long_destination;
-use crate::frames::Frames;
+use anabranch_wire::quic::Frames;
 use crate::qlog::{LoggedPacket, PacketType, Qlog};
 use crate::shards::Steered;
 use crate::trace::Trace;

@@ -14,7 +14,7 @@
 
 mod state;
 
-use crate::frames::{Frame, Frames};
+use anabranch_wire::quic::{Frame, Frames};
 use crate::identifiers::Clock;
 use crate::qlog::{Metrics, Qlog};
 use crate::trace::Trace;
@@ -215,8 +215,8 @@ impl Watch {
             eliciting |= frame.is_ack_eliciting();
             match frame {
                 Frame::Padding => padded = true,
-                Frame::Stream { id, offset, length, fin } if level == Level::Data => {
-                    let bytes = offset..offset + length;
+                Frame::Stream { id, offset, data, fin } if level == Level::Data => {
+                    let bytes = offset..offset + data.len() as u64;
                     state.send(at, id, &bytes, number, &mut events);
                     let piece = StreamRange { id, bytes, fin };
                     if first.is_none() {
@@ -225,7 +225,7 @@ impl Watch {
                         more.push(piece);
                     }
                 }
-                Frame::Crypto { offset, length } => {
+                Frame::Crypto { offset, data } => {
                     let space = match level {
                         Level::Initial => 0,
                         Level::Handshake => 1,
@@ -234,7 +234,7 @@ impl Watch {
                     if offset < state.handshake[space] && !state.handshake_lost {
                         state.timed_out(at);
                     }
-                    state.handshake[space] = state.handshake[space].max(offset + length);
+                    state.handshake[space] = state.handshake[space].max(offset + data.len() as u64);
                 }
                 Frame::PathChallenge(token) => state.challenge = Some(token),
                 _ => {}
@@ -289,11 +289,11 @@ impl Watch {
                         stream.max_stream_data = stream.max_stream_data.max(Some(most));
                     }
                 }
-                Frame::Stream { id, offset, length, .. }
+                Frame::Stream { id, offset, data, .. }
                     if tracing
                         && (state.incoming.len() < MOST_TRACED || state.incoming.contains_key(&id)) =>
                 {
-                    let fresh = state.incoming.entry(id).or_default().insert(offset..offset + length);
+                    let fresh = state.incoming.entry(id).or_default().insert(offset..offset + data.len() as u64);
                     events.extend(
                         fresh.iter().map(|bytes| TraceEvent::Received {
                             units: units(id, bytes),

@@ -134,7 +134,7 @@ impl Association {
         }
         self.conversation.carried_retransmitted(side, &causes);
         self.conversation.settle(arrival.at, side);
-        self.conversation.draw(arrival, true, remark(&causes));
+        self.conversation.draw(arrival, |numbers, side| numbers.sctp(side, arrival.bytes), remark(&causes));
         learnt
     }
 
@@ -234,7 +234,7 @@ impl Association {
         if !track.plausible(unit, REACH) {
             return;
         }
-        self.conversation.stream(side, stream, tsn.0);
+        self.conversation.stream(side, stream.into(), tsn.0);
         let class = self.conversation.data(arrival, path, (unit, unit + 1), stream, [tsn.0, tsn.0]);
         if let DataClass::Retransmitted { cause, spurious, .. } = class {
             causes.push((cause, spurious));
@@ -242,7 +242,7 @@ impl Association {
         if matches!(class, DataClass::Retransmitted { inferred: false, .. }) {
             return;
         }
-        let counted = self.conversation.stream(side, stream, tsn.0);
+        let counted = self.conversation.stream(side, stream.into(), tsn.0);
         counted.chunks += 1;
         counted.bytes += length as u64;
         counted.messages += u64::from(message.is_some());

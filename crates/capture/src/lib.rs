@@ -17,9 +17,14 @@ mod data_class;
 mod fragments;
 mod frame;
 mod halves;
+mod handshake;
+mod key_log;
+mod keys;
 mod layers;
 mod ppid;
+mod quic;
 mod ranges;
+mod reassembly;
 pub mod results;
 mod sctp;
 pub mod table;
@@ -37,6 +42,7 @@ use anabranch_wire::pcap::{CaptureEnd, CaptureError, CaptureReader, Direction};
 use anabranch_wire::udp;
 use fragments::Fragments;
 use frame::{IpPayload, Network, Vantage};
+use key_log::KeyLog;
 use layers::CapturedBytes;
 use results::{Decoded, NotFollowed, SCHEMA};
 use std::collections::BTreeMap;
@@ -56,6 +62,8 @@ pub struct Settings {
     /// The UDP ports that carry SCTP. An entry with one port stands for datagrams from or to that port. An entry with
     /// two ports stands for datagrams between these ports.
     pub udp_ports: Vec<(u16, Option<u16>)>,
+    /// The lines of a key log in NSS format, in addition to the secrets in the capture itself.
+    pub key_log: Vec<u8>,
     /// The maximum number of lines in each ladder diagram, or 0 for no diagrams.
     pub ladder_lines: usize,
     /// The maximum number of packets in a capture for which ladder diagrams are made. Larger captures have none.
@@ -70,6 +78,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             udp_ports: vec![(ENCAPSULATION, None)],
+            key_log: Vec::new(),
             ladder_lines: 0,
             ladder_packets: u64::MAX,
             max_view_items: 0,
@@ -99,9 +108,11 @@ pub enum DecodeError {
 pub fn decode(file: &str, input: impl Read, settings: &Settings) -> Result<Decoded, DecodeError> {
     let mut source = CaptureReader::new(input)?;
     let mut reading = Reading::new(settings);
+    reading.key_log.add(&settings.key_log);
     let mut unknown = None;
     let mut links: Vec<u16> = Vec::new();
     while let Some(record) = source.next_packet()? {
+        reading.key_log.add(&record.secrets);
         let interface = record.interface;
         let frame = Frame {
             at: reading.clock(record.at_nanos),
@@ -166,6 +177,8 @@ struct Reading {
     fragments: Fragments,
     associations: sctp::Associations,
     connections: tcp::Connections,
+    quic: quic::Connections,
+    key_log: KeyLog,
     left_out: BTreeMap<&'static str, u64>,
     not_followed: NotFollowed,
 }
@@ -173,13 +186,15 @@ struct Reading {
 impl Reading {
     fn new(settings: &Settings) -> Self {
         Self {
-            settings: settings.clone(),
+            settings: Settings { key_log: Vec::new(), ..settings.clone() },
             packets: 0,
             first: None,
             last: 0,
             fragments: Fragments::default(),
             associations: sctp::Associations::default(),
             connections: tcp::Connections::default(),
+            quic: quic::Connections::default(),
+            key_log: KeyLog::default(),
             left_out: BTreeMap::new(),
             not_followed: NotFollowed::default(),
         }
@@ -200,6 +215,7 @@ impl Reading {
             self.settings.ladder_lines = 0;
             self.associations.forget_ladders();
             self.connections.forget_ladders();
+            self.quic.forget_ladders();
         }
         let (network, interface_id) = frame::network(link_type, frame.bytes);
         let origin = (frame.origin.0, frame.origin.1.map(|direction| direction as u8), interface_id);
@@ -259,13 +275,14 @@ impl Reading {
 
     fn process_packet(&mut self, at: u64, carried: &IpPayload<'_>) {
         let bytes = &carried.payload[..];
-        let room = self.associations.len() + self.connections.len() < self.settings.conversations;
+        let room =
+            self.associations.len() + self.connections.len() + self.quic.len() < self.settings.conversations;
         let (is_decoded, kind) = match carried.protocol {
             protocol::SCTP => {
                 (self.associations.take(at, carried, bytes, None, &self.settings, room), "damaged headers")
             }
             protocol::TCP => (self.connections.take(at, carried, &self.settings, room), "damaged headers"),
-            protocol::UDP => (self.encapsulated(at, carried, room), "UDP datagrams"),
+            protocol::UDP => (self.datagram(at, carried, room), "UDP datagrams"),
             protocol::ICMP | protocol::ICMPV6 => return self.leave_out("ICMP messages"),
             _ => return self.leave_out("packets of other protocols"),
         };
@@ -279,14 +296,15 @@ impl Reading {
         }
     }
 
-    /// RFC 6951 §5.3: processes an SCTP packet in UDP, if the settings list the UDP ports of the datagram as carrying
-    /// SCTP.
-    fn encapsulated(&mut self, at: u64, carried: &IpPayload<'_>, room: bool) -> PacketOutcome {
+    /// Processes a UDP datagram. RFC 6951 §5.3: it carries SCTP if the settings list its ports.
+    fn datagram(&mut self, at: u64, carried: &IpPayload<'_>, room: bool) -> PacketOutcome {
         let Ok(datagram) = udp::Datagram::parse_quoted(&carried.payload) else {
             return PacketOutcome::Damaged;
         };
         if !self.is_named(&datagram) {
-            return PacketOutcome::Damaged;
+            let limits = (&self.settings, room);
+            let taken = self.quic.take(at, carried, &datagram, &self.key_log, limits);
+            return taken.unwrap_or(PacketOutcome::Damaged);
         }
         let ports = [datagram.source_port, datagram.target_port];
         self.associations.take(at, carried, datagram.payload, Some(ports), &self.settings, room)
@@ -299,6 +317,7 @@ impl Reading {
     fn finish(self, file: &str, cut_at: Option<u64>) -> Decoded {
         let mut conversations = self.associations.finish();
         conversations.extend(self.connections.finish());
+        conversations.extend(self.quic.finish());
         conversations.sort_by_key(|conversation| conversation.first_ns);
         Decoded {
             schema: SCHEMA,

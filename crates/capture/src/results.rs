@@ -27,7 +27,7 @@ pub struct Decoded {
     pub left_out: BTreeMap<&'static str, u64>,
     /// The conversations that are missing in `conversations` because their number was limited.
     pub not_followed: NotFollowed,
-    /// The SCTP associations and TCP connections, in the order of their first packets.
+    /// The SCTP associations and the connections of TCP, QUIC and DTLS, in the order of their first packets.
     pub conversations: Vec<Conversation>,
 }
 
@@ -52,10 +52,10 @@ pub struct NotFollowed {
     pub openings: u64,
 }
 
-/// An SCTP association or a TCP connection.
+/// An SCTP association, or a connection of TCP, QUIC or DTLS.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Conversation {
-    /// The transport protocol: `sctp` or `tcp`.
+    /// The transport protocol: `sctp`, `tcp`, `quic`, or `dtls` for the DTLS around SCTP.
     pub transport: &'static str,
     /// The two sides of the conversation. Side A comes first.
     pub sides: [Side; 2],
@@ -75,6 +75,12 @@ pub struct Conversation {
     pub directions: [Direction; 2],
     /// The paths (pairs of addresses), in order of appearance.
     pub paths: Vec<Path>,
+    /// The encryption of the conversation, or null if it is not encrypted.
+    pub security: Option<Box<Security>>,
+    /// The HTTP requests that could be read, in the order of their beginning.
+    pub requests: Vec<Request>,
+    /// The number of requests that are missing in `requests` because their number was limited.
+    pub requests_left_out: u64,
     /// The lines of the ladder diagram. Empty if no diagram was requested.
     #[serde(skip)]
     pub ladder: Vec<String>,
@@ -95,6 +101,52 @@ pub struct Side {
     pub port: u16,
     /// SCTP: the Verification Tag that this side chose. Packets to this side carry it. Null if the tag is not known.
     pub tag: Option<u32>,
+}
+
+/// The encryption of a conversation.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Security {
+    /// The protocol and its version, for example `TLS 1.3` or `QUIC v1`.
+    pub protocol: String,
+    /// The name of the cipher suite, or its number if the name is not known here. Null if no ServerHello was captured.
+    pub suite: Option<String>,
+    /// The name of the server for which the client asked.
+    pub server_name: Option<String>,
+    /// The protocol that the server chose for use within the encryption, for example `h2`.
+    pub alpn: Option<String>,
+    /// The number of ClientHellos.
+    pub hellos: u64,
+    /// The time from the first ClientHello to the client's Finished. Null if either could not be read.
+    pub took_ns: Option<u64>,
+    /// The time from the last ClientHello to the ServerHello: a round trip to the server from the place of capture.
+    pub answered_ns: Option<u64>,
+    /// The number of encrypted records (TLS and DTLS) or packets (QUIC) that were decrypted.
+    pub opened: u64,
+    /// The number of encrypted records or packets that could not be decrypted.
+    pub sealed: u64,
+    /// The reason why they could not be decrypted, if it is known.
+    pub why_sealed: Option<String>,
+}
+
+/// An HTTP request and its response.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Request {
+    /// The stream, or 0 for HTTP/1.1.
+    pub stream: u64,
+    /// The method. Null if the head could not be read.
+    pub method: Option<String>,
+    /// The request target. Null if the head could not be read.
+    pub target: Option<String>,
+    /// The status code of the response. Null if there is no response, or if its head could not be read.
+    pub status: Option<u16>,
+    /// The number of bytes in the bodies of the request and of the response.
+    pub bytes: [u64; 2],
+    /// The time when the request began.
+    pub at_ns: u64,
+    /// The time when the first byte of the response was captured.
+    pub answered_ns: Option<u64>,
+    /// The time when the response was complete.
+    pub done_ns: Option<u64>,
 }
 
 /// How a conversation began.
@@ -181,8 +233,8 @@ pub struct Direction {
     pub duplicates_reported: u64,
     /// TCP: the number of keep-alive probes that this side sent.
     pub keep_alives: u64,
-    /// SCTP: the streams by identifier.
-    pub streams: BTreeMap<u16, Stream>,
+    /// SCTP and QUIC: the streams by identifier. The number of QUIC streams is limited.
+    pub streams: BTreeMap<u64, Stream>,
     /// SCTP: the number of user messages whose first fragment was captured, by payload protocol identifier. The map has
     /// a limited number of identifiers.
     pub ppids: BTreeMap<u32, u64>,

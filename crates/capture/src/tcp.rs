@@ -234,7 +234,7 @@ impl Connection {
         self.closed(arrival.at);
         self.conversation.carried_retransmitted(side, &causes);
         self.conversation.settle(arrival.at, side);
-        self.conversation.draw(arrival, false, remark(&causes));
+        self.conversation.draw(arrival, |numbers, side| numbers.tcp(side, arrival.bytes), remark(&causes));
     }
 
     fn syn(&mut self, arrival: &Arrival<'_>, seq: Seq, answer: bool) {

@@ -6,11 +6,11 @@
 //! and the round-trip time. The first Initial packet that a server receives is missing, because the server decrypts it
 //! before the connection exists. The caller supplies the output ([`Logs`]), so this module does not use files.
 
-use anabranch_wire::quic::{Frame, Frames};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_transport::network::Logs;
 use anabranch_transport::protocol::ConnectionLog;
+use anabranch_wire::quic::{Frame, Frames};
 use quinn_proto::Side;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};

@@ -14,13 +14,13 @@
 
 mod state;
 
-use anabranch_wire::quic::{Frame, Frames};
 use crate::identifiers::Clock;
 use crate::qlog::{Metrics, Qlog};
 use crate::trace::Trace;
 use anabranch_base::time::Duration;
 use anabranch_base::trace::{TraceEvent, TraceRecord};
 use anabranch_base::{BitRate, Instant};
+use anabranch_wire::quic::{Frame, Frames};
 use quinn_proto::StreamId;
 use state::{Outgoing, SentPacket, StreamRange, WatchState, units};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -293,7 +293,8 @@ impl Watch {
                     if tracing
                         && (state.incoming.len() < MOST_TRACED || state.incoming.contains_key(&id)) =>
                 {
-                    let fresh = state.incoming.entry(id).or_default().insert(offset..offset + data.len() as u64);
+                    let fresh =
+                        state.incoming.entry(id).or_default().insert(offset..offset + data.len() as u64);
                     events.extend(
                         fresh.iter().map(|bytes| TraceEvent::Received {
                             units: units(id, bytes),

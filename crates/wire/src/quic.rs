@@ -87,10 +87,10 @@ impl<'a> Frames<'a> {
     }
 
     /// Removes and returns the next `count` bytes.
-    pub fn take(&mut self, count: u64) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(usize::try_from(count).ok()?)?;
+    pub fn bytes(&mut self, count: u64) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(usize::try_from(count).ok()?)?;
         self.0 = rest;
-        Some(taken)
+        Some(bytes)
     }
 
     fn skip_numbers(&mut self, count: usize) -> Option<()> {
@@ -104,7 +104,7 @@ impl<'a> Frames<'a> {
         let rest = self.0;
         let value = self.number().unwrap_or(0);
         self.0 = rest;
-        self.take(length)?;
+        self.bytes(length)?;
         Some((key, value))
     }
 
@@ -127,7 +127,7 @@ impl<'a> Frames<'a> {
         let id = self.number()?;
         let offset = if kind & 4 != 0 { self.number()? } else { 0 };
         let length = if kind & 2 != 0 { self.number()? } else { self.0.len() as u64 };
-        let data = self.take(length)?;
+        let data = self.bytes(length)?;
         Some(Frame::Stream { id, offset, data, fin: kind & 1 != 0 })
     }
 }
@@ -143,14 +143,14 @@ impl<'a> Iterator for Frames<'a> {
         Some(match kind {
             0x00 => {
                 let zeros = self.0.iter().take_while(|byte| **byte == 0).count();
-                self.take(zeros as u64)?;
+                self.bytes(zeros as u64)?;
                 Frame::Padding
             }
             0x01 => Frame::Ping,
             0x02 | 0x03 => self.ack(kind == 0x03)?,
             0x06 => {
                 let (offset, length) = (self.number()?, self.number()?);
-                Frame::Crypto { offset, data: self.take(length)? }
+                Frame::Crypto { offset, data: self.bytes(length)? }
             }
             0x08..=0x0f => self.stream(kind)?,
             0x10 => Frame::MaxData(self.number()?),
@@ -159,7 +159,7 @@ impl<'a> Iterator for Frames<'a> {
                 let code = self.number()?;
                 self.skip_numbers(if kind == 0x1c { 1 } else { 0 })?;
                 let reason = self.number()?;
-                self.take(reason)?;
+                self.bytes(reason)?;
                 Frame::Close { transport: kind == 0x1c, code }
             }
             0x1a | 0x1b => {
@@ -171,8 +171,8 @@ impl<'a> Iterator for Frames<'a> {
             0x18 => {
                 self.skip_numbers(2)?;
                 let length = self.byte()?;
-                let id = self.take(length.into())?;
-                self.take(16)?;
+                let id = self.bytes(length.into())?;
+                self.bytes(16)?;
                 Frame::NewConnectionId(id)
             }
             other => {
@@ -184,7 +184,7 @@ impl<'a> Iterator for Frames<'a> {
                     0xaf => self.skip_numbers(4)?,
                     0x07 | 0x31 => {
                         let length = self.number()?;
-                        self.take(length)?;
+                        self.bytes(length)?;
                     }
                     0x30 => self.0 = &[],
                     _ => return None,

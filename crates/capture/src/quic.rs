@@ -1,0 +1,423 @@
+//! The QUIC connections in a capture.
+//!
+//! This module assigns datagrams to connections by addresses and ports, or by connection IDs after a migration. It opens
+//! the packets whose keys are known. Initial packets need no key log. Datagrams of connections whose handshake was not
+//! captured are not recognized.
+//!
+//! - `packet`: headers and keys of packets
+//! - `sender`: the packets and streams that one side sends
+
+mod packet;
+mod sender;
+
+use super::arrival::{Arrival, Side};
+use super::conversation::{ConversationBuilder, remark};
+use super::copies;
+use super::data_class::{Cause, DataClass};
+use super::frame::IpPayload;
+use super::handshake::{Agreed, Messages};
+use super::key_log::{KeyLog, Label};
+use super::keys::{self, Protocol, TrafficKeys};
+use super::reassembly::{MAX_AHEAD, Reassembly};
+use super::results::Conversation;
+use super::{PacketOutcome, Settings};
+use anabranch_wire::quic::{Frame, Frames};
+use anabranch_wire::udp::Datagram;
+use packet::{Header, MAX_ID, PacketKeys, PacketType};
+use sender::Sender;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::net::IpAddr;
+
+/// The maximum number of connection IDs of all connections.
+const MAX_IDS: usize = 1 << 18;
+
+/// Two endpoints in ascending order.
+type Pair = [(IpAddr, u16); 2];
+
+/// All QUIC connections of a capture.
+pub(super) struct Connections {
+    all: Vec<Box<Connection>>,
+    by_pair: BTreeMap<Pair, usize>,
+    /// The connection of each connection ID, and the side that chose the ID.
+    by_id: BTreeMap<Vec<u8>, (usize, Side)>,
+    /// The number of bytes that the streams of all connections may still keep ahead of gaps.
+    room: usize,
+}
+
+struct Connection {
+    conversation: ConversationBuilder,
+    initiator: (IpAddr, u16),
+    protocol: Protocol,
+    agreed: Agreed,
+    /// The handshake messages of each side, in Initial and in Handshake packets.
+    crypto: [[(Reassembly, Messages); 2]; 2],
+    /// The keys of each side for Initial, Handshake and 1-RTT packets.
+    keys: [[Option<PacketKeys>; 3]; 2],
+    early: Option<PacketKeys>,
+    largest: [[Option<u64>; 3]; 2],
+    senders: [Sender; 2],
+    /// The length of the connection IDs that each side chose.
+    id_len: [usize; 2],
+    /// The numbers of packets that were opened and that could not be opened.
+    opened: [u64; 2],
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self { all: Vec::new(), by_pair: BTreeMap::new(), by_id: BTreeMap::new(), room: MAX_AHEAD }
+    }
+}
+
+impl Connections {
+    /// Returns the number of connections.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Processes a datagram. `room` says whether another connection can be followed. Returns `None` if the datagram does
+    /// not belong to QUIC.
+    pub fn take(
+        &mut self,
+        at: u64,
+        carried: &IpPayload<'_>,
+        datagram: &Datagram<'_>,
+        log: &KeyLog,
+        (settings, room): (&Settings, bool),
+    ) -> Option<PacketOutcome> {
+        let bytes = datagram.payload;
+        let source = (carried.source, datagram.source_port);
+        let target = (carried.target, datagram.target_port);
+        let pair = if source <= target { [source, target] } else { [target, source] };
+        let long = Header::parse(bytes, 0).filter(|header| header.protocol.is_some());
+        let first = long.filter(|header| header.kind == PacketType::Initial);
+        let known = self.by_pair.get(&pair).copied().filter(|index| {
+            // RFC 9000 §14.1: a client fills the datagram of its first packet. If the datagram has other connection IDs,
+            // it begins another connection between the same ports.
+            first.is_none_or(|header| self.all[*index].knows(&header, &self.by_id, *index))
+        });
+        let (index, side) = match known {
+            Some(index) => (index, usize::from(source != self.all[index].initiator)),
+            None => match self.by_connection_id(bytes, long.as_ref()) {
+                Some((index, owner)) => (index, 1 - owner),
+                None if first.is_none() || bytes.len() < 1_200 => return None,
+                None if !room => return Some(PacketOutcome::NotFollowed { opening: true }),
+                None => (self.begin(at, carried, datagram, settings)?, 0),
+            },
+        };
+        self.by_pair.insert(pair, index);
+        let mut arrival = Arrival::new(at, side, carried, bytes);
+        (arrival.is_unique, arrival.digest) = (true, copies::digest(bytes, 0..0));
+        let connection = &mut self.all[index];
+        let ids = connection.datagram(&arrival, log, &mut self.room);
+        for (id, owner) in ids.into_iter().filter(|(id, _)| !id.is_empty()) {
+            if self.by_id.len() < MAX_IDS {
+                self.by_id.insert(id, (index, owner));
+            }
+        }
+        Some(PacketOutcome::Counted)
+    }
+
+    /// Returns the connection of the connection ID in a datagram's first packet, and the side that chose the ID.
+    fn by_connection_id(&self, bytes: &[u8], long: Option<&Header<'_>>) -> Option<(usize, Side)> {
+        if let Some(header) = long {
+            return self.by_id.get(header.target).copied();
+        }
+        // The length of the ID in a short header is not known before the connection. IDs of at least four bytes are
+        // unlikely to be met by chance.
+        (bytes.first()? & 0xc0 == 0x40).then_some(())?;
+        (4..=MAX_ID).rev().find_map(|length| self.by_id.get(bytes.get(1..1 + length)?).copied())
+    }
+
+    fn begin(
+        &mut self,
+        at: u64,
+        carried: &IpPayload<'_>,
+        datagram: &Datagram<'_>,
+        settings: &Settings,
+    ) -> Option<usize> {
+        let arrival = Arrival::new(at, 0, carried, datagram.payload);
+        let ports = [datagram.source_port, datagram.target_port];
+        let mut conversation = ConversationBuilder::new(&arrival, ports, settings);
+        conversation.end.how = "incomplete";
+        self.all.push(Box::new(Connection {
+            conversation,
+            initiator: (carried.source, datagram.source_port),
+            protocol: Header::parse(datagram.payload, 0)?.protocol?,
+            agreed: Agreed::default(),
+            crypto: Default::default(),
+            keys: Default::default(),
+            early: None,
+            largest: Default::default(),
+            senders: Default::default(),
+            id_len: [0; 2],
+            opened: [0; 2],
+        }));
+        Some(self.all.len() - 1)
+    }
+
+    /// Discards the ladder diagrams of all connections.
+    pub fn forget_ladders(&mut self) {
+        self.all.iter_mut().for_each(|connection| connection.conversation.forget_ladder());
+    }
+
+    /// Returns the results of all connections.
+    pub fn finish(self) -> Vec<Conversation> {
+        self.all.into_iter().map(|connection| connection.finish()).collect()
+    }
+}
+
+impl Connection {
+    /// Returns whether an Initial packet belongs to this connection.
+    fn knows(&self, header: &Header<'_>, by_id: &BTreeMap<Vec<u8>, (usize, Side)>, index: usize) -> bool {
+        let known = |id: &[u8]| by_id.get(id).is_some_and(|(other, _)| *other == index);
+        // Until an Initial packet is acknowledged, the client may still send to the ID that it made up.
+        self.agreed.times[2].is_none() || known(header.target) || known(header.source)
+    }
+
+    /// Processes a datagram. Returns the connection IDs that it has revealed, with the sides that chose them.
+    fn datagram(&mut self, arrival: &Arrival<'_>, log: &KeyLog, room: &mut usize) -> Vec<(Vec<u8>, Side)> {
+        let Some(path) = self.conversation.arrive(arrival) else { return Vec::new() };
+        let side = arrival.side;
+        let (mut ids, mut causes, mut text) = (Vec::new(), Vec::new(), String::new());
+        let mut rest = arrival.bytes;
+        while let Some(header) = Header::parse(rest, self.id_len[1 - side]) {
+            let (bytes, more) = rest.split_at(header.end);
+            rest = more;
+            if header.protocol.is_some() {
+                self.id_len[side] = header.source.len();
+                ids.push((header.source.to_vec(), side));
+                if side == 0 && self.agreed.times[2].is_none() {
+                    ids.push((header.target.to_vec(), 1));
+                }
+                self.protocol = header.protocol.unwrap_or(self.protocol);
+            }
+            self.packet(arrival, path, (bytes, &header), log, room, (&mut ids, &mut causes, &mut text));
+        }
+        self.conversation.carried_retransmitted(side, &causes);
+        let state = self.senders[side].state();
+        self.conversation.show_state(arrival.at, side, state);
+        self.conversation.draw(arrival, |_, _| text, remark(&causes));
+        ids
+    }
+
+    fn packet(
+        &mut self,
+        arrival: &Arrival<'_>,
+        path: usize,
+        (bytes, header): (&[u8], &Header<'_>),
+        log: &KeyLog,
+        room: &mut usize,
+        (ids, causes, text): (&mut Vec<(Vec<u8>, Side)>, &mut Vec<(Cause, bool)>, &mut String),
+    ) {
+        let side = arrival.side;
+        if !text.is_empty() {
+            text.push_str(" + ");
+        }
+        text.push_str(header.kind.name());
+        if header.kind == PacketType::Retry {
+            // RFC 9000 §17.2.5: the client begins again, with keys that belong to the server's connection ID.
+            self.keys.iter_mut().for_each(|keys| keys[0] = None);
+            return;
+        }
+        let Some((number, payload)) = self.open(side, bytes, header, log) else {
+            text.push_str(" (not decrypted)");
+            self.opened[1] += 1;
+            return;
+        };
+        self.opened[0] += 1;
+        let _ = write!(text, " {number}");
+        let space = header.kind.space();
+        self.largest[side][space] = self.largest[side][space].max(Some(number));
+        if space == 2 && Frames(&payload).any(|frame| frame.is_ack_eliciting()) {
+            let line = self.conversation.next_line();
+            self.senders[side].packet(number, arrival.at, path, line);
+        }
+        for frame in Frames(&payload) {
+            describe(text, &frame);
+            match frame {
+                Frame::Crypto { offset, data } if space < 2 => {
+                    if space == 0 && side == 0 && offset == 0 {
+                        self.conversation.request(arrival.at);
+                    }
+                    self.crypto(arrival.at, side, space, (offset, data), room);
+                }
+                Frame::Stream { id, offset, data, .. } => {
+                    self.stream(arrival, path, (number, id, offset, data), causes);
+                }
+                Frame::Ack(ranges) if space == 2 => self.acknowledged(arrival.at, side, &ranges),
+                Frame::NewConnectionId(id) => ids.push((id.to_vec(), side)),
+                Frame::Close { transport, code } => self.closed(arrival.at, side, transport, code),
+                _ => {}
+            }
+        }
+    }
+
+    /// Opens a packet. Derives the keys that it needs, if they are known by now.
+    fn open(
+        &mut self,
+        side: Side,
+        bytes: &[u8],
+        header: &Header<'_>,
+        log: &KeyLog,
+    ) -> Option<(u64, Vec<u8>)> {
+        let space = header.kind.space();
+        let largest = self.largest[side][space];
+        if header.kind == PacketType::ZeroRtt {
+            return self.open_early(bytes, header, log);
+        }
+        if self.keys[side][space].is_none() {
+            let [client, server] = match space {
+                0 if side == 0 => keys::quic_initial(self.protocol, header.target)?.map(Some),
+                0 => return None,
+                _ => {
+                    let (random, suite) = (self.agreed.client_random?, keys::suite(self.agreed.suite?)?);
+                    [0, 1].map(|side| {
+                        let label = if space == 1 { Label::Handshake(side) } else { Label::Traffic(side) };
+                        TrafficKeys::new(suite, self.protocol, log.secret(&random, label)?)
+                    })
+                }
+            };
+            self.keys[0][space] = client.and_then(PacketKeys::new);
+            self.keys[1][space] = server.and_then(PacketKeys::new);
+        }
+        self.keys[side][space].as_mut()?.open(bytes, header, largest)
+    }
+
+    /// Opens a 0-RTT packet. The cipher suite is that of an earlier connection, and is found by trying.
+    fn open_early(&mut self, bytes: &[u8], header: &Header<'_>, log: &KeyLog) -> Option<(u64, Vec<u8>)> {
+        let largest = self.largest[0][2];
+        if let Some(keys) = &mut self.early {
+            return keys.open(bytes, header, largest);
+        }
+        let secret = log.secret(&self.agreed.client_random?, Label::Early)?;
+        keys::suites_with_secrets_of(secret.len()).find_map(|suite| {
+            let mut keys = PacketKeys::new(TrafficKeys::new(suite, self.protocol, secret)?)?;
+            let opened = keys.open(bytes, header, largest)?;
+            self.early = Some(keys);
+            Some(opened)
+        })
+    }
+
+    fn crypto(&mut self, at: u64, side: Side, space: usize, (offset, data): (u64, &[u8]), room: &mut usize) {
+        let (stream, messages) = &mut self.crypto[side][space];
+        let is_done = self.agreed.times[3].is_some();
+        let agreed = &mut self.agreed;
+        stream.add(offset as i64, data, room, |bytes| {
+            messages.add(bytes, |kind, body| agreed.message(at, side, kind, body, false));
+        });
+        if !is_done && let [Some(first), .., Some(finished)] = self.agreed.times {
+            self.conversation.handshake.took_ns = Some(finished.saturating_sub(first));
+            self.conversation.end.how = "open";
+        }
+        if let [_, Some(asked), Some(answered), Some(finished)] = self.agreed.times
+            && self.conversation.handshake.rtt_ns.is_none()
+        {
+            // The client's Finished follows the server's flight. The time to it and the time to the ServerHello are two
+            // parts of a round trip, before and behind the place of capture.
+            let nanos = answered.saturating_sub(asked) + finished.saturating_sub(answered);
+            self.conversation.handshake.rtt_ns = Some(nanos);
+        }
+    }
+
+    fn stream(
+        &mut self,
+        arrival: &Arrival<'_>,
+        path: usize,
+        (number, id, offset, data): (u64, u64, u64, &[u8]),
+        causes: &mut Vec<(Cause, bool)>,
+    ) {
+        let side = arrival.side;
+        // RFC 9000 §4.5: the largest offset of a stream is 2^62 - 1.
+        let start = (offset.min(1 << 62)) as i64;
+        let bytes = (start, start + data.len() as i64);
+        if data.is_empty() {
+            return;
+        }
+        let Some((class, fresh)) = self.senders[side].stream(number, id, bytes) else { return };
+        let wire = number as u32;
+        self.conversation.stream(side, id, wire);
+        let units = (number as i64, number as i64 + 1);
+        self.conversation.classified(arrival, path, units, id, [wire, wire], class);
+        if let DataClass::Retransmitted { cause, spurious, .. } = class {
+            causes.push((cause, spurious));
+        }
+        let stream = self.conversation.stream(side, id, wire);
+        stream.bytes += fresh;
+        stream.tsns[1] = stream.tsns[1].max(wire);
+        stream.chunks += u64::from(!matches!(class, DataClass::Retransmitted { inferred: false, .. }));
+        self.conversation.directions[side].bytes += fresh;
+    }
+
+    fn acknowledged(&mut self, at: u64, side: Side, ranges: &[std::ops::RangeInclusive<u64>]) {
+        let (peer, direction) = (1 - side, &mut self.conversation.directions[side]);
+        direction.acks += 1;
+        direction.gap_acks += u64::from(ranges.len() > 1);
+        direction.most_gaps = direction.most_gaps.max(ranges.len() as u64 - 1);
+        let acked = self.senders[peer].acknowledged(at, ranges);
+        if let Some((path, sample)) = acked.round_trip {
+            self.conversation.measured(at, peer, path, sample);
+            self.conversation.directions[peer].rtt.add(sample);
+        }
+        for found in acked.spurious {
+            self.conversation.spurious(peer, found);
+        }
+        let state = self.senders[peer].state();
+        self.conversation.show_state(at, peer, state);
+    }
+
+    fn closed(&mut self, at: u64, side: Side, transport: bool, code: u64) {
+        let end = &mut self.conversation.end;
+        if end.at_ns.is_some() {
+            return;
+        }
+        (end.by, end.at_ns) = (Some(["A", "B"][side]), Some(at));
+        // RFC 9114 §8.1: H3_NO_ERROR is 0x100.
+        let is_graceful = code == 0 || !transport && code == 0x100;
+        end.how = if is_graceful { "closed" } else { "abort" };
+        if !is_graceful {
+            let by = if transport { "transport" } else { "application" };
+            end.reason = Some(format!("{by} error 0x{code:x}"));
+        }
+    }
+
+    fn finish(mut self) -> Conversation {
+        for (direction, sender) in self.conversation.directions.iter_mut().zip(&self.senders) {
+            direction.timeouts = sender.timeouts;
+        }
+        let why = self.agreed.why_sealed(self.keys[0][2].is_some());
+        let protocol = if self.protocol == Protocol::Quic2 { "QUIC v2" } else { "QUIC v1" };
+        self.conversation.security =
+            Some(Box::new(self.agreed.describe(protocol.to_owned(), self.opened, why)));
+        self.conversation.finish("quic")
+    }
+}
+
+/// Appends a frame to a ladder line.
+fn describe(text: &mut String, frame: &Frame<'_>) {
+    // Writing to a string does not fail.
+    let _ = match frame {
+        Frame::Padding => Ok(()),
+        Frame::Stream { id, offset, data, fin } => {
+            let end = if *fin { " FIN" } else { "" };
+            write!(text, " STREAM {id} {offset}+{}{end}", data.len())
+        }
+        Frame::Crypto { offset, data } => write!(text, " CRYPTO {offset}+{}", data.len()),
+        Frame::Ack(ranges) => {
+            text.push_str(" ACK");
+            ranges.iter().rev().try_for_each(|range| match range.start() == range.end() {
+                true => write!(text, " {}", range.start()),
+                false => write!(text, " {}-{}", range.start(), range.end()),
+            })
+        }
+        Frame::MaxData(limit) => write!(text, " MAX_DATA {limit}"),
+        Frame::MaxStreamData { id, limit } => write!(text, " MAX_STREAM_DATA {id} {limit}"),
+        Frame::Ping => write!(text, " PING"),
+        Frame::NewConnectionId(_) => write!(text, " NEW_CONNECTION_ID"),
+        Frame::Close { code, .. } => write!(text, " CONNECTION_CLOSE 0x{code:x}"),
+        Frame::PathChallenge(_) => write!(text, " PATH_CHALLENGE"),
+        Frame::PathResponse(_) => write!(text, " PATH_RESPONSE"),
+        Frame::Other(0x1e) => write!(text, " HANDSHAKE_DONE"),
+        Frame::Other(kind) => write!(text, " frame 0x{kind:x}"),
+    };
+}

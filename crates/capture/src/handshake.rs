@@ -111,11 +111,6 @@ impl Agreed {
         Some(())
     }
 
-    /// Returns whether the ServerHello has chosen TLS 1.3 or DTLS 1.3.
-    pub fn is_13(&self) -> bool {
-        matches!(self.version, Some(0x0304 | 0xfefc))
-    }
-
     /// Describes the connection for the results. `opened` has the numbers of records or packets that were opened and
     /// that could not be opened.
     pub fn describe(&self, protocol: String, opened: [u64; 2], why: Option<&str>) -> Security {

@@ -201,3 +201,27 @@ pub(super) fn tls12(
     };
     Some([of(0)?, of(1)?])
 }
+
+/// RFC 9000 A.3, RFC 9147 §4.2.2: returns the number nearest to `expected` whose last `bits` bits are `low`.
+pub(super) fn nearest(low: u64, bits: u32, expected: u64) -> u64 {
+    let size = 1_u64 << bits;
+    let candidate = expected & !(size - 1) | low;
+    if candidate + size / 2 <= expected && candidate < (1 << 62) - size {
+        candidate + size
+    } else if candidate > expected + size / 2 && candidate >= size {
+        candidate - size
+    } else {
+        candidate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packet_numbers_are_decoded_as_in_the_example_of_the_rfc() {
+        assert_eq!(nearest(0x9b32, 16, 0xa82f_30eb), 0xa82f_9b32);
+        assert_eq!((nearest(0xff, 8, 0x100), nearest(1, 8, 0xff), nearest(7, 8, 0)), (0xff, 0x101, 7));
+    }
+}

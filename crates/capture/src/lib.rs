@@ -14,10 +14,12 @@ mod conversation;
 mod copies;
 pub mod csv;
 mod data_class;
+mod dtls;
 mod fragments;
 mod frame;
 mod halves;
 mod handshake;
+mod http;
 mod key_log;
 mod keys;
 mod layers;
@@ -29,6 +31,7 @@ pub mod results;
 mod sctp;
 pub mod table;
 mod tcp;
+mod tls;
 mod track;
 mod tunnel;
 pub mod views;
@@ -45,6 +48,7 @@ use frame::{IpPayload, Network, Vantage};
 use key_log::KeyLog;
 use layers::CapturedBytes;
 use results::{Decoded, NotFollowed, SCHEMA};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Read;
 use tunnel::Tunnel;
@@ -178,6 +182,7 @@ struct Reading {
     associations: sctp::Associations,
     connections: tcp::Connections,
     quic: quic::Connections,
+    dtls: dtls::Connections,
     key_log: KeyLog,
     left_out: BTreeMap<&'static str, u64>,
     not_followed: NotFollowed,
@@ -194,6 +199,7 @@ impl Reading {
             associations: sctp::Associations::default(),
             connections: tcp::Connections::default(),
             quic: quic::Connections::default(),
+            dtls: dtls::Connections::default(),
             key_log: KeyLog::default(),
             left_out: BTreeMap::new(),
             not_followed: NotFollowed::default(),
@@ -216,6 +222,7 @@ impl Reading {
             self.associations.forget_ladders();
             self.connections.forget_ladders();
             self.quic.forget_ladders();
+            self.dtls.forget_ladders();
         }
         let (network, interface_id) = frame::network(link_type, frame.bytes);
         let origin = (frame.origin.0, frame.origin.1.map(|direction| direction as u8), interface_id);
@@ -275,13 +282,14 @@ impl Reading {
 
     fn process_packet(&mut self, at: u64, carried: &IpPayload<'_>) {
         let bytes = &carried.payload[..];
-        let room =
-            self.associations.len() + self.connections.len() + self.quic.len() < self.settings.conversations;
+        let room = self.has_room();
         let (is_decoded, kind) = match carried.protocol {
             protocol::SCTP => {
                 (self.associations.take(at, carried, bytes, None, &self.settings, room), "damaged headers")
             }
-            protocol::TCP => (self.connections.take(at, carried, &self.settings, room), "damaged headers"),
+            protocol::TCP => {
+                (self.connections.take(at, carried, &self.key_log, &self.settings, room), "damaged headers")
+            }
             protocol::UDP => (self.datagram(at, carried, room), "UDP datagrams"),
             protocol::ICMP | protocol::ICMPV6 => return self.leave_out("ICMP messages"),
             _ => return self.leave_out("packets of other protocols"),
@@ -303,11 +311,29 @@ impl Reading {
         };
         if !self.is_named(&datagram) {
             let limits = (&self.settings, room);
-            let taken = self.quic.take(at, carried, &datagram, &self.key_log, limits);
-            return taken.unwrap_or(PacketOutcome::Damaged);
+            if let Some(taken) = self.quic.take(at, carried, &datagram, &self.key_log, limits) {
+                return taken;
+            }
+            let taken = self.dtls.take(at, carried, &datagram, &self.key_log, limits);
+            let Some((outcome, version, packets)) = taken else { return PacketOutcome::Damaged };
+            // RFC 8261: each record carries one SCTP packet.
+            for packet in packets {
+                let mut carried = IpPayload { payload: Cow::Borrowed(&packet[..]), ..carried.clone() };
+                carried.tunnel.push(version);
+                let ports = Some([datagram.source_port, datagram.target_port]);
+                let room = self.has_room();
+                self.associations.take(at, &carried, &packet, ports, &self.settings, room);
+            }
+            return outcome;
         }
         let ports = [datagram.source_port, datagram.target_port];
         self.associations.take(at, carried, datagram.payload, Some(ports), &self.settings, room)
+    }
+
+    /// Returns whether another conversation can be followed.
+    fn has_room(&self) -> bool {
+        let followed = self.associations.len() + self.connections.len() + self.quic.len() + self.dtls.len();
+        followed < self.settings.conversations
     }
 
     fn leave_out(&mut self, kind: &'static str) {
@@ -316,8 +342,9 @@ impl Reading {
 
     fn finish(self, file: &str, cut_at: Option<u64>) -> Decoded {
         let mut conversations = self.associations.finish();
-        conversations.extend(self.connections.finish());
+        conversations.extend(self.connections.finish(&self.key_log));
         conversations.extend(self.quic.finish());
+        conversations.extend(self.dtls.finish());
         conversations.sort_by_key(|conversation| conversation.first_ns);
         Decoded {
             schema: SCHEMA,

@@ -16,6 +16,7 @@ use super::copies;
 use super::data_class::{Cause, DataClass};
 use super::frame::IpPayload;
 use super::handshake::{Agreed, Messages};
+use super::http::Http3;
 use super::key_log::{KeyLog, Label};
 use super::keys::{self, Protocol, TrafficKeys};
 use super::reassembly::{MAX_AHEAD, Reassembly};
@@ -31,6 +32,9 @@ use std::net::IpAddr;
 
 /// The maximum number of connection IDs of all connections.
 const MAX_IDS: usize = 1 << 18;
+
+/// The maximum number of streams of a connection whose content is read.
+const MAX_STREAMS: usize = 1 << 16;
 
 /// Two endpoints in ascending order.
 type Pair = [(IpAddr, u16); 2];
@@ -57,6 +61,8 @@ struct Connection {
     early: Option<PacketKeys>,
     largest: [[Option<u64>; 3]; 2],
     senders: [Sender; 2],
+    streams: BTreeMap<(u64, Side), Reassembly>,
+    http: Http3,
     /// The length of the connection IDs that each side chose.
     id_len: [usize; 2],
     /// The numbers of packets that were opened and that could not be opened.
@@ -150,6 +156,8 @@ impl Connections {
             early: None,
             largest: Default::default(),
             senders: Default::default(),
+            streams: BTreeMap::new(),
+            http: Http3::default(),
             id_len: [0; 2],
             opened: [0; 2],
         }));
@@ -242,8 +250,9 @@ impl Connection {
                     }
                     self.crypto(arrival.at, side, space, (offset, data), room);
                 }
-                Frame::Stream { id, offset, data, .. } => {
+                Frame::Stream { id, offset, data, fin } => {
                     self.stream(arrival, path, (number, id, offset, data), causes);
+                    self.content(arrival.at, side, (id, offset, data, fin), room);
                 }
                 Frame::Ack(ranges) if space == 2 => self.acknowledged(arrival.at, side, &ranges),
                 Frame::NewConnectionId(id) => ids.push((id.to_vec(), side)),
@@ -349,6 +358,28 @@ impl Connection {
         self.conversation.directions[side].bytes += fresh;
     }
 
+    /// Reads the HTTP/3 in the bytes of a stream.
+    fn content(
+        &mut self,
+        at: u64,
+        side: Side,
+        (id, offset, data, fin): (u64, u64, &[u8], bool),
+        room: &mut usize,
+    ) {
+        if self.streams.len() >= MAX_STREAMS && !self.streams.contains_key(&(id, side)) {
+            return;
+        }
+        let stream = self.streams.entry((id, side)).or_default();
+        let http = &mut self.http;
+        stream.add(offset.min(1 << 62) as i64, data, room, |bytes| http.bytes(at, side, id, bytes, false));
+        if fin {
+            stream.end = Some(offset.saturating_add(data.len() as u64).min(1 << 62) as i64);
+        }
+        if stream.is_done() {
+            http.bytes(at, side, id, &[], true);
+        }
+    }
+
     fn acknowledged(&mut self, at: u64, side: Side, ranges: &[std::ops::RangeInclusive<u64>]) {
         let (peer, direction) = (1 - side, &mut self.conversation.directions[side]);
         direction.acks += 1;
@@ -387,6 +418,8 @@ impl Connection {
         }
         let why = self.agreed.why_sealed(self.keys[0][2].is_some());
         let protocol = if self.protocol == Protocol::Quic2 { "QUIC v2" } else { "QUIC v1" };
+        (self.conversation.requests, self.conversation.requests_left_out) =
+            (self.http.requests.all, self.http.requests.left_out);
         self.conversation.security =
             Some(Box::new(self.agreed.describe(protocol.to_owned(), self.opened, why)));
         self.conversation.finish("quic")

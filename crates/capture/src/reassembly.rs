@@ -18,9 +18,16 @@ pub(super) struct Reassembly {
     bytes: usize,
     /// Whether bytes are missing for good.
     pub is_broken: bool,
+    /// The position after the last byte of the stream, once known.
+    pub end: Option<i64>,
 }
 
 impl Reassembly {
+    /// Returns whether all bytes of the stream have been delivered.
+    pub fn is_done(&self) -> bool {
+        self.end.is_some_and(|end| self.next >= end)
+    }
+
     /// Adds bytes at a position. Calls `deliver` with the bytes that are in order now. `room` is the number of bytes that
     /// all streams together may still keep.
     pub fn add(&mut self, start: i64, bytes: &[u8], room: &mut usize, mut deliver: impl FnMut(&[u8])) {

@@ -1,7 +1,7 @@
 //! Formats the results of decoding a capture as text.
 
 use super::ppid;
-use super::results::{Conversation, Decoded, Direction, Retransmitted, Rtt};
+use super::results::{Conversation, Decoded, Direction, Retransmitted, Rtt, Security};
 use std::fmt::Write;
 
 /// Formats all results, with at most `streams` streams for each direction. The text ends in a line feed.
@@ -10,7 +10,13 @@ pub fn render(decoded: &Decoded, streams: usize) -> String {
     let mut text = String::new();
     let count = |kind| decoded.conversations.iter().filter(|c| c.transport == kind).count();
     let mut parts = Vec::new();
-    for (kind, name) in [("sctp", "association"), ("tcp", "connection")] {
+    let kinds = [
+        ("sctp", "association"),
+        ("tcp", "connection"),
+        ("quic", "connection of QUIC"),
+        ("dtls", "connection of DTLS"),
+    ];
+    for (kind, name) in kinds {
         if count(kind) > 0 {
             parts.push(counted(count(kind) as u64, name));
         }
@@ -72,8 +78,16 @@ fn conversation(text: &mut String, conversation: &Conversation, streams: usize) 
     let name = conversation.transport.to_uppercase();
     let _ = writeln!(text, "{name}  {}   {}{udp}{tunnel}", side(0), side(1));
     let _ = writeln!(text, "  {}; {}", beginning(conversation), ending(conversation));
-    let sctp = conversation.transport == "sctp";
-    let unit = if sctp { "chunks" } else { "segments" };
+    if let Some(security) = &conversation.security {
+        let _ = writeln!(text, "  {}", encryption(security));
+    }
+    let (sctp, tcp) = (conversation.transport == "sctp", conversation.transport == "tcp");
+    let unit = match conversation.transport {
+        "sctp" => "chunks",
+        "tcp" => "segments",
+        "quic" => "frames",
+        _ => "records",
+    };
     let heads = [
         "",
         "packets",
@@ -102,14 +116,14 @@ fn conversation(text: &mut String, conversation: &Conversation, streams: usize) 
         ]);
     }
     rows.extend(paths(conversation));
-    for (index, direction) in conversation.directions.iter().enumerate().filter(|_| sctp) {
+    for (index, direction) in conversation.directions.iter().enumerate().filter(|_| !tcp) {
         for (number, stream) in direction.streams.iter().take(streams) {
             rows.push([
                 format!("{} stream {number}", ["A to B", "B to A"][index]),
                 String::new(),
                 String::new(),
                 stream.chunks.to_string(),
-                stream.messages.to_string(),
+                if sctp { stream.messages.to_string() } else { "-".to_owned() },
                 stream.bytes.to_string(),
                 format!("{}-{}", stream.tsns[0], stream.tsns[1]),
                 retransmitted(&stream.retransmitted),
@@ -126,11 +140,12 @@ fn conversation(text: &mut String, conversation: &Conversation, streams: usize) 
     }
     columns(text, &rows);
     for (index, direction) in conversation.directions.iter().enumerate() {
-        let remarks = remarks(direction, sctp);
+        let remarks = remarks(direction, conversation.transport);
         if !remarks.is_empty() {
             let _ = writeln!(text, "  {}: {}", ["A to B", "B to A"][index], remarks.join(", "));
         }
     }
+    requests(text, conversation, streams);
     if !conversation.ladder.is_empty() {
         text.push('\n');
         for line in &conversation.ladder {
@@ -139,6 +154,61 @@ fn conversation(text: &mut String, conversation: &Conversation, streams: usize) 
         if conversation.ladder_left_out > 0 {
             let _ = writeln!(text, "            … {} more", counted(conversation.ladder_left_out, "packet"));
         }
+    }
+}
+
+/// Describes the encryption of a conversation in one line.
+fn encryption(security: &Security) -> String {
+    let mut parts = vec![security.protocol.clone()];
+    parts.extend(security.suite.clone());
+    parts.extend(security.server_name.as_ref().map(|name| format!("server name {name}")));
+    parts.extend(security.alpn.clone());
+    parts.extend(security.took_ns.map(|took| format!("handshake {} ms", millis(took))));
+    let answered = security.answered_ns.map(|nanos| format!("ServerHello after {} ms", millis(nanos)));
+    parts.extend(answered.filter(|_| security.took_ns.is_none()));
+    let unit = if security.protocol.starts_with("QUIC") { "packet" } else { "record" };
+    parts.push(format!("{} decrypted", counted(security.opened, unit)));
+    if security.sealed > 0 {
+        let why = security.why_sealed.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+        parts.push(format!("{} not{why}", security.sealed));
+    }
+    parts.join(", ")
+}
+
+/// Writes the HTTP requests, with at most `most` lines.
+fn requests(text: &mut String, conversation: &Conversation, most: usize) {
+    let all = &conversation.requests;
+    if all.is_empty() {
+        return;
+    }
+    let total = all.len() as u64 + conversation.requests_left_out;
+    let done = all.iter().filter(|request| request.done_ns.is_some()).count();
+    let bytes: u64 = all.iter().map(|request| request.bytes[1]).sum();
+    let _ =
+        writeln!(text, "  {}, {done} complete, {bytes} bytes of responses", counted(total, "HTTP request"));
+    for request in all.iter().take(most) {
+        let method = request.method.as_deref().unwrap_or("request");
+        let target = request.target.as_ref().map(|target| format!(" {target}")).unwrap_or_default();
+        let stream = if request.stream > 0 || conversation.transport == "quic" {
+            format!(" on stream {}", request.stream)
+        } else {
+            String::new()
+        };
+        let status = request.status.map(|status| format!(", status {status}")).unwrap_or_default();
+        let after = |at: Option<u64>| at.map(|at| millis(at.saturating_sub(request.at_ns)));
+        let answered =
+            after(request.answered_ns).map(|ms| format!(", answered after {ms} ms")).unwrap_or_default();
+        let done = after(request.done_ns)
+            .map_or(", not complete".to_owned(), |ms| format!(", complete after {ms} ms"));
+        let at = seconds(request.at_ns);
+        let _ = writeln!(
+            text,
+            "    {at}  {method}{target}{stream}{status}, {} bytes{answered}{done}",
+            request.bytes[1]
+        );
+    }
+    if all.len() > most {
+        let _ = writeln!(text, "    ({} more)", counted((all.len() - most) as u64, "request"));
     }
 }
 
@@ -173,7 +243,11 @@ fn beginning(conversation: &Conversation) -> String {
     if !shake.seen {
         return "began before the capture".to_owned();
     }
-    let what = if conversation.transport == "sctp" { "INIT" } else { "SYN" };
+    let what = match conversation.transport {
+        "sctp" => "INIT",
+        "tcp" => "SYN",
+        _ => "ClientHello",
+    };
     let mut line = match shake.took_ns {
         Some(took) => format!("handshake {} ms", millis(took)),
         None => "handshake not completed".to_owned(),
@@ -204,7 +278,8 @@ fn ending(conversation: &Conversation) -> String {
     }
 }
 
-fn remarks(direction: &Direction, sctp: bool) -> Vec<String> {
+fn remarks(direction: &Direction, transport: &str) -> Vec<String> {
+    let sctp = transport == "sctp";
     let mut parts = Vec::new();
     let mut add = |count: u64, what: &str| {
         if count > 0 {
@@ -215,7 +290,12 @@ fn remarks(direction: &Direction, sctp: bool) -> Vec<String> {
     add(direction.timeouts, "timeout");
     add(direction.retransmitted.inferred, "retransmitted, known by the gap it fills");
     add(direction.reordered, "overtaken");
-    add(direction.gap_acks, if sctp { "SACK with gaps" } else { "ACK with SACK blocks" });
+    let gap_acks = match transport {
+        "sctp" => "SACK with gaps",
+        "quic" => "ACK with gaps",
+        _ => "ACK with SACK blocks",
+    };
+    add(direction.gap_acks, gap_acks);
     add(direction.duplicates_reported, "duplicate reported");
     add(direction.captured_twice, "packet captured twice");
     add(direction.copies - direction.captured_twice, "copy made on the way");
@@ -268,6 +348,9 @@ fn columns(text: &mut String, rows: &[[String; 10]]) {
 }
 
 fn counted(count: u64, what: &str) -> String {
+    if let Some(what) = what.strip_prefix("HTTP ") {
+        return counted(count, what).replacen(' ', " HTTP ", 1);
+    }
     let mut words = what.splitn(2, ' ');
     let (first, rest) = (words.next().unwrap_or_default(), words.next());
     let plural = match first {

@@ -9,7 +9,11 @@ use super::conversation::{ConversationBuilder, remark};
 use super::copies;
 use super::data_class::{Cause, DataClass};
 use super::frame::IpPayload;
+use super::http::Http;
+use super::key_log::KeyLog;
+use super::reassembly::{MAX_AHEAD, Reassembly};
 use super::results::Conversation;
+use super::tls::Session;
 use super::track::Track;
 use super::waiting::{Facts, WaitingQueue};
 use super::{PacketOutcome, Settings};
@@ -24,7 +28,6 @@ const REACH: i64 = 1 << 30;
 /// Two endpoints in ascending order.
 type Pair = [(IpAddr, u16); 2];
 
-#[derive(Debug)]
 struct Connection {
     conversation: ConversationBuilder,
     /// The endpoint that is side A.
@@ -38,19 +41,53 @@ struct Connection {
     acknowledged: [Option<(u32, u16)>; 2],
     /// Segments that are not processed yet.
     waiting: WaitingQueue,
+    content: Content,
+}
+
+/// What the bytes of a connection contain.
+#[derive(Default)]
+struct Content {
+    streams: [Reassembly; 2],
+    /// Whether the first bytes of the client have been seen.
+    has_begun: bool,
+    tls: Option<Box<Session>>,
+    http: Http,
+}
+
+impl Content {
+    /// Processes the bytes of a segment. `start` is their position in the stream.
+    fn bytes(&mut self, at: u64, side: Side, start: i64, bytes: &[u8], log: &KeyLog, room: &mut usize) {
+        let Self { streams, has_begun, tls, http } = self;
+        streams[side].add(start, bytes, room, |bytes| {
+            if side == 0 && !std::mem::replace(has_begun, true) {
+                *tls = Session::begins(bytes).map(Box::new);
+            }
+            match tls {
+                Some(tls) => tls.bytes(at, side, bytes, log, |bytes| http.bytes(at, side, bytes)),
+                None => http.bytes(at, side, bytes),
+            }
+        });
+    }
 }
 
 /// The maximum total size in bytes of the waiting segments of all connections.
 const MAX_WAITING: usize = 64 << 20;
 
 /// All connections of a capture.
-#[derive(Debug, Default)]
 pub(super) struct Connections {
     #[expect(clippy::vec_box, reason = "they are large, and go one by one as they become results")]
     all: Vec<Box<Connection>>,
     by_pair: BTreeMap<Pair, usize>,
     /// The total size in bytes of the waiting segments of all connections.
     waiting: usize,
+    /// The number of bytes that all connections may still keep ahead of gaps.
+    room: usize,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self { all: Vec::new(), by_pair: BTreeMap::new(), waiting: 0, room: MAX_AHEAD }
+    }
 }
 
 impl Connections {
@@ -64,6 +101,7 @@ impl Connections {
         &mut self,
         at: u64,
         carried: &IpPayload<'_>,
+        log: &KeyLog,
         settings: &Settings,
         room: bool,
     ) -> PacketOutcome {
@@ -82,7 +120,7 @@ impl Connections {
             // A SYN may begin a new connection between the same endpoints. The waiting segments must be processed
             // first, because they decide whether the earlier connection was open or has ended.
             self.all[index].waiting.release();
-            self.take_in_waiting(index);
+            self.take_in_waiting(index, log);
         }
         let known = self.by_pair.get(&pair).copied().filter(|&index| {
             let connection = &self.all[index];
@@ -117,45 +155,46 @@ impl Connections {
                 first_fin: None,
                 acknowledged: [None; 2],
                 waiting: WaitingQueue::default(),
+                content: Content::default(),
             }));
             self.by_pair.insert(pair, self.all.len() - 1);
             self.all.len() - 1
         });
         arrival.side = usize::from(source != self.all[index].initiator);
-        self.offer(index, &mut arrival, &segment);
+        self.offer(index, &mut arrival, &segment, log);
         PacketOutcome::Counted
     }
 
     /// Processes a segment, or puts it in the queue of waiting segments. Then processes all segments that need not wait
     /// any longer.
-    fn offer(&mut self, index: usize, arrival: &mut Arrival<'_>, segment: &Segment<'_>) {
+    fn offer(&mut self, index: usize, arrival: &mut Arrival<'_>, segment: &Segment<'_>, log: &KeyLog) {
         let connection = &mut self.all[index];
         if connection.waiting.is_idle() && arrival.checksum != Checksum::Wrong {
             connection.waiting.note(arrival);
-            connection.take(arrival, segment);
+            connection.take(arrival, segment, log, &mut self.room);
             return;
         }
         let facts = facts(segment);
         let history = facts.data.map(|data| connection.conversation.history(arrival.side, data, REACH));
         let before = connection.waiting.bytes();
         if !connection.waiting.offer(arrival, &facts, history) {
-            connection.take(arrival, segment);
+            connection.take(arrival, segment, log, &mut self.room);
             return;
         }
         self.waiting += connection.waiting.bytes() - before;
         if self.waiting > MAX_WAITING {
             connection.waiting.release();
         }
-        self.take_in_waiting(index);
+        self.take_in_waiting(index, log);
     }
 
     /// Processes waiting segments from the head of the queue until a segment must continue to wait.
-    fn take_in_waiting(&mut self, index: usize) {
+    fn take_in_waiting(&mut self, index: usize, log: &KeyLog) {
         while let Some(waiting) = self.all[index].waiting.next() {
             let arrival = waiting.arrival();
             self.waiting = self.waiting.saturating_sub(arrival.bytes.len());
             if let Ok(segment) = Segment::parse(arrival.bytes) {
-                self.all[index].take(&arrival, &segment);
+                self.all[index].take(&arrival, &segment, log, &mut self.room);
             }
         }
     }
@@ -166,12 +205,12 @@ impl Connections {
     }
 
     /// Returns the results of all connections.
-    pub fn finish(mut self) -> Vec<Conversation> {
+    pub fn finish(mut self, log: &KeyLog) -> Vec<Conversation> {
         for index in 0..self.all.len() {
             self.all[index].waiting.finish();
-            self.take_in_waiting(index);
+            self.take_in_waiting(index, log);
         }
-        self.all.into_iter().map(|connection| connection.conversation.finish("tcp")).collect()
+        self.all.into_iter().map(|connection| connection.finish()).collect()
     }
 }
 
@@ -200,7 +239,7 @@ fn facts(segment: &Segment<'_>) -> Facts {
 }
 
 impl Connection {
-    fn take(&mut self, arrival: &Arrival<'_>, segment: &Segment<'_>) {
+    fn take(&mut self, arrival: &Arrival<'_>, segment: &Segment<'_>, log: &KeyLog, room: &mut usize) {
         let Some(path) = self.conversation.arrive(arrival) else { return };
         let side = arrival.side;
         let header = &segment.header;
@@ -222,7 +261,9 @@ impl Connection {
         }
         let fin = header.flags.has(Flags::FIN);
         if !segment.payload.is_empty() || fin {
-            self.data(arrival, segment, path, &mut causes);
+            if let Some(start) = self.data(arrival, segment, path, &mut causes) {
+                self.content.bytes(arrival.at, side, start, segment.payload, log, room);
+            }
         }
         if header.flags.has(Flags::RST) && self.conversation.end.at_ns.is_none() {
             let refused =
@@ -250,13 +291,14 @@ impl Connection {
         }
     }
 
+    /// Classifies the data of a segment. Returns the position of its first byte in the stream.
     fn data(
         &mut self,
         arrival: &Arrival<'_>,
         segment: &Segment<'_>,
         path: usize,
         causes: &mut Vec<(Cause, bool)>,
-    ) {
+    ) -> Option<i64> {
         let side = arrival.side;
         let header = &segment.header;
         // The data in a SYN begins one sequence number after the SYN itself.
@@ -266,13 +308,13 @@ impl Connection {
         track.has_rack = true;
         let start = track.unit(seq, first);
         if !track.plausible(start, REACH) {
-            return;
+            return None;
         }
         let (length, fin) = (segment.payload.len() as i64, header.flags.has(Flags::FIN));
         // RFC 9293 §3.8.4: a keep-alive probe repeats the last byte, or has no data.
         if !fin && length <= 1 && start + 1 == track.cumulative() {
             self.conversation.directions[side].keep_alives += 1;
-            return;
+            return None;
         }
         let end = start + length + i64::from(fin);
         if fin {
@@ -293,6 +335,15 @@ impl Connection {
             }
             DataClass::New | DataClass::Reordered => direction.bytes += length as u64,
         }
+        Some(start)
+    }
+
+    fn finish(mut self) -> Conversation {
+        let Content { streams, tls, http, .. } = self.content;
+        self.conversation.security = tls.map(|tls| Box::new(tls.finish(streams.iter().any(|s| s.is_broken))));
+        (self.conversation.requests, self.conversation.requests_left_out) =
+            (http.requests.all, http.requests.left_out);
+        self.conversation.finish("tcp")
     }
 
     fn acknowledge(&mut self, arrival: &Arrival<'_>, segment: &Segment<'_>) {

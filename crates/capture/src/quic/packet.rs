@@ -1,9 +1,9 @@
 //! Splits datagrams into QUIC packets, and opens the packets.
 //!
-//! Implements RFC 8999, RFC 9000 §17 (headers) and appendix A.3 (packet numbers), RFC 9001 §5.4 (header protection) and
+//! Implements RFC 8999, RFC 9000 §17 (headers), RFC 9001 §5.4 (header protection) and
 //! §6 (key updates), RFC 9369 §3.2 (packet types of version 2).
 
-use crate::keys::{Protocol, SAMPLE, TrafficKeys};
+use crate::keys::{Protocol, SAMPLE, TrafficKeys, nearest};
 use anabranch_wire::quic::Frames;
 use ring::aead::quic::HeaderProtectionKey;
 
@@ -156,29 +156,5 @@ impl PacketKeys {
             self.updates += 1;
         }
         Some((number, body[..length].to_vec()))
-    }
-}
-
-/// RFC 9000 A.3: returns the number nearest to `expected` whose last `bits` bits are `low`.
-fn nearest(low: u64, bits: u32, expected: u64) -> u64 {
-    let size = 1_u64 << bits;
-    let candidate = expected & !(size - 1) | low;
-    if candidate + size / 2 <= expected && candidate < (1 << 62) - size {
-        candidate + size
-    } else if candidate > expected + size / 2 && candidate >= size {
-        candidate - size
-    } else {
-        candidate
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packet_numbers_are_decoded_as_in_the_example_of_the_rfc() {
-        assert_eq!(nearest(0x9b32, 16, 0xa82f_30eb), 0xa82f_9b32);
-        assert_eq!((nearest(0xff, 8, 0x100), nearest(1, 8, 0xff), nearest(7, 8, 0)), (0xff, 0x101, 7));
     }
 }

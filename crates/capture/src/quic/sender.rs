@@ -28,8 +28,8 @@ struct SentPacket {
     path: usize,
     /// The ladder line of the packet.
     line: Option<usize>,
-    /// The stream and the first byte of each piece in the packet.
-    pieces: Vec<(u64, i64)>,
+    /// The stream of each piece in the packet, its first byte, and the byte after it.
+    pieces: Vec<(u64, i64, i64)>,
 }
 
 #[derive(Default)]
@@ -127,9 +127,10 @@ impl Sender {
         let again = matches!(class, DataClass::Retransmitted { inferred: false, .. });
         let acked = matches!(class, DataClass::Retransmitted { spurious: true, .. });
         if !acked && stream.pieces.len() < MAX_PIECES {
+            stream.cut(start, end, |_| {});
             stream.pieces.insert(start, (end, number, again));
             if let Some(packet) = self.packets.get_mut(&number) {
-                packet.pieces.push((id, start));
+                packet.pieces.push((id, start, end));
             }
         }
         Some((class, fresh as u64))
@@ -146,15 +147,18 @@ impl Sender {
         for range in ranges {
             while let Some(number) = self.packets.range(range.clone()).next().map(|(number, _)| *number) {
                 let Some(packet) = self.packets.remove(&number) else { break };
-                let mut is_spurious = false;
-                for (id, start) in &packet.pieces {
-                    let Some(stream) = self.streams.get_mut(id) else { continue };
-                    let Some(piece) = stream.pieces.remove(start) else { continue };
+                let mut later = None;
+                for (id, start, end) in packet.pieces {
+                    let Some(stream) = self.streams.get_mut(&id) else { continue };
                     // The bytes were sent again in a later packet, but the earlier packet arrived.
-                    if piece.1 != number && piece.2 && !is_spurious {
-                        is_spurious = true;
-                        let line = self.packets.get(&piece.1).and_then(|packet| packet.line);
-                        acked.spurious.push(SpuriousRetransmission { stream: *id, path: packet.path, line });
+                    let (mut again, first) = (None, later);
+                    stream.cut(start, end, |(_, by, is_again)| {
+                        again = again.or(Some(by).filter(|_| is_again && by != number));
+                    });
+                    later = first.or(again);
+                    if let (None, Some(by)) = (first, again) {
+                        let line = self.packets.get(&by).and_then(|packet| packet.line);
+                        acked.spurious.push(SpuriousRetransmission { stream: id, path: packet.path, line });
                     }
                 }
             }
@@ -164,6 +168,27 @@ impl Sender {
 }
 
 impl SentStream {
+    /// Removes the bytes `start..end` from the unacknowledged pieces. Calls `removed` with each piece that had them.
+    fn cut(&mut self, start: i64, end: i64, mut removed: impl FnMut((i64, u64, bool))) {
+        while let Some((from, piece)) = self
+            .pieces
+            .range(..end)
+            .next_back()
+            .map(|(from, piece)| (*from, *piece))
+            .filter(|(_, p)| p.0 > start)
+        {
+            self.pieces.remove(&from);
+            removed(piece);
+            let (until, number, again) = piece;
+            if from < start {
+                self.pieces.insert(from, (start, number, again));
+            }
+            if end < until {
+                self.pieces.insert(end, (until, number, again));
+            }
+        }
+    }
+
     /// Removes `start..end` from the gap that contains `start`. Returns the number of the packet after the gap.
     fn fill(&mut self, start: i64, end: i64) -> Option<u64> {
         let (&from, &(until, after)) =

@@ -1,0 +1,138 @@
+//! HTTP requests and responses within a connection: HTTP/1.1 and HTTP/2 on one stream of bytes, HTTP/3 on the streams of
+//! QUIC.
+//!
+//! - `http1`: heads and bodies of HTTP/1.1
+//! - `frames`: the frames of HTTP/2 and HTTP/3
+
+mod frames;
+mod http1;
+
+use super::arrival::Side;
+use super::results::Request;
+use frames::FrameReader;
+use http1::Http1;
+use std::collections::BTreeMap;
+
+/// The maximum number of requests that are kept for each connection.
+const MAX_REQUESTS: usize = 1 << 14;
+/// The bytes with which a client begins HTTP/2 (RFC 9113 §3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// The requests of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    pub all: Vec<Request>,
+    /// The requests that are not complete, by stream.
+    open: BTreeMap<u64, usize>,
+    pub left_out: u64,
+}
+
+impl Requests {
+    /// Begins a request on a stream. Does nothing if the stream has one already.
+    fn begin(&mut self, at: u64, stream: u64) {
+        if self.open.contains_key(&stream) {
+            return;
+        }
+        if self.all.len() >= MAX_REQUESTS {
+            self.left_out += 1;
+            return;
+        }
+        self.open.insert(stream, self.all.len());
+        self.all.push(Request { stream, at_ns: at, ..Request::default() });
+    }
+
+    /// Returns the request on a stream whose response is not complete.
+    fn on(&mut self, stream: u64) -> Option<&mut Request> {
+        self.open.get(&stream).and_then(|index| self.all.get_mut(*index))
+    }
+
+    fn body(&mut self, stream: u64, side: Side, bytes: u64) {
+        if let Some(request) = self.on(stream) {
+            request.bytes[side] += bytes;
+        }
+    }
+
+    fn answered(&mut self, at: u64, stream: u64) {
+        if let Some(request) = self.on(stream) {
+            request.answered_ns.get_or_insert(at);
+        }
+    }
+
+    fn done(&mut self, at: u64, stream: u64) {
+        if let Some(request) = self.on(stream) {
+            request.done_ns = Some(at);
+        }
+        self.open.remove(&stream);
+    }
+}
+
+/// HTTP on one stream of bytes in each direction.
+#[derive(Debug, Default)]
+pub(super) struct Http {
+    pub requests: Requests,
+    version: Version,
+}
+
+#[derive(Debug, Default)]
+enum Version {
+    /// The client's first bytes have not been captured.
+    #[default]
+    Unknown,
+    Http1(Box<Http1>),
+    Http2(Box<[FrameReader; 2]>),
+    /// Another protocol than HTTP.
+    Other,
+}
+
+impl Http {
+    /// Processes the next bytes of one side.
+    pub fn bytes(&mut self, at: u64, side: Side, mut bytes: &[u8]) {
+        if let (Version::Unknown, 0) = (&self.version, side) {
+            self.version = if let Some(rest) = bytes.strip_prefix(PREFACE) {
+                bytes = rest;
+                Version::Http2(Box::default())
+            } else if http1::begins(bytes) {
+                Version::Http1(Box::default())
+            } else {
+                Version::Other
+            };
+        }
+        match &mut self.version {
+            Version::Http1(http) => http.bytes(at, side, bytes, &mut self.requests),
+            Version::Http2(readers) => readers[side].http2(at, side, bytes, &mut self.requests),
+            // A server of HTTP/2 may send its SETTINGS before the client's preface arrives. The frame has no request.
+            Version::Unknown | Version::Other => {}
+        }
+    }
+}
+
+/// HTTP/3 on the streams of a QUIC connection.
+#[derive(Debug, Default)]
+pub(super) struct Http3 {
+    pub requests: Requests,
+    readers: BTreeMap<(u64, Side), FrameReader>,
+}
+
+impl Http3 {
+    /// Processes the next bytes of a stream in one direction. `fin` says whether the stream ends after them. Only
+    /// streams that the client has opened in both directions carry requests (RFC 9114 §6.1).
+    pub fn bytes(&mut self, at: u64, side: Side, stream: u64, bytes: &[u8], fin: bool) {
+        if stream & 3 != 0 {
+            return;
+        }
+        if side == 0 {
+            self.requests.begin(at, stream);
+        }
+        if !self.requests.open.contains_key(&stream) {
+            return;
+        }
+        let reader = self.readers.entry((stream, side)).or_default();
+        reader.http3(at, side, (stream, bytes), &mut self.requests);
+        if fin {
+            self.readers.remove(&(stream, side));
+            if side == 1 {
+                self.requests.done(at, stream);
+            }
+        }
+    }
+}

@@ -104,6 +104,13 @@ impl Http {
             Version::Unknown | Version::Other => {}
         }
     }
+
+    /// Processes the end of one side's bytes.
+    pub fn ends(&mut self, at: u64, side: Side) {
+        if let (Version::Http1(http), 1) = (&mut self.version, side) {
+            http.ends(at, &mut self.requests);
+        }
+    }
 }
 
 /// HTTP/3 on the streams of a QUIC connection.

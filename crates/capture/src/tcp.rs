@@ -55,6 +55,14 @@ struct Content {
 }
 
 impl Content {
+    /// Processes the FIN of a side, which comes after its last byte.
+    fn ends(&mut self, at: u64, side: Side, end: i64) {
+        self.streams[side].end = Some(end);
+        if self.streams[side].is_done() {
+            self.http.ends(at, side);
+        }
+    }
+
     /// Processes the bytes of a segment. `start` is their position in the stream.
     fn bytes(&mut self, at: u64, side: Side, start: i64, bytes: &[u8], log: &KeyLog, room: &mut usize) {
         let Self { streams, has_begun, tls, http } = self;
@@ -263,6 +271,9 @@ impl Connection {
         if !segment.payload.is_empty() || fin {
             if let Some(start) = self.data(arrival, segment, path, &mut causes) {
                 self.content.bytes(arrival.at, side, start, segment.payload, log, room);
+                if fin {
+                    self.content.ends(arrival.at, side, start + segment.payload.len() as i64);
+                }
             }
         }
         if header.flags.has(Flags::RST) && self.conversation.end.at_ns.is_none() {

@@ -21,18 +21,21 @@ use std::path::Path;
 const SHORT: usize = 60;
 /// The maximum number of streams shown for each direction.
 const STREAMS: usize = 20;
+/// The maximum size of a key log in bytes.
+const MAX_KEY_LOG: u64 = 64 << 20;
 
 /// Returns the definition of the `decode` command.
 pub fn command() -> Command {
     Command::new("decode")
         .about("Show associations, connections and streams of a capture, and why data was retransmitted")
         .long_about(
-            "Shows how each SCTP association and TCP connection was set up and closed, its traffic by path and stream, \
+            "Shows how each SCTP association and each connection of TCP, QUIC and DTLS was set up and closed, its traffic by path and stream, \
              its round-trip times, and why data was retransmitted. The capture may be pcapng or pcap, also \
              compressed by gzip, taken at either end, by any program.\n\n\
              Links: Ethernet with VLAN tags, raw IP, Linux cooked (1 and 2), loopback, PPP, Cisco HDLC, NFLOG, SCTP \
              without IP. IPv4 and IPv6, with fragments. Tunnels: GTP-U, VXLAN, Geneve, GRE, IP in IP, MPLS, PPPoE. \
-             SCTP on IP and in UDP. The first 65,536 conversations are followed; packets of further ones \
+             SCTP on IP and in UDP. TLS, DTLS and QUIC are decrypted with the secrets in the capture or in --keylog, \
+             and HTTP requests are shown. The first 65,536 conversations are followed; packets of further ones \
              are counted.\n\n\
              Causes are judged from the packets alone: 'fast' after acknowledgements that reported a gap, 'timeout' \
              after a silence as long as a retransmission timer, 'spurious' when the receiver already had the data: its \
@@ -41,7 +44,8 @@ pub fn command() -> Command {
         .after_long_help(
             "Examples:\n  \
              anabranch decode capture.pcapng\n  \
-             anabranch decode capture.pcapng.gz --ladder=40 --streams 5\n\n\
+             anabranch decode capture.pcapng.gz --ladder=40 --streams 5\n  \
+             anabranch decode capture.pcapng --keylog keys.txt\n\n\
              Exit: 0 done, 1 the capture ends in the middle of a packet (what comes before is shown), 2 no such file, no \
              capture, or a damaged one, 3 the file cannot be read here.",
         )
@@ -66,6 +70,14 @@ pub fn command() -> Command {
                 "udp",
                 "PORT[:PORT]",
                 "SCTP in UDP from or to this port, or between both [default: 9899]",
+            )
+            .action(ArgAction::Append),
+        )
+        .arg(
+            flag(
+                "keylog",
+                "FILE",
+                "Secrets of TLS, DTLS and QUIC that SSLKEYLOGFILE has recorded, beside those in the capture",
             )
             .action(ArgAction::Append),
         )
@@ -109,6 +121,10 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     for ports in matches.get_many::<String>("udp").into_iter().flatten() {
         settings.udp_ports.push(udp_ports(ports)?);
     }
+    for keys in matches.get_many::<String>("keylog").into_iter().flatten() {
+        settings.key_log.extend(key_log(keys)?);
+        settings.key_log.push(b'\n');
+    }
     let unreadable = |error: io::Error| Failure::Host(format!("{file}: {error}"));
     let gzip::Capture { bytes, is_cut } = gzip::unpacked(open(file)?).map_err(unreadable)?;
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
@@ -147,6 +163,17 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     Ok(Completion::Badly)
 }
 
+/// Reads a key log.
+fn key_log(file: &str) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let read = open(file)?.take(MAX_KEY_LOG + 1).read_to_end(&mut bytes);
+    read.map_err(|error| Failure::Host(format!("{file}: {error}")))?;
+    if bytes.len() as u64 > MAX_KEY_LOG {
+        return Err(Failure::Usage(format!("--keylog {file}: more than 64 MiB; a key log was expected")));
+    }
+    Ok(bytes)
+}
+
 fn open(file: &str) -> Result<Box<dyn Read>, Failure> {
     if file == "-" {
         return Ok(Box::new(io::stdin()));
@@ -157,7 +184,7 @@ fn open(file: &str) -> Result<Box<dyn Read>, Failure> {
     };
     let opened = File::open(file).map_err(failed)?;
     if opened.metadata().map_err(failed)?.is_dir() {
-        return Err(Failure::Usage(format!("{file}: a directory; a capture was expected")));
+        return Err(Failure::Usage(format!("{file}: a directory; a file was expected")));
     }
     Ok(Box::new(opened))
 }

@@ -94,6 +94,13 @@ impl Http1 {
         }
     }
 
+    /// RFC 9112 §6.3: the end of the server's bytes ends a response without a length.
+    pub fn ends(&mut self, at: u64, requests: &mut Requests) {
+        if let Part::UntilEnd = self.halves[1].part {
+            self.complete(at, 1, requests);
+        }
+    }
+
     /// Processes a line end.
     fn line(&mut self, at: u64, side: Side, requests: &mut Requests) {
         let half = &mut self.halves[side];

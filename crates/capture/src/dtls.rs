@@ -31,6 +31,8 @@ const MESSAGE_HEAD: usize = 12;
 /// The maximum number of incomplete handshake messages of a connection, and the maximum length of each.
 const MAX_PARTIAL: usize = 8;
 const MAX_MESSAGE: usize = 1 << 16;
+/// The maximum number of records of a connection that wait for the ServerHello.
+const MAX_WAITING: usize = 16;
 
 /// Two endpoints in ascending order.
 type Pair = [(IpAddr, u16); 2];
@@ -60,6 +62,8 @@ struct Connection {
     keys12: [Option<Key>; 2],
     /// The keys of each side in DTLS 1.3, by epoch.
     epochs: [BTreeMap<u64, Epoch>; 2],
+    /// The records that came before the ServerHello. Their keys are not known yet.
+    waiting: Vec<(u64, Side, Vec<u8>)>,
     opened: [u64; 2],
     had_secret: bool,
 }
@@ -142,6 +146,7 @@ impl Connection {
             partial: BTreeMap::new(),
             keys12: [None, None],
             epochs: [BTreeMap::new(), BTreeMap::new()],
+            waiting: Vec::new(),
             opened: [0; 2],
             had_secret: false,
         }
@@ -164,17 +169,20 @@ impl Connection {
             self.records(arrival, log, false, &mut data);
             return data;
         }
-        let before = self.opened[1];
         let text = self.records(arrival, log, true, &mut data);
+        if self.agreed.suite.is_some() {
+            for (at, side, record) in std::mem::take(&mut self.waiting) {
+                self.record(at, side, &record, log, true, &mut data);
+            }
+        }
         let direction = &mut self.conversation.directions[arrival.side];
         direction.data += data.len() as u64;
         direction.bytes += data.iter().map(|data| data.len() as u64).sum::<u64>();
-        let note = if self.opened[1] > before { " (not decrypted)" } else { "" };
-        self.conversation.draw(arrival, |_, _| text + note, String::new());
+        self.conversation.draw(arrival, |_, _| text, String::new());
         data
     }
 
-    /// Opens the records of a datagram. Returns a description of them.
+    /// Opens the records of a datagram. Returns a description of them. `counts` is false for a copy of a datagram.
     fn records(
         &mut self,
         arrival: &Arrival<'_>,
@@ -182,37 +190,48 @@ impl Connection {
         counts: bool,
         data: &mut Vec<Vec<u8>>,
     ) -> String {
-        let (side, mut rest, mut names) = (arrival.side, arrival.bytes, Vec::new());
-        let before = self.opened;
-        while let Some((first, end)) = rest.first().copied().zip(record_end(rest)) {
+        let (mut rest, mut names) = (arrival.bytes, Vec::new());
+        while let Some(end) = record_end(rest) {
             let (record, more) = rest.split_at(end);
             rest = more;
-            let opened = if first & 0xe0 == 0x20 {
-                self.open13(side, record, log)
-            } else if record[3..5] == [0, 0] {
-                Some((first, record[HEAD..].to_vec()))
-            } else {
-                self.open12(side, record, log)
-            };
-            let is_encrypted = first & 0xe0 == 0x20 || record[3..5] != [0, 0];
-            let Some((kind, content)) = opened else {
-                self.opened[1] += 1;
-                names.push("record".to_owned());
-                continue;
-            };
-            self.opened[0] += u64::from(is_encrypted);
-            names.push(name(kind, content.len()));
-            match kind {
-                HANDSHAKE if counts => self.handshake(arrival.at, side, &content),
-                ALERT if counts => self.alert(arrival.at, side, &content),
-                DATA => data.push(content),
-                _ => {}
-            }
-        }
-        if !counts {
-            self.opened = before;
+            names.push(self.record(arrival.at, arrival.side, record, log, counts, data));
         }
         names.join(" + ")
+    }
+
+    fn record(
+        &mut self,
+        at: u64,
+        side: Side,
+        record: &[u8],
+        log: &KeyLog,
+        counts: bool,
+        data: &mut Vec<Vec<u8>>,
+    ) -> String {
+        let is_13 = record[0] & 0xe0 == 0x20;
+        let is_plain = !is_13 && record[3..5] == [0, 0];
+        let opened = match is_13 {
+            true => self.open13(side, record, log),
+            false if is_plain => Some((record[0], record[HEAD..].to_vec())),
+            false => self.open12(side, record, log),
+        };
+        let Some((kind, content)) = opened else {
+            if counts && self.agreed.suite.is_none() && self.waiting.len() < MAX_WAITING {
+                self.waiting.push((at, side, record.to_vec()));
+            } else {
+                self.opened[1] += u64::from(counts);
+            }
+            return "record (not decrypted)".to_owned();
+        };
+        self.opened[0] += u64::from(counts && !is_plain);
+        let name = name(kind, content.len());
+        match kind {
+            HANDSHAKE if counts => self.handshake(at, side, &content),
+            ALERT if counts => self.alert(at, side, &content),
+            DATA => data.push(content),
+            _ => {}
+        }
+        name
     }
 
     fn handshake(&mut self, at: u64, side: Side, mut content: &[u8]) {
@@ -326,6 +345,7 @@ impl Connection {
     }
 
     fn finish(mut self) -> Conversation {
+        self.opened[1] += self.waiting.len() as u64;
         let why = self.agreed.why_sealed(self.had_secret);
         let security = self.agreed.describe(self.protocol().to_owned(), self.opened, why);
         self.conversation.security = Some(Box::new(security));

@@ -3,8 +3,10 @@
 //!
 //! - `http1`: heads and bodies of HTTP/1.1
 //! - `frames`: the frames of HTTP/2 and HTTP/3
+//! - `hpack`: the heads of HTTP/2
 
 mod frames;
+mod hpack;
 mod http1;
 
 use super::arrival::Side;
@@ -15,6 +17,8 @@ use std::collections::BTreeMap;
 
 /// The maximum number of requests that are kept for each connection.
 const MAX_REQUESTS: usize = 1 << 14;
+/// The maximum number of characters that are kept of a request target.
+const MAX_TARGET: usize = 1_024;
 /// The bytes with which a client begins HTTP/2 (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -49,6 +53,20 @@ impl Requests {
     fn body(&mut self, stream: u64, side: Side, bytes: u64) {
         if let Some(request) = self.on(stream) {
             request.bytes[side] += bytes;
+        }
+    }
+
+    /// Records a field of the head of a request or response.
+    fn field(&mut self, stream: u64, side: Side, name: &[u8], value: &[u8]) {
+        let Some(request) = self.on(stream) else { return };
+        let text = || Some(String::from_utf8_lossy(value).chars().take(MAX_TARGET).collect());
+        match (name, side) {
+            (b":method", 0) => request.method = text(),
+            (b":path", 0) => request.target = text(),
+            (b":status", 1) => {
+                request.status = std::str::from_utf8(value).ok().and_then(|code| code.parse().ok())
+            }
+            _ => {}
         }
     }
 

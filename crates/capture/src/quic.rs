@@ -33,6 +33,8 @@ use std::net::IpAddr;
 /// The maximum number of connection IDs of all connections.
 const MAX_IDS: usize = 1 << 18;
 
+/// The maximum number of packets of a connection that wait for the ServerHello.
+const MAX_WAITING: usize = 16;
 /// The maximum number of streams of a connection whose content is read.
 const MAX_STREAMS: usize = 1 << 16;
 
@@ -65,6 +67,8 @@ struct Connection {
     http: Http3,
     /// The length of the connection IDs that each side chose.
     id_len: [usize; 2],
+    /// The packets that came before the ServerHello, with their paths. Their keys are not known yet.
+    waiting: Vec<(u64, Side, usize, Vec<u8>)>,
     /// The numbers of packets that were opened and that could not be opened.
     opened: [u64; 2],
 }
@@ -159,6 +163,7 @@ impl Connections {
             streams: BTreeMap::new(),
             http: Http3::default(),
             id_len: [0; 2],
+            waiting: Vec::new(),
             opened: [0; 2],
         }));
         Some(self.all.len() - 1)
@@ -206,6 +211,15 @@ impl Connection {
         let state = self.senders[side].state();
         self.conversation.show_state(arrival.at, side, state);
         self.conversation.draw(arrival, |_, _| text, remark(&causes));
+        if self.agreed.suite.is_some() {
+            for (at, side, path, bytes) in std::mem::take(&mut self.waiting) {
+                let Some(header) = Header::parse(&bytes, self.id_len[1 - side]) else { continue };
+                let (mut causes, mut text) = (Vec::new(), String::new());
+                let late = Arrival { at, side, bytes: &bytes, ..*arrival };
+                self.packet(&late, path, (&bytes, &header), log, room, (&mut ids, &mut causes, &mut text));
+                self.conversation.carried_retransmitted(side, &causes);
+            }
+        }
         ids
     }
 
@@ -230,7 +244,12 @@ impl Connection {
         }
         let Some((number, payload)) = self.open(side, bytes, header, log) else {
             text.push_str(" (not decrypted)");
-            self.opened[1] += 1;
+            let waits = header.kind != PacketType::Initial && self.agreed.suite.is_none();
+            if waits && self.waiting.len() < MAX_WAITING {
+                self.waiting.push((arrival.at, side, path, bytes.to_vec()));
+            } else {
+                self.opened[1] += 1;
+            }
             return;
         };
         self.opened[0] += 1;
@@ -416,6 +435,7 @@ impl Connection {
         for (direction, sender) in self.conversation.directions.iter_mut().zip(&self.senders) {
             direction.timeouts = sender.timeouts;
         }
+        self.opened[1] += self.waiting.len() as u64;
         let why = self.agreed.why_sealed(self.keys[0][2].is_some());
         let protocol = if self.protocol == Protocol::Quic2 { "QUIC v2" } else { "QUIC v1" };
         (self.conversation.requests, self.conversation.requests_left_out) =

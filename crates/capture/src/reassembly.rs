@@ -76,14 +76,14 @@ mod tests {
         let whole: Vec<u8> = (0..200).collect();
         let mut rng = Rng::new(1);
         for _ in 0..200 {
-            let (mut stream, mut out, mut room) = (Reassembly::default(), Vec::new(), 200);
+            let (mut stream, mut out, mut room) = (Reassembly::default(), Vec::new(), 1 << 20);
             while out.len() < whole.len() {
                 let start = rng.below(200) as usize;
                 let end = (start + rng.below(20) as usize).min(200);
                 stream.add(start as i64, &whole[start..end], &mut room, |bytes| out.extend_from_slice(bytes));
                 assert!(whole.starts_with(&out));
             }
-            assert_eq!((stream.bytes, stream.is_broken, room), (0, false, 200));
+            assert_eq!((stream.bytes, stream.is_broken, room), (0, false, 1 << 20));
         }
     }
 

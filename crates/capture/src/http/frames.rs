@@ -1,7 +1,9 @@
 //! The frames of HTTP/2 (RFC 9113 §4.1, §6) and HTTP/3 (RFC 9114 §7.1), read from a stream of bytes.
 
 use super::Requests;
+use super::hpack::Decoder;
 use crate::arrival::Side;
+use anabranch_wire::qpack;
 use anabranch_wire::quic::Frames;
 
 /// The frame types that are read. They are the same in both versions.
@@ -11,8 +13,17 @@ const HEADERS: u64 = 1;
 const END_STREAM: u8 = 1;
 /// HTTP/2: the flag of a frame with padding.
 const PADDED: u8 = 8;
+/// HTTP/2: the flag of a HEADERS frame that begins with a priority.
+const PRIORITY: u8 = 0x20;
+/// HTTP/2: the flag at the end of a head.
+const END_HEADERS: u8 = 4;
 /// HTTP/2: the frame that ends a stream early.
 const RST_STREAM: u64 = 3;
+/// HTTP/2: the frames that carry a part of a head: the promise of a push, and a continuation.
+const PUSH_PROMISE: u64 = 5;
+const CONTINUATION: u64 = 9;
+/// The maximum length of an encoded head in bytes. Longer heads are not decoded.
+const MAX_HEAD: usize = 1 << 16;
 
 #[derive(Debug, Default)]
 pub(super) struct FrameReader {
@@ -25,6 +36,11 @@ pub(super) struct FrameReader {
     padding: u64,
     /// HTTP/2: whether the next byte is the length of the padding.
     awaits_padding: bool,
+    /// The encoded head, as far as it has arrived.
+    block: Vec<u8>,
+    hpack: Decoder,
+    /// HTTP/2: whether a head could not be decoded, so that the table of the decoder is not known.
+    is_lost: bool,
 }
 
 /// The frame whose content arrives.
@@ -49,12 +65,17 @@ impl FrameReader {
                 self.rest = u32::from_be_bytes([0, l0, l1, l2]).into();
                 let stream = u64::from(u32::from_be_bytes([s0 & 0x7f, s1, s2, s3]));
                 self.current = Frame { kind: kind.into(), flags, stream };
-                self.awaits_padding = flags & PADDED != 0 && u64::from(kind) <= HEADERS && self.rest > 0;
+                self.awaits_padding = flags & PADDED != 0
+                    && [DATA, HEADERS, PUSH_PROMISE].contains(&kind.into())
+                    && self.rest > 0;
                 self.padding = 0;
                 if self.current.kind == HEADERS && side == 0 {
                     requests.begin(at, stream);
                 } else if self.current.kind <= HEADERS && side == 1 {
                     requests.answered(at, stream);
+                }
+                if self.current.kind == HEADERS || self.current.kind == PUSH_PROMISE {
+                    self.block.clear();
                 }
                 if self.rest == 0 {
                     self.ended(at, side, requests);
@@ -71,6 +92,10 @@ impl FrameReader {
                 let without_padding = |rest: u64| rest.saturating_sub(self.padding);
                 let more = without_padding(self.rest + count as u64) - without_padding(self.rest);
                 requests.body(self.current.stream, side, more);
+            } else if [HEADERS, PUSH_PROMISE, CONTINUATION].contains(&self.current.kind)
+                && self.block.len() <= MAX_HEAD
+            {
+                self.block.extend_from_slice(content);
             }
             if self.rest == 0 {
                 self.ended(at, side, requests);
@@ -79,8 +104,28 @@ impl FrameReader {
     }
 
     /// Processes the end of an HTTP/2 frame.
-    fn ended(&self, at: u64, side: Side, requests: &mut Requests) {
+    fn ended(&mut self, at: u64, side: Side, requests: &mut Requests) {
         let Frame { kind, flags, stream } = self.current;
+        let carries_head = [HEADERS, PUSH_PROMISE, CONTINUATION].contains(&kind);
+        if carries_head {
+            // RFC 9113 §6.2, §6.6: a priority or the promised stream comes first, and padding last.
+            let skipped = match kind {
+                HEADERS if flags & PRIORITY != 0 => 5,
+                PUSH_PROMISE => 4,
+                _ => 0,
+            };
+            let length = self.block.len().saturating_sub(self.padding as usize);
+            self.block.truncate(length);
+            self.block.drain(..skipped.min(length));
+        }
+        if carries_head && flags & END_HEADERS != 0 && !self.is_lost {
+            let block = std::mem::take(&mut self.block);
+            let decoded = self.hpack.decode(&block, |name, value| match kind {
+                PUSH_PROMISE => {}
+                _ => requests.field(stream, side, name, value),
+            });
+            self.is_lost = decoded.is_err() || block.len() > MAX_HEAD;
+        }
         let ends = kind <= HEADERS && flags & END_STREAM != 0 && side == 1;
         if ends || kind == RST_STREAM {
             requests.done(at, stream);
@@ -105,9 +150,17 @@ impl FrameReader {
             }
             let count = self.rest.min(bytes.len() as u64);
             self.rest -= count;
-            bytes = &bytes[count as usize..];
+            let (content, more) = bytes.split_at(count as usize);
+            bytes = more;
             if self.current.kind == DATA {
                 requests.body(stream, side, count);
+            } else if self.current.kind == HEADERS && self.block.len() <= MAX_HEAD {
+                self.block.extend_from_slice(content);
+                if self.rest == 0 {
+                    // A head that refers to the dynamic table of QPACK is not decoded.
+                    let block = std::mem::take(&mut self.block);
+                    let _ = qpack::decode(&block, |name, value| requests.field(stream, side, name, value));
+                }
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Implements RFC 9112 §3 and §4 (start lines), §6 (length of a body), §7.1 (chunks), §9.3.2 (pipelining).
 
-use super::Requests;
+use super::{MAX_TARGET, Requests};
 use crate::arrival::Side;
 use std::collections::VecDeque;
 
@@ -154,7 +154,7 @@ impl Http1 {
             let id = self.halves[0].id;
             requests.begin(at, id);
             if let Some(request) = requests.on(id) {
-                let short = |text: &str| Some(text.chars().take(1_024).collect());
+                let short = |text: &str| Some(text.chars().take(MAX_TARGET).collect());
                 (request.stream, request.method, request.target) = (0, short(first), short(second));
             }
             if self.waiting.len() < MAX_PIPELINED {

@@ -169,6 +169,11 @@ impl Connection {
             self.records(arrival, log, false, &mut data);
             return data;
         }
+        if let ([_, Some(asked), Some(answered), _], 0) = (self.agreed.times, arrival.side) {
+            // The client's next flight follows the server's. See the module `quic`.
+            let nanos = answered.saturating_sub(asked) + arrival.at.saturating_sub(answered);
+            self.conversation.handshake.rtt_ns.get_or_insert(nanos);
+        }
         let text = self.records(arrival, log, true, &mut data);
         if self.agreed.suite.is_some() {
             for (at, side, record) in std::mem::take(&mut self.waiting) {
@@ -210,6 +215,11 @@ impl Connection {
     ) -> String {
         let is_13 = record[0] & 0xe0 == 0x20;
         let is_plain = !is_13 && record[3..5] == [0, 0];
+        // RFC 9147 §6.1: application data begins in epoch 3. In DTLS 1.2, its records have their own type.
+        let is_open = if is_13 { record[0] & 3 == 3 } else { !is_plain && record[0] == DATA };
+        if is_open && self.conversation.end.how == "incomplete" {
+            self.conversation.end.how = "open";
+        }
         let opened = match is_13 {
             true => self.open13(side, record, log),
             false if is_plain => Some((record[0], record[HEAD..].to_vec())),
@@ -270,13 +280,8 @@ impl Connection {
         if self.agreed.hellos > hellos {
             self.conversation.request(at);
         }
-        if let [Some(first), Some(asked), Some(answered), Some(finished)] = self.agreed.times
-            && self.conversation.handshake.took_ns.is_none()
-        {
-            self.conversation.handshake.took_ns = Some(finished.saturating_sub(first));
-            let nanos = answered.saturating_sub(asked) + finished.saturating_sub(answered);
-            self.conversation.handshake.rtt_ns = Some(nanos);
-            self.conversation.end.how = "open";
+        if let [Some(first), _, _, Some(finished)] = self.agreed.times {
+            self.conversation.handshake.took_ns.get_or_insert(finished.saturating_sub(first));
         }
     }
 

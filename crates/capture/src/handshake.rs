@@ -1,8 +1,7 @@
 //! The handshake of TLS, which DTLS and QUIC share: what the two hellos and EncryptedExtensions agree on.
 //!
 //! Implements RFC 8446 §4.1 (hellos), §4.2 (extensions), §4.3.1 (EncryptedExtensions), §4.6.3 (KeyUpdate), RFC 6066 §3
-//! (server name), RFC 7301 §3.1 (ALPN), RFC 6347 §4.2.1 (ClientHello of DTLS), RFC 7627 (not needed: key logs contain
-//! the master secret).
+//! (server name), RFC 7301 §3.1 (ALPN), RFC 6347 §4.2.1 (ClientHello of DTLS).
 
 use super::arrival::Side;
 use super::key_log::ClientRandom;

@@ -2,8 +2,10 @@
 //!
 //! The ciphers and hashes are those of ring. It has AES-GCM and ChaCha20-Poly1305, but neither CBC nor CCM.
 //!
-//! Implements the derivation of keys: RFC 8446 §7.1 to §7.3 (TLS 1.3), RFC 9147 §5.9 (DTLS 1.3), RFC 9001 §5 and RFC
-//! 9369 §3.3 (QUIC v1 and v2), RFC 5246 §5 and §6.3 (TLS 1.2 and DTLS 1.2), RFC 5288 §3 and RFC 7905 §2 (nonces).
+//! Implements these derivations of keys and nonces:
+//! - TLS 1.3: RFC 8446 §7.1 to §7.3; DTLS 1.3: RFC 9147 §5.9
+//! - QUIC: RFC 9001 §5 (version 1), RFC 9369 §3.3 (version 2)
+//! - TLS 1.2 and DTLS 1.2: RFC 5246 §5 and §6.3, RFC 5288 §3, RFC 7905 §2
 
 use ring::aead::quic::{self, HeaderProtectionKey};
 use ring::aead::{self, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -218,6 +220,20 @@ pub(super) fn nearest(low: u64, bits: u32, expected: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// RFC 9001 A.2 and RFC 9369 A.2: the mask of the client's Initial packet.
+    #[test]
+    fn initial_keys_are_those_of_the_examples_in_the_rfcs() {
+        let id = [0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08];
+        for (protocol, sample, mask) in [
+            (Protocol::Quic1, 0xd1b1_c98d_d768_9fb8_ec11_d242_b123_dc9b_u128, [0x43, 0x7b, 0x9a, 0xec, 0x36]),
+            (Protocol::Quic2, 0xffe6_7b6a_bcdb_4298_b485_dd04_de80_6071, [0x94, 0xa0, 0xc9, 0x5e, 0x80]),
+        ] {
+            let [client, _] = quic_initial(protocol, &id).expect("keys");
+            let header = client.header_protection().expect("a key");
+            assert_eq!(header.new_mask(&sample.to_be_bytes()).ok(), Some(mask), "{protocol:?}");
+        }
+    }
 
     #[test]
     fn packet_numbers_are_decoded_as_in_the_example_of_the_rfc() {

@@ -242,6 +242,14 @@ impl Connection {
             self.keys.iter_mut().for_each(|keys| keys[0] = None);
             return;
         }
+        if header.kind == PacketType::OneRtt
+            && side == 0
+            && self.agreed.times[2].is_some()
+            && self.conversation.end.how == "incomplete"
+        {
+            // RFC 9001 §5.7: a client sends 1-RTT packets only after the handshake.
+            self.conversation.end.how = "open";
+        }
         let Some((number, payload)) = self.open(side, bytes, header, log) else {
             text.push_str(" (not decrypted)");
             let waits = header.kind != PacketType::Initial && self.agreed.suite.is_none();
@@ -254,6 +262,16 @@ impl Connection {
         };
         self.opened[0] += 1;
         let _ = write!(text, " {number}");
+        if side == 0
+            && header.kind != PacketType::ZeroRtt
+            && self.conversation.handshake.rtt_ns.is_none()
+            && let [_, Some(asked), Some(answered), _] = self.agreed.times
+        {
+            // The time to the ServerHello and the time to the client's next packet are two parts of a round trip, before
+            // and behind the place of capture.
+            let nanos = answered.saturating_sub(asked) + arrival.at.saturating_sub(answered);
+            self.conversation.handshake.rtt_ns = Some(nanos);
+        }
         let space = header.kind.space();
         self.largest[side][space] = self.largest[side][space].max(Some(number));
         if space == 2 && Frames(&payload).any(|frame| frame.is_ack_eliciting()) {
@@ -336,15 +354,6 @@ impl Connection {
         });
         if !is_done && let [Some(first), .., Some(finished)] = self.agreed.times {
             self.conversation.handshake.took_ns = Some(finished.saturating_sub(first));
-            self.conversation.end.how = "open";
-        }
-        if let [_, Some(asked), Some(answered), Some(finished)] = self.agreed.times
-            && self.conversation.handshake.rtt_ns.is_none()
-        {
-            // The client's Finished follows the server's flight. The time to it and the time to the ServerHello are two
-            // parts of a round trip, before and behind the place of capture.
-            let nanos = answered.saturating_sub(asked) + finished.saturating_sub(answered);
-            self.conversation.handshake.rtt_ns = Some(nanos);
         }
     }
 

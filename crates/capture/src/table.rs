@@ -250,7 +250,10 @@ fn beginning(conversation: &Conversation) -> String {
     };
     let mut line = match shake.took_ns {
         Some(took) => format!("handshake {} ms", millis(took)),
-        None => "handshake not completed".to_owned(),
+        None if conversation.end.how == "incomplete" || conversation.security.is_none() => {
+            "handshake not completed".to_owned()
+        }
+        None => "handshake encrypted".to_owned(),
     };
     if let Some(trip) = shake.rtt_ns {
         let _ = write!(line, " (round trip {} ms)", millis(trip));

@@ -71,7 +71,12 @@ impl Content {
                 *tls = Session::begins(bytes).map(Box::new);
             }
             match tls {
-                Some(tls) => tls.bytes(at, side, bytes, log, |bytes| http.bytes(at, side, bytes)),
+                Some(tls) => {
+                    tls.bytes(at, side, bytes, log, |bytes| http.bytes(at, side, bytes));
+                    if tls.has_closed[side] {
+                        http.ends(at, side);
+                    }
+                }
                 None => http.bytes(at, side, bytes),
             }
         });

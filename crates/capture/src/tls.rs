@@ -10,6 +10,7 @@ use super::keys::{self, Key, Protocol, TAG, TrafficKeys};
 use super::results::Security;
 
 const CHANGE_CIPHER_SPEC: u8 = 20;
+const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
 const DATA: u8 = 23;
 /// The length of a record header in bytes.
@@ -50,6 +51,8 @@ pub(super) struct Session {
     halves: [Half; 2],
     opened: [u64; 2],
     had_secret: bool,
+    /// Whether each side has sent close_notify, which ends its data (RFC 8446 §6.1).
+    pub has_closed: [bool; 2],
 }
 
 impl Session {
@@ -69,6 +72,7 @@ impl Session {
             halves: [half(), half()],
             opened: [0; 2],
             had_secret: false,
+            has_closed: [false; 2],
         })
     }
 
@@ -125,6 +129,7 @@ impl Session {
         match kind {
             HANDSHAKE => self.handshake(at, side, &content),
             DATA => deliver(&content),
+            ALERT => self.has_closed[side] |= content.get(1) == Some(&0),
             _ => {}
         }
     }

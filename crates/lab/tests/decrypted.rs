@@ -1,5 +1,6 @@
 //! Tests that the captures of encrypted races are decoded completely: what the captures show equals the results.
 
+use anabranch_base::Rng;
 use anabranch_capture::Settings;
 use anabranch_capture::results::{Conversation, Decoded};
 use anabranch_lab::plan::{Draft, Plan};
@@ -36,8 +37,8 @@ const NETWORKS: [&[(&str, &str)]; 20] = [
 /// the results.
 #[test]
 fn captures_of_encrypted_races_show_the_results() {
-    for flags in NETWORKS {
-        let flags = flags.iter().copied().chain([("runs", "1")]);
+    for network in NETWORKS {
+        let flags = network.iter().copied().chain([("runs", "1")]);
         let plan = Draft::from_flags(flags)
             .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
             .expect("a plan");
@@ -50,7 +51,7 @@ fn captures_of_encrypted_races_show_the_results() {
                 let captured = captures.iter().find(|c| c.contestant == contestant && c.host == host);
                 until(end, &captured.expect("a capture").pcapng)
             };
-            compare(run, [&of("client"), &of("server")], &format!("{flags:?} {contestant}"));
+            compare(run, [&of("client"), &of("server")], &format!("{network:?} {contestant}"));
         }
     }
 }
@@ -99,5 +100,38 @@ fn compare(run: &Run, captures: [&Decoded; 2], context: &str) {
         bodies.sort_unstable();
         objects.sort_unstable();
         assert_eq!(bodies, objects, "{context}");
+    }
+}
+
+/// Damaged packets of encrypted connections must not cause a panic.
+#[test]
+fn damaged_packets_are_decoded_without_a_panic() {
+    let plan = Draft::from_flags([("runs", "1"), ("loss", "0")])
+        .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+        .expect("a plan");
+    let (_, captures) = one::capture(&batch::scenario(&plan, 0, Some(0), 1)).expect("captures");
+    let mut rng = Rng::new(1);
+    for captured in captures {
+        let mut reader = Reader::new(&captured.pcapng).expect("a capture");
+        let (mut settings, mut packets) = (Settings::default(), Vec::new());
+        while let Some(record) = reader.next_packet().expect("a packet").filter(|_| packets.len() < 40) {
+            settings.key_log.extend(record.secrets);
+            packets.push((record.at_nanos, record.packet.to_vec()));
+        }
+        for _ in 0..200 {
+            let mut writer = Writer::new(Vec::new(), "test").expect("a section");
+            writer.interface("all", 0).expect("an interface");
+            for (at, packet) in &packets {
+                let mut packet = packet.clone();
+                // The headers of IP are left alone, so that the packets reach the decoders of encryption.
+                if rng.below(4) == 0 && packet.len() > 28 {
+                    let byte = 28 + rng.below(packet.len() as u64 - 28) as usize;
+                    packet[byte] = rng.next_u64() as u8;
+                }
+                writer.packet(0, *at, &packet, None, None).expect("a packet");
+            }
+            let bytes = writer.finish().expect("nothing to flush");
+            anabranch_capture::decode("", &bytes[..], &settings).expect("a capture");
+        }
     }
 }

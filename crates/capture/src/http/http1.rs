@@ -24,7 +24,7 @@ pub(super) fn begins(bytes: &[u8]) -> bool {
 enum Part {
     #[default]
     Head,
-    /// A body of which so many bytes are missing.
+    /// A body, with the number of its bytes that have not arrived.
     Body(u64),
     /// The line with the length of a chunk.
     ChunkHead,

@@ -13,6 +13,7 @@ use super::handshake::Agreed;
 use super::key_log::{KeyLog, Label};
 use super::keys::{self, Key, Protocol, SAMPLE, TAG, TrafficKeys, nearest};
 use super::ranges::Ranges;
+use super::reassembly::MAX_AHEAD;
 use super::results::Conversation;
 use super::{PacketOutcome, Settings};
 use anabranch_wire::udp::Datagram;
@@ -40,10 +41,17 @@ type Pair = [(IpAddr, u16); 2];
 type Taken = (PacketOutcome, &'static str, Vec<Vec<u8>>);
 
 /// All DTLS connections of a capture.
-#[derive(Default)]
 pub(super) struct Connections {
     all: Vec<Box<Connection>>,
     by_pair: BTreeMap<Pair, usize>,
+    /// The number of bytes that the incomplete handshake messages of all connections may still take.
+    room: usize,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self { all: Vec::new(), by_pair: BTreeMap::new(), room: MAX_AHEAD }
+    }
 }
 
 /// The keys of one epoch of DTLS 1.3, and the largest record number opened with them.
@@ -114,7 +122,7 @@ impl Connections {
         let side = usize::from(source != connection.initiator);
         let mut arrival = Arrival::new(at, side, carried, bytes);
         (arrival.is_unique, arrival.digest) = (true, copies::digest(bytes, 0..0));
-        let data = connection.datagram(&arrival, log);
+        let data = connection.datagram(&arrival, log, &mut self.room);
         Some((PacketOutcome::Counted, connection.protocol(), data))
     }
 
@@ -162,11 +170,11 @@ impl Connection {
     }
 
     /// Processes a datagram. Returns the application data in its records.
-    fn datagram(&mut self, arrival: &Arrival<'_>, log: &KeyLog) -> Vec<Vec<u8>> {
+    fn datagram(&mut self, arrival: &Arrival<'_>, log: &KeyLog, room: &mut usize) -> Vec<Vec<u8>> {
         let mut data = Vec::new();
         if self.conversation.arrive(arrival).is_none() {
             // The copy of a packet reaches the SCTP decoder, too, which counts it as a copy.
-            self.records(arrival, log, false, &mut data);
+            self.records(arrival, log, None, &mut data);
             return data;
         }
         if let ([_, Some(asked), Some(answered), _], 0) = (self.agreed.times, arrival.side) {
@@ -174,10 +182,10 @@ impl Connection {
             let nanos = answered.saturating_sub(asked) + arrival.at.saturating_sub(answered);
             self.conversation.handshake.rtt_ns.get_or_insert(nanos);
         }
-        let text = self.records(arrival, log, true, &mut data);
+        let text = self.records(arrival, log, Some(&mut *room), &mut data);
         if self.agreed.suite.is_some() {
             for (at, side, record) in std::mem::take(&mut self.waiting) {
-                self.record(at, side, &record, log, true, &mut data);
+                self.record((at, side), &record, log, Some(&mut *room), &mut data);
             }
         }
         let direction = &mut self.conversation.directions[arrival.side];
@@ -187,30 +195,31 @@ impl Connection {
         data
     }
 
-    /// Opens the records of a datagram. Returns a description of them. `counts` is false for a copy of a datagram.
+    /// Opens the records of a datagram. Returns a description of them. `room` is `None` for a copy of a datagram,
+    /// which only delivers application data.
     fn records(
         &mut self,
         arrival: &Arrival<'_>,
         log: &KeyLog,
-        counts: bool,
+        mut room: Option<&mut usize>,
         data: &mut Vec<Vec<u8>>,
     ) -> String {
         let (mut rest, mut names) = (arrival.bytes, Vec::new());
         while let Some(end) = record_end(rest) {
             let (record, more) = rest.split_at(end);
             rest = more;
-            names.push(self.record(arrival.at, arrival.side, record, log, counts, data));
+            let room = room.as_deref_mut();
+            names.push(self.record((arrival.at, arrival.side), record, log, room, data));
         }
         names.join(" + ")
     }
 
     fn record(
         &mut self,
-        at: u64,
-        side: Side,
+        (at, side): (u64, Side),
         record: &[u8],
         log: &KeyLog,
-        counts: bool,
+        room: Option<&mut usize>,
         data: &mut Vec<Vec<u8>>,
     ) -> String {
         let is_13 = record[0] & 0xe0 == 0x20;
@@ -225,6 +234,7 @@ impl Connection {
             false if is_plain => Some((record[0], record[HEAD..].to_vec())),
             false => self.open12(side, record, log),
         };
+        let counts = room.is_some();
         let Some((kind, content)) = opened else {
             if counts && self.agreed.suite.is_none() && self.waiting.len() < MAX_WAITING {
                 self.waiting.push((at, side, record.to_vec()));
@@ -235,16 +245,16 @@ impl Connection {
         };
         self.opened[0] += u64::from(counts && !is_plain);
         let name = name(kind, content.len());
-        match kind {
-            HANDSHAKE if counts => self.handshake(at, side, &content),
-            ALERT if counts => self.alert(at, side, &content),
-            DATA => data.push(content),
+        match (kind, room) {
+            (HANDSHAKE, Some(room)) => self.handshake(at, side, &content, room),
+            (ALERT, Some(_)) => self.alert(at, side, &content),
+            (DATA, _) => data.push(content),
             _ => {}
         }
         name
     }
 
-    fn handshake(&mut self, at: u64, side: Side, mut content: &[u8]) {
+    fn handshake(&mut self, at: u64, side: Side, mut content: &[u8], room: &mut usize) {
         let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte));
         while let Some((head, rest)) = content.split_at_checked(MESSAGE_HEAD) {
             let [length, sequence, offset, count] =
@@ -259,16 +269,28 @@ impl Connection {
                 continue;
             }
             let key = (side, sequence as u16);
-            if self.partial.len() >= MAX_PARTIAL && !self.partial.contains_key(&key) {
-                self.partial.pop_first();
+            if !self.partial.contains_key(&key) {
+                if self.partial.len() >= MAX_PARTIAL
+                    && let Some((_, (bytes, _))) = self.partial.pop_first()
+                {
+                    *room += bytes.len();
+                }
+                if *room < length {
+                    continue;
+                }
+                *room -= length;
+                self.partial.insert(key, (vec![0; length], Ranges::default()));
             }
-            let (bytes, known) = self.partial.entry(key).or_default();
-            bytes.resize(length, 0);
+            let Some((bytes, known)) = self.partial.get_mut(&key).filter(|known| known.0.len() == length)
+            else {
+                continue;
+            };
             bytes[offset..offset + count].copy_from_slice(fragment);
             known.insert(offset as i64, (offset + count) as i64);
             if known.covers(0, length as i64)
                 && let Some((bytes, _)) = self.partial.remove(&key)
             {
+                *room += length;
                 self.message(at, side, head[0], &bytes);
             }
         }

@@ -145,10 +145,8 @@ impl Http3 {
         if stream & 3 != 0 {
             return;
         }
-        if side == 0 {
-            self.requests.begin(at, stream);
-        }
-        if !self.requests.open.contains_key(&stream) {
+        // A stream without a HEADERS frame of the client carries something else than HTTP/3.
+        if side == 1 && !self.requests.open.contains_key(&stream) {
             return;
         }
         let reader = self.readers.entry((stream, side)).or_default();

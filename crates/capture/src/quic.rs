@@ -35,8 +35,8 @@ const MAX_IDS: usize = 1 << 18;
 
 /// The maximum number of packets of a connection that wait for the ServerHello.
 const MAX_WAITING: usize = 16;
-/// The maximum number of streams of a connection whose content is read.
-const MAX_STREAMS: usize = 1 << 16;
+/// The maximum number of streams of all connections that are followed, each direction counted.
+const MAX_STREAMS: usize = 1 << 18;
 
 /// Two endpoints in ascending order.
 type Pair = [(IpAddr, u16); 2];
@@ -47,8 +47,15 @@ pub(super) struct Connections {
     by_pair: BTreeMap<Pair, usize>,
     /// The connection of each connection ID, and the side that chose the ID.
     by_id: BTreeMap<Vec<u8>, (usize, Side)>,
-    /// The number of bytes that the streams of all connections may still keep ahead of gaps.
-    room: usize,
+    budget: Budget,
+}
+
+/// What all connections together may still keep.
+struct Budget {
+    /// The number of bytes ahead of gaps.
+    bytes: usize,
+    /// The number of streams, each direction counted.
+    streams: usize,
 }
 
 struct Connection {
@@ -75,7 +82,8 @@ struct Connection {
 
 impl Default for Connections {
     fn default() -> Self {
-        Self { all: Vec::new(), by_pair: BTreeMap::new(), by_id: BTreeMap::new(), room: MAX_AHEAD }
+        let budget = Budget { bytes: MAX_AHEAD, streams: MAX_STREAMS };
+        Self { all: Vec::new(), by_pair: BTreeMap::new(), by_id: BTreeMap::new(), budget }
     }
 }
 
@@ -119,7 +127,7 @@ impl Connections {
         let mut arrival = Arrival::new(at, side, carried, bytes);
         (arrival.is_unique, arrival.digest) = (true, copies::digest(bytes, 0..0));
         let connection = &mut self.all[index];
-        let ids = connection.datagram(&arrival, log, &mut self.room);
+        let ids = connection.datagram(&arrival, log, &mut self.budget);
         for (id, owner) in ids.into_iter().filter(|(id, _)| !id.is_empty()) {
             if self.by_id.len() < MAX_IDS {
                 self.by_id.insert(id, (index, owner));
@@ -189,7 +197,7 @@ impl Connection {
     }
 
     /// Processes a datagram. Returns the connection IDs that it has revealed, with the sides that chose them.
-    fn datagram(&mut self, arrival: &Arrival<'_>, log: &KeyLog, room: &mut usize) -> Vec<(Vec<u8>, Side)> {
+    fn datagram(&mut self, arrival: &Arrival<'_>, log: &KeyLog, budget: &mut Budget) -> Vec<(Vec<u8>, Side)> {
         let Some(path) = self.conversation.arrive(arrival) else { return Vec::new() };
         let side = arrival.side;
         let (mut ids, mut causes, mut text) = (Vec::new(), Vec::new(), String::new());
@@ -205,7 +213,7 @@ impl Connection {
                 }
                 self.protocol = header.protocol.unwrap_or(self.protocol);
             }
-            self.packet(arrival, path, (bytes, &header), log, room, (&mut ids, &mut causes, &mut text));
+            self.packet(arrival, path, (bytes, &header), log, budget, (&mut ids, &mut causes, &mut text));
         }
         self.conversation.carried_retransmitted(side, &causes);
         let state = self.senders[side].state();
@@ -216,7 +224,7 @@ impl Connection {
                 let Some(header) = Header::parse(&bytes, self.id_len[1 - side]) else { continue };
                 let (mut causes, mut text) = (Vec::new(), String::new());
                 let late = Arrival { at, side, bytes: &bytes, ..*arrival };
-                self.packet(&late, path, (&bytes, &header), log, room, (&mut ids, &mut causes, &mut text));
+                self.packet(&late, path, (&bytes, &header), log, budget, (&mut ids, &mut causes, &mut text));
                 self.conversation.carried_retransmitted(side, &causes);
             }
         }
@@ -229,7 +237,7 @@ impl Connection {
         path: usize,
         (bytes, header): (&[u8], &Header<'_>),
         log: &KeyLog,
-        room: &mut usize,
+        budget: &mut Budget,
         (ids, causes, text): (&mut Vec<(Vec<u8>, Side)>, &mut Vec<(Cause, bool)>, &mut String),
     ) {
         let side = arrival.side;
@@ -278,18 +286,21 @@ impl Connection {
             let line = self.conversation.next_line();
             self.senders[side].packet(number, arrival.at, path, line);
         }
+        let is_drawn = self.conversation.next_line().is_some();
         for frame in Frames(&payload) {
-            describe(text, &frame);
+            if is_drawn {
+                describe(text, &frame);
+            }
             match frame {
                 Frame::Crypto { offset, data } if space < 2 => {
                     if space == 0 && side == 0 && offset == 0 {
                         self.conversation.request(arrival.at);
                     }
-                    self.crypto(arrival.at, side, space, (offset, data), room);
+                    self.crypto(arrival.at, side, space, (offset, data), budget);
                 }
-                Frame::Stream { id, offset, data, fin } => {
+                Frame::Stream { id, offset, data, fin } if space == 2 && self.follows((id, side), budget) => {
                     self.stream(arrival, path, (number, id, offset, data), causes);
-                    self.content(arrival.at, side, (id, offset, data, fin), room);
+                    self.content(arrival.at, side, (id, offset, data, fin), budget);
                 }
                 Frame::Ack(ranges) if space == 2 => self.acknowledged(arrival.at, side, &ranges),
                 Frame::NewConnectionId(id) => ids.push((id.to_vec(), side)),
@@ -345,16 +356,32 @@ impl Connection {
         })
     }
 
-    fn crypto(&mut self, at: u64, side: Side, space: usize, (offset, data): (u64, &[u8]), room: &mut usize) {
+    fn crypto(
+        &mut self,
+        at: u64,
+        side: Side,
+        space: usize,
+        (offset, data): (u64, &[u8]),
+        budget: &mut Budget,
+    ) {
         let (stream, messages) = &mut self.crypto[side][space];
         let is_done = self.agreed.times[3].is_some();
         let agreed = &mut self.agreed;
-        stream.add(offset as i64, data, room, |bytes| {
+        stream.add(offset as i64, data, &mut budget.bytes, |bytes| {
             messages.add(bytes, |kind, body| agreed.message(at, side, kind, body, false));
         });
         if !is_done && let [Some(first), .., Some(finished)] = self.agreed.times {
             self.conversation.handshake.took_ns = Some(finished.saturating_sub(first));
         }
+    }
+
+    /// Returns whether a stream is followed in the direction of this side.
+    fn follows(&mut self, stream: (u64, Side), budget: &mut Budget) -> bool {
+        if !self.streams.contains_key(&stream) && budget.streams > 0 {
+            budget.streams -= 1;
+            self.streams.insert(stream, Reassembly::default());
+        }
+        self.streams.contains_key(&stream)
     }
 
     fn stream(
@@ -371,7 +398,7 @@ impl Connection {
         if data.is_empty() {
             return;
         }
-        let Some((class, fresh)) = self.senders[side].stream(number, id, bytes) else { return };
+        let (class, fresh) = self.senders[side].stream(number, id, bytes);
         let wire = number as u32;
         self.conversation.stream(side, id, wire);
         let units = (number as i64, number as i64 + 1);
@@ -392,14 +419,13 @@ impl Connection {
         at: u64,
         side: Side,
         (id, offset, data, fin): (u64, u64, &[u8], bool),
-        room: &mut usize,
+        budget: &mut Budget,
     ) {
-        if self.streams.len() >= MAX_STREAMS && !self.streams.contains_key(&(id, side)) {
-            return;
-        }
         let stream = self.streams.entry((id, side)).or_default();
         let http = &mut self.http;
-        stream.add(offset.min(1 << 62) as i64, data, room, |bytes| http.bytes(at, side, id, bytes, false));
+        stream.add(offset.min(1 << 62) as i64, data, &mut budget.bytes, |bytes| {
+            http.bytes(at, side, id, bytes, false)
+        });
         if fin {
             stream.end = Some(offset.saturating_add(data.len() as u64).min(1 << 62) as i64);
         }

@@ -1,5 +1,6 @@
 //! Tests with captures that are written byte by byte, as other programs write them, and with damaged captures.
 
+mod encrypted;
 mod field;
 mod tunnels;
 

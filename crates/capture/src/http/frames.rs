@@ -146,6 +146,9 @@ impl FrameReader {
                 let Some((kind, length)) = numbers.number().zip(numbers.number()) else { continue };
                 self.head.clear();
                 (self.rest, self.current.kind) = (length, kind);
+                if kind == HEADERS && side == 0 {
+                    requests.begin(at, stream);
+                }
                 continue;
             }
             let count = self.rest.min(bytes.len() as u64);

@@ -18,8 +18,6 @@ use std::collections::BTreeMap;
 
 /// The maximum number of unacknowledged packets that are remembered.
 const MAX_SENT: usize = 1 << 16;
-/// The maximum number of streams whose bytes are followed in one direction.
-const MAX_STREAMS: usize = 1 << 16;
 /// The maximum number of unacknowledged pieces, and of gaps, of a stream.
 const MAX_PIECES: usize = 1 << 12;
 
@@ -81,11 +79,8 @@ impl Sender {
     }
 
     /// Records that packet `number` carries the bytes `start..end` of a stream. Returns their classification and how many
-    /// of them are new, or `None` if the stream is not followed.
-    pub fn stream(&mut self, number: u64, id: u64, (start, end): (i64, i64)) -> Option<(DataClass, u64)> {
-        if self.streams.len() >= MAX_STREAMS && !self.streams.contains_key(&id) {
-            return None;
-        }
+    /// of them are new.
+    pub fn stream(&mut self, number: u64, id: u64, (start, end): (i64, i64)) -> (DataClass, u64) {
         let stream = self.streams.entry(id).or_default();
         let fresh = stream.sent.absent(start, end);
         let class = if fresh > 0 && start >= stream.high.0 {
@@ -133,7 +128,7 @@ impl Sender {
                 packet.pieces.push((id, start, end));
             }
         }
-        Some((class, fresh as u64))
+        (class, fresh as u64)
     }
 
     /// Processes an ACK frame of the peer.

@@ -9,6 +9,7 @@ pub mod icmp;
 pub mod ip;
 pub mod ladder;
 pub mod pcap;
+pub mod qlog;
 pub mod qpack;
 pub mod quic;
 pub mod sctp;

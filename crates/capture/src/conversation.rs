@@ -7,6 +7,7 @@ use super::Settings;
 use super::arrival::{Arrival, Checksum, Side};
 use super::copies::{Copies, CopyKind};
 use super::data_class::{Cause, DataClass};
+use super::frame;
 use super::results::{
     self, Conversation, ConversationEnd, Direction, Handshake, PathDirection, Request, Retransmitted,
     Security, Stream,
@@ -99,8 +100,7 @@ impl ConversationBuilder {
     /// Counts a packet. Returns the index of its path, or `None` if the packet is damaged or a copy and must be
     /// ignored.
     pub fn arrive(&mut self, arrival: &Arrival<'_>) -> Option<usize> {
-        self.first = self.first.min(arrival.at);
-        self.last = self.last.max(arrival.at);
+        self.extend(arrival.at);
         if self.tunnel.is_empty() && !arrival.tunnel.is_empty() {
             self.tunnel = arrival.tunnel.to_vec();
         }
@@ -128,6 +128,12 @@ impl ConversationBuilder {
         on.wire_bytes += arrival.wire_len;
         on.span_ns = Some([on.span_ns.map_or(arrival.at, |[first, _]| first), arrival.at]);
         Some(path)
+    }
+
+    /// Records that something happened at this time.
+    pub fn extend(&mut self, at: u64) {
+        self.first = self.first.min(at);
+        self.last = self.last.max(at);
     }
 
     fn path(&mut self, arrival: &Arrival<'_>) -> usize {
@@ -401,6 +407,7 @@ impl ConversationBuilder {
             security: self.security,
             requests: self.requests,
             requests_left_out: self.requests_left_out,
+            log: None,
             ladder: self.lines.into_iter().map(ladder).collect(),
             views: *self.views,
             ladder_left_out: self.lines_left_out,
@@ -410,8 +417,13 @@ impl ConversationBuilder {
 
 /// Formats an address. Returns an empty text for the unspecified address, which stands for the unknown addresses of
 /// packets captured without an IP header.
-fn shown(address: IpAddr) -> String {
-    if address.is_unspecified() { String::new() } else { address.to_string() }
+pub(super) fn shown(address: IpAddr) -> String {
+    match address {
+        frame::LOCAL => "local".to_owned(),
+        frame::REMOTE => "remote".to_owned(),
+        _ if address.is_unspecified() => String::new(),
+        _ => address.to_string(),
+    }
 }
 
 /// The text appended to the ladder line of a spurious retransmission.

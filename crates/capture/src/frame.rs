@@ -9,11 +9,16 @@ use super::layers::{self, CapturedBytes, HeaderKind};
 use anabranch_wire::ip::{Fragment, fragment, protocol, v4, v6};
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
 
 /// The maximum length of a captured packet in bytes. Linux joins segments to packets of at most 512 KiB.
-const LONGEST: usize = 1 << 20;
+pub(super) const LONGEST: usize = 1 << 20;
+
+/// The address that stands for the host that wrote a log. Logs have no addresses, and RFC 6666 reserves this one.
+pub(super) const LOCAL: IpAddr = IpAddr::V6(Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1));
+/// The address that stands for the peer of the host that wrote a log.
+pub(super) const REMOTE: IpAddr = IpAddr::V6(Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 2));
 
 /// The payload of an IP packet or of a fragment.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -164,6 +169,11 @@ pub(super) fn without_ip(packet: CapturedBytes<'_>) -> IpPayload<'_> {
     let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let wire_len = payload.len() as u64;
     IpPayload { is_cut, ..IpPayload::new([unknown; 2], protocol::SCTP, None, wire_len, payload) }
+}
+
+/// Returns a packet that a host logged without an IP header.
+pub(super) fn logged(ends: [IpAddr; 2], protocol: u8, payload: &[u8], wire_len: u64) -> IpPayload<'_> {
+    IpPayload::new(ends, protocol, None, wire_len, Cow::Borrowed(payload))
 }
 
 /// Parses an IP packet. Returns `None` if the packet is invalid.

@@ -33,7 +33,7 @@ pub(super) struct Requests {
 
 impl Requests {
     /// Begins a request on a stream. Does nothing if the stream has one already.
-    fn begin(&mut self, at: u64, stream: u64) {
+    pub fn begin(&mut self, at: u64, stream: u64) {
         if self.open.contains_key(&stream) {
             return;
         }
@@ -50,14 +50,15 @@ impl Requests {
         self.open.get(&stream).and_then(|index| self.all.get_mut(*index))
     }
 
-    fn body(&mut self, stream: u64, side: Side, bytes: u64) {
+    /// Counts bytes of a body.
+    pub fn body(&mut self, stream: u64, side: Side, bytes: u64) {
         if let Some(request) = self.on(stream) {
             request.bytes[side] += bytes;
         }
     }
 
     /// Records a field of the head of a request or response.
-    fn field(&mut self, stream: u64, side: Side, name: &[u8], value: &[u8]) {
+    pub fn field(&mut self, stream: u64, side: Side, name: &[u8], value: &[u8]) {
         let Some(request) = self.on(stream) else { return };
         let text = || Some(String::from_utf8_lossy(value).chars().take(MAX_TARGET).collect());
         match (name, side) {
@@ -70,17 +71,24 @@ impl Requests {
         }
     }
 
-    fn answered(&mut self, at: u64, stream: u64) {
+    /// Records that a response begins.
+    pub fn answered(&mut self, at: u64, stream: u64) {
         if let Some(request) = self.on(stream) {
             request.answered_ns.get_or_insert(at);
         }
     }
 
-    fn done(&mut self, at: u64, stream: u64) {
+    /// Ends a request whose response is complete.
+    pub fn done(&mut self, at: u64, stream: u64) {
+        self.complete(at, stream);
+        self.open.remove(&stream);
+    }
+
+    /// Records the time when a response is complete. What is told of it later still counts for it.
+    pub fn complete(&mut self, at: u64, stream: u64) {
         if let Some(request) = self.on(stream) {
             request.done_ns = Some(at);
         }
-        self.open.remove(&stream);
     }
 }
 

@@ -4,6 +4,9 @@
 //! another one, and from either host or the network between them. Memory does not grow with the size of the file, but
 //! with the number of conversations, which is limited.
 //!
+//! Instead of a capture, the input may be a log that has packets (`packet_log`), events of QUIC (`qlog`) or statistics of
+//! WebRTC (`webrtc_internals`); `input` tells which. `ends` compares the captures of both ends.
+//!
 //! Modules: `frame`, `layers`, `tunnel` and `fragments` find the payload of IP packets. `sctp` and `tcp` assign the
 //! payload to conversations. `conversation` has the state of one conversation. `track` classifies retransmissions and
 //! their causes. [`table`] and [`csv`] format the results.
@@ -15,15 +18,19 @@ mod copies;
 pub mod csv;
 mod data_class;
 mod dtls;
+mod ends;
 mod fragments;
 mod frame;
 mod halves;
 mod handshake;
 mod http;
+mod input;
 mod key_log;
 mod keys;
 mod layers;
+mod packet_log;
 mod ppid;
+mod qlog;
 mod quic;
 mod ranges;
 mod reassembly;
@@ -36,6 +43,7 @@ mod track;
 mod tunnel;
 pub mod views;
 mod waiting;
+mod webrtc_internals;
 
 #[cfg(test)]
 mod tests;
@@ -43,14 +51,16 @@ mod tests;
 use anabranch_wire::ip::protocol;
 use anabranch_wire::pcap::{CaptureEnd, CaptureError, CaptureReader, Direction};
 use anabranch_wire::udp;
+use ends::PacketList;
 use fragments::Fragments;
 use frame::{IpPayload, Network, Vantage};
+use input::InputFormat;
 use key_log::KeyLog;
 use layers::CapturedBytes;
-use results::{Decoded, NotFollowed, SCHEMA};
+use results::{BothEnds, Decoded, NotFollowed, SCHEMA, Statistics};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{self, Read, Write};
 use tunnel::Tunnel;
 
 /// The UDP port that RFC 6951 §5.1 assigns to SCTP in UDP.
@@ -91,6 +101,9 @@ impl Default for Settings {
     }
 }
 
+/// Opens the log of a connection by its file name. Returns `None` if it cannot be written.
+pub type LogOpener = Box<dyn FnMut(&str) -> Option<Box<dyn Write>>>;
+
 /// The reason why a capture cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
@@ -103,53 +116,62 @@ pub enum DecodeError {
              248 and 276"
     )]
     LinkType(u16),
+    /// The file is text, but has no SCTP packets.
+    #[error("no capture (pcap, pcapng), and no log with SCTP packets, qlog or webrtc-internals dump")]
+    NoPackets,
+    /// The events of a qlog have a form that was given up before version 0.3.
+    #[error("qlog of draft-01 or before, whose events are lists; write version 0.3 or later")]
+    OldQlog,
+    /// A webrtc-internals dump is no JSON, or has other fields than expected.
+    #[error("damaged webrtc-internals dump at line {0}, column {1}; download it again")]
+    Dump(usize, usize),
 }
 
-/// Reads a whole capture. `file` is the name of the capture in the results.
+/// Reads a whole capture, or a log. `file` is its name in the results.
 ///
 /// # Errors
 /// [`DecodeError`].
 pub fn decode(file: &str, input: impl Read, settings: &Settings) -> Result<Decoded, DecodeError> {
-    let mut source = CaptureReader::new(input)?;
+    Ok(Reading::new(settings).read(file, input)?.0)
+}
+
+/// Reads a whole capture and passes what happens in each decrypted QUIC connection to a log in qlog format. `logs`
+/// opens the log of a connection by its file name.
+///
+/// # Errors
+/// [`DecodeError`].
+pub fn decode_to_qlog(
+    file: &str,
+    input: impl Read,
+    settings: &Settings,
+    logs: LogOpener,
+) -> Result<Decoded, DecodeError> {
     let mut reading = Reading::new(settings);
-    reading.key_log.add(&settings.key_log);
-    let mut unknown = None;
-    let mut links: Vec<u16> = Vec::new();
-    while let Some(record) = source.next_packet()? {
-        reading.key_log.add(&record.secrets);
-        let interface = record.interface;
-        let frame = Frame {
-            at: reading.clock(record.at_nanos),
-            origin: (interface, record.direction),
-            bytes: CapturedBytes::new(record.packet, record.original_len),
-        };
-        let link_type = match links.get(interface) {
-            Some(known) => *known,
-            // `record` borrows from the source, so the link types of the source cannot be read at the same time. If the
-            // frame's interface is new, the frame is therefore copied.
-            None => {
-                let (copy, missing) = (frame.bytes.captured.to_vec(), frame.bytes.missing);
-                let (at, origin) = (frame.at, frame.origin);
-                links.clear();
-                links.extend(source.interfaces().iter().map(|interface| interface.link_type));
-                let link_type = links.get(interface).copied().unwrap_or(u16::MAX);
-                let frame = Frame { at, origin, bytes: CapturedBytes { captured: &copy, missing } };
-                unknown = reading.packet(link_type, &frame).or(unknown);
-                continue;
-            }
-        };
-        unknown = reading.packet(link_type, &frame).or(unknown);
-    }
-    let left_out: u64 = reading.left_out.get(UNKNOWN_LINK).copied().unwrap_or(0);
-    match unknown {
-        Some(link_type) if left_out == reading.packets => return Err(DecodeError::LinkType(link_type)),
-        _ => {}
-    }
-    let cut_at = match source.end() {
-        Some(CaptureEnd::Cut(at)) => Some(at),
-        _ => None,
+    reading.quic.write_logs(logs);
+    Ok(reading.read(file, input)?.0)
+}
+
+/// Reads the captures of both ends and matches their packets. The results are those of the first capture.
+///
+/// # Errors
+/// [`DecodeError`], with the index of the file that could not be read.
+pub fn decode_both(
+    files: [(&str, impl Read); 2],
+    settings: &Settings,
+) -> Result<Decoded, (usize, DecodeError)> {
+    let [(name, one), (other_name, other)] = files;
+    let begin = || {
+        let mut reading = Reading::new(settings);
+        reading.seen = Some(PacketList::default());
+        reading
     };
-    Ok(reading.finish(file, cut_at))
+    let (mut decoded, one) = begin().read(name, one).map_err(|error| (0, error))?;
+    let (peer, other) = begin().read(other_name, other).map_err(|error| (1, error))?;
+    if let (Some(one), Some(other)) = (one, other) {
+        let cut_at = peer.cut_at;
+        decoded.both_ends = Some(Box::new(BothEnds { cut_at, ..ends::compare(other_name, &one, &other) }));
+    }
+    Ok(decoded)
 }
 
 const UNKNOWN_LINK: &str = "frames of unknown link types";
@@ -182,16 +204,20 @@ struct Reading {
     associations: sctp::Associations,
     connections: tcp::Connections,
     quic: quic::Connections,
+    qlog: qlog::Logs,
     dtls: dtls::Connections,
     key_log: KeyLog,
     left_out: BTreeMap<&'static str, u64>,
     not_followed: NotFollowed,
+    statistics: Vec<Statistics>,
+    /// The packets, if they will be matched with those of another capture.
+    seen: Option<PacketList>,
 }
 
 impl Reading {
     fn new(settings: &Settings) -> Self {
         Self {
-            settings: Settings { key_log: Vec::new(), ..settings.clone() },
+            settings: settings.clone(),
             packets: 0,
             first: None,
             last: 0,
@@ -199,11 +225,82 @@ impl Reading {
             associations: sctp::Associations::default(),
             connections: tcp::Connections::default(),
             quic: quic::Connections::default(),
+            qlog: qlog::Logs::default(),
             dtls: dtls::Connections::default(),
             key_log: KeyLog::default(),
             left_out: BTreeMap::new(),
             not_followed: NotFollowed::default(),
+            statistics: Vec::new(),
+            seen: None,
         }
+    }
+
+    /// Processes all packets of a file. Also returns the list of its packets, if one is kept.
+    fn read(
+        mut self,
+        file: &str,
+        mut input: impl Read,
+    ) -> Result<(Decoded, Option<PacketList>), DecodeError> {
+        let failed = |error: io::Error| DecodeError::Source(error.into());
+        let mut head = Vec::new();
+        input.by_ref().take(input::HEAD as u64).read_to_end(&mut head).map_err(failed)?;
+        let whole = head.as_slice().chain(input);
+        let mut cut_at = None;
+        match InputFormat::of(&head) {
+            InputFormat::Capture => cut_at = self.capture(whole)?,
+            InputFormat::PacketLog => {
+                if packet_log::read(whole, &mut self).map_err(failed)? == 0 {
+                    return Err(DecodeError::NoPackets);
+                }
+            }
+            InputFormat::Qlog => cut_at = qlog::read(whole, &mut self)?,
+            InputFormat::Statistics => self.statistics = webrtc_internals::read(whole)?,
+        }
+        let seen = self.seen.take();
+        Ok((self.finish(file, cut_at), seen))
+    }
+
+    /// Processes the packets of a capture. Returns the offset at which it ends in the middle of a packet.
+    fn capture(&mut self, input: impl Read) -> Result<Option<u64>, DecodeError> {
+        let mut source = CaptureReader::new(input)?;
+        let key_log = std::mem::take(&mut self.settings.key_log);
+        self.key_log.add(&key_log);
+        let mut unknown = None;
+        let mut links: Vec<u16> = Vec::new();
+        while let Some(record) = source.next_packet()? {
+            self.key_log.add(&record.secrets);
+            let interface = record.interface;
+            let frame = Frame {
+                at: self.clock(record.at_nanos),
+                origin: (interface, record.direction),
+                bytes: CapturedBytes::new(record.packet, record.original_len),
+            };
+            let link_type = match links.get(interface) {
+                Some(known) => *known,
+                // `record` borrows from the source, so the link types of the source cannot be read at the same time. If
+                // the frame's interface is new, the frame is therefore copied.
+                None => {
+                    let (copy, missing) = (frame.bytes.captured.to_vec(), frame.bytes.missing);
+                    let (at, origin) = (frame.at, frame.origin);
+                    links.clear();
+                    links.extend(source.interfaces().iter().map(|interface| interface.link_type));
+                    let link_type = links.get(interface).copied().unwrap_or(u16::MAX);
+                    let frame = Frame { at, origin, bytes: CapturedBytes { captured: &copy, missing } };
+                    unknown = self.packet(link_type, &frame).or(unknown);
+                    continue;
+                }
+            };
+            unknown = self.packet(link_type, &frame).or(unknown);
+        }
+        let left_out: u64 = self.left_out.get(UNKNOWN_LINK).copied().unwrap_or(0);
+        match unknown {
+            Some(link_type) if left_out == self.packets => return Err(DecodeError::LinkType(link_type)),
+            _ => {}
+        }
+        Ok(match source.end() {
+            Some(CaptureEnd::Cut(at)) => Some(at),
+            _ => None,
+        })
     }
 
     /// Returns the time since the first packet of the capture, or 0 for a packet whose time is earlier. Packets of
@@ -214,16 +311,22 @@ impl Reading {
         at
     }
 
-    /// Processes a frame. Returns the link type if it is unknown.
-    fn packet(&mut self, link_type: u16, frame: &Frame<'_>) -> Option<u16> {
+    /// Counts a packet, before it is processed.
+    fn count_packet(&mut self) {
         self.packets += 1;
         if self.packets > self.settings.ladder_packets && self.settings.ladder_lines > 0 {
             self.settings.ladder_lines = 0;
             self.associations.forget_ladders();
             self.connections.forget_ladders();
             self.quic.forget_ladders();
+            self.qlog.forget_ladders();
             self.dtls.forget_ladders();
         }
+    }
+
+    /// Processes a frame. Returns the link type if it is unknown.
+    fn packet(&mut self, link_type: u16, frame: &Frame<'_>) -> Option<u16> {
+        self.count_packet();
         let (network, interface_id) = frame::network(link_type, frame.bytes);
         let origin = (frame.origin.0, frame.origin.1.map(|direction| direction as u8), interface_id);
         match network {
@@ -281,6 +384,9 @@ impl Reading {
     }
 
     fn process_packet(&mut self, at: u64, carried: &IpPayload<'_>) {
+        if let Some(seen) = &mut self.seen {
+            seen.add(at, carried);
+        }
         let bytes = &carried.payload[..];
         let room = self.has_room();
         let (is_decoded, kind) = match carried.protocol {
@@ -332,7 +438,8 @@ impl Reading {
 
     /// Returns whether another conversation can be followed.
     fn has_room(&self) -> bool {
-        let followed = self.associations.len() + self.connections.len() + self.quic.len() + self.dtls.len();
+        let streams = self.associations.len() + self.connections.len();
+        let followed = streams + self.quic.len() + self.qlog.len() + self.dtls.len();
         followed < self.settings.conversations
     }
 
@@ -344,6 +451,7 @@ impl Reading {
         let mut conversations = self.associations.finish();
         conversations.extend(self.connections.finish(&self.key_log));
         conversations.extend(self.quic.finish());
+        conversations.extend(self.qlog.finish());
         conversations.extend(self.dtls.finish());
         conversations.sort_by_key(|conversation| conversation.first_ns);
         Decoded {
@@ -355,6 +463,8 @@ impl Reading {
             left_out: self.left_out,
             not_followed: self.not_followed,
             conversations,
+            statistics: self.statistics,
+            both_ends: None,
         }
     }
 }

@@ -4,9 +4,11 @@
 //! the packets whose keys are known. Initial packets need no key log. Datagrams of connections whose handshake was not
 //! captured are not recognized.
 //!
+//! - `log`: the log of a connection in qlog format
 //! - `packet`: headers and keys of packets
 //! - `sender`: the packets and streams that one side sends
 
+mod log;
 mod packet;
 mod sender;
 
@@ -21,10 +23,11 @@ use super::key_log::{KeyLog, Label};
 use super::keys::{self, Protocol, TrafficKeys};
 use super::reassembly::{MAX_AHEAD, Reassembly};
 use super::results::Conversation;
-use super::{PacketOutcome, Settings};
+use super::{LogOpener, PacketOutcome, Settings};
 use anabranch_wire::quic::{Frame, Frames};
 use anabranch_wire::udp::Datagram;
-use packet::{Header, MAX_ID, PacketKeys, PacketType};
+pub(super) use packet::PacketType;
+use packet::{Header, MAX_ID, PacketKeys};
 use sender::Sender;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -41,6 +44,9 @@ const MAX_STREAMS: usize = 1 << 18;
 /// Two endpoints in ascending order.
 type Pair = [(IpAddr, u16); 2];
 
+/// The maximum number of connections of which logs are written. Each log is an open file.
+const MAX_LOGS: usize = 512;
+
 /// All QUIC connections of a capture.
 pub(super) struct Connections {
     all: Vec<Box<Connection>>,
@@ -48,42 +54,58 @@ pub(super) struct Connections {
     /// The connection of each connection ID, and the side that chose the ID.
     by_id: BTreeMap<Vec<u8>, (usize, Side)>,
     budget: Budget,
+    /// Opens the logs of the connections, if they are wanted.
+    logs: Option<LogOpener>,
 }
 
 /// What all connections together may still keep.
-struct Budget {
+pub(super) struct Budget {
     /// The number of bytes ahead of gaps.
     bytes: usize,
     /// The number of streams, each direction counted.
     streams: usize,
 }
 
-struct Connection {
-    conversation: ConversationBuilder,
+pub(super) struct Connection {
+    pub conversation: ConversationBuilder,
     initiator: (IpAddr, u16),
-    protocol: Protocol,
-    agreed: Agreed,
+    pub protocol: Protocol,
+    pub agreed: Agreed,
     /// The handshake messages of each side, in Initial and in Handshake packets.
     crypto: [[(Reassembly, Messages); 2]; 2],
     /// The keys of each side for Initial, Handshake and 1-RTT packets.
     keys: [[Option<PacketKeys>; 3]; 2],
     early: Option<PacketKeys>,
     largest: [[Option<u64>; 3]; 2],
-    senders: [Sender; 2],
+    pub senders: [Sender; 2],
     streams: BTreeMap<(u64, Side), Reassembly>,
-    http: Http3,
+    pub http: Http3,
+    /// Whether the bytes of streams are known. A log has only their positions.
+    pub has_content: bool,
     /// The length of the connection IDs that each side chose.
     id_len: [usize; 2],
     /// The packets that came before the ServerHello, with their paths. Their keys are not known yet.
     waiting: Vec<(u64, Side, usize, Vec<u8>)>,
     /// The numbers of packets that were opened and that could not be opened.
     opened: [u64; 2],
+    log: Option<log::Log>,
 }
 
 impl Default for Connections {
     fn default() -> Self {
-        let budget = Budget { bytes: MAX_AHEAD, streams: MAX_STREAMS };
-        Self { all: Vec::new(), by_pair: BTreeMap::new(), by_id: BTreeMap::new(), budget }
+        Self {
+            all: Vec::new(),
+            by_pair: BTreeMap::new(),
+            by_id: BTreeMap::new(),
+            budget: Budget::default(),
+            logs: None,
+        }
+    }
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { bytes: MAX_AHEAD, streams: MAX_STREAMS }
     }
 }
 
@@ -158,23 +180,19 @@ impl Connections {
         let ports = [datagram.source_port, datagram.target_port];
         let mut conversation = ConversationBuilder::new(&arrival, ports, settings);
         conversation.end.how = "incomplete";
-        self.all.push(Box::new(Connection {
-            conversation,
-            initiator: (carried.source, datagram.source_port),
-            protocol: Header::parse(datagram.payload, 0)?.protocol?,
-            agreed: Agreed::default(),
-            crypto: Default::default(),
-            keys: Default::default(),
-            early: None,
-            largest: Default::default(),
-            senders: Default::default(),
-            streams: BTreeMap::new(),
-            http: Http3::default(),
-            id_len: [0; 2],
-            waiting: Vec::new(),
-            opened: [0; 2],
-        }));
+        let header = Header::parse(datagram.payload, 0)?;
+        let initiator = (carried.source, datagram.source_port);
+        let mut connection = Connection::new(conversation, initiator, header.protocol?);
+        if let Some(open) = self.logs.as_mut().filter(|_| self.all.len() < MAX_LOGS) {
+            connection.log = log::Log::begin(open, at, header.target);
+        }
+        self.all.push(Box::new(connection));
         Some(self.all.len() - 1)
+    }
+
+    /// Writes a log of each connection that begins from now on.
+    pub fn write_logs(&mut self, logs: LogOpener) {
+        self.logs = Some(logs);
     }
 
     /// Discards the ladder diagrams of all connections.
@@ -189,6 +207,44 @@ impl Connections {
 }
 
 impl Connection {
+    /// Creates a connection that has no packets yet.
+    pub(super) fn new(
+        conversation: ConversationBuilder,
+        initiator: (IpAddr, u16),
+        protocol: Protocol,
+    ) -> Self {
+        Self {
+            conversation,
+            initiator,
+            protocol,
+            agreed: Agreed::default(),
+            crypto: Default::default(),
+            keys: Default::default(),
+            early: None,
+            largest: Default::default(),
+            senders: Default::default(),
+            streams: BTreeMap::new(),
+            http: Http3::default(),
+            has_content: true,
+            id_len: [0; 2],
+            waiting: Vec::new(),
+            opened: [0; 2],
+            log: None,
+        }
+    }
+
+    fn log_packet(
+        &mut self,
+        arrival: &Arrival<'_>,
+        kind: PacketType,
+        number: u64,
+        (length, payload): (usize, &[u8]),
+    ) {
+        if let Some(log) = &mut self.log {
+            log.packet(arrival.at, arrival.side, kind, number, (length, payload));
+        }
+    }
+
     /// Returns whether an Initial packet belongs to this connection.
     fn knows(&self, header: &Header<'_>, by_id: &BTreeMap<Vec<u8>, (usize, Side)>, index: usize) -> bool {
         let known = |id: &[u8]| by_id.get(id).is_some_and(|(other, _)| *other == index);
@@ -269,9 +325,24 @@ impl Connection {
             return;
         };
         self.opened[0] += 1;
+        self.log_packet(arrival, header.kind, number, (bytes.len(), &payload));
+        self.frames(arrival, path, (header.kind, number), Frames(&payload), budget, (ids, causes, text));
+    }
+
+    /// Processes the frames of a packet.
+    pub(super) fn frames<'f>(
+        &mut self,
+        arrival: &Arrival<'_>,
+        path: usize,
+        (kind, number): (PacketType, u64),
+        frames: impl Iterator<Item = Frame<'f>> + Clone,
+        budget: &mut Budget,
+        (ids, causes, text): (&mut Vec<(Vec<u8>, Side)>, &mut Vec<(Cause, bool)>, &mut String),
+    ) {
+        let side = arrival.side;
         let _ = write!(text, " {number}");
         if side == 0
-            && header.kind != PacketType::ZeroRtt
+            && kind != PacketType::ZeroRtt
             && self.conversation.handshake.rtt_ns.is_none()
             && let [_, Some(asked), Some(answered), _] = self.agreed.times
         {
@@ -280,14 +351,14 @@ impl Connection {
             let nanos = answered.saturating_sub(asked) + arrival.at.saturating_sub(answered);
             self.conversation.handshake.rtt_ns = Some(nanos);
         }
-        let space = header.kind.space();
+        let space = kind.space();
         self.largest[side][space] = self.largest[side][space].max(Some(number));
-        if space == 2 && Frames(&payload).any(|frame| frame.is_ack_eliciting()) {
+        if space == 2 && frames.clone().any(|frame| frame.is_ack_eliciting()) {
             let line = self.conversation.next_line();
             self.senders[side].packet(number, arrival.at, path, line);
         }
         let is_drawn = self.conversation.next_line().is_some();
-        for frame in Frames(&payload) {
+        for frame in frames {
             if is_drawn {
                 describe(text, &frame);
             }
@@ -300,7 +371,9 @@ impl Connection {
                 }
                 Frame::Stream { id, offset, data, fin } if space == 2 && self.follows((id, side), budget) => {
                     self.stream(arrival, path, (number, id, offset, data), causes);
-                    self.content(arrival.at, side, (id, offset, data, fin), budget);
+                    if self.has_content {
+                        self.content(arrival.at, side, (id, offset, data, fin), budget);
+                    }
                 }
                 Frame::Ack(ranges) if space == 2 => self.acknowledged(arrival.at, side, &ranges),
                 Frame::NewConnectionId(id) => ids.push((id.to_vec(), side)),
@@ -466,7 +539,8 @@ impl Connection {
         }
     }
 
-    fn finish(mut self) -> Conversation {
+    /// Returns the results of this connection.
+    pub(super) fn finish(mut self) -> Conversation {
         for (direction, sender) in self.conversation.directions.iter_mut().zip(&self.senders) {
             direction.timeouts = sender.timeouts;
         }

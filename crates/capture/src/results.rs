@@ -29,6 +29,10 @@ pub struct Decoded {
     pub not_followed: NotFollowed,
     /// The SCTP associations and the connections of TCP, QUIC and DTLS, in the order of their first packets.
     pub conversations: Vec<Conversation>,
+    /// The statistics over time in a webrtc-internals dump. Empty for other files.
+    pub statistics: Vec<Statistics>,
+    /// The comparison with the capture of the other end. Null if only one file was read.
+    pub both_ends: Option<Box<BothEnds>>,
 }
 
 impl Decoded {
@@ -81,6 +85,8 @@ pub struct Conversation {
     pub requests: Vec<Request>,
     /// The number of requests that are missing in `requests` because their number was limited.
     pub requests_left_out: u64,
+    /// The values that an endpoint reported in its qlog. Null if the conversation does not come from a qlog.
+    pub log: Option<Box<EndpointLog>>,
     /// The lines of the ladder diagram. Empty if no diagram was requested.
     #[serde(skip)]
     pub ladder: Vec<String>,
@@ -147,6 +153,105 @@ pub struct Request {
     pub answered_ns: Option<u64>,
     /// The time when the response was complete.
     pub done_ns: Option<u64>,
+}
+
+/// The values that an endpoint reported in its qlog, beside packets.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct EndpointLog {
+    /// The side that wrote the log: `A` or `B`.
+    pub by: &'static str,
+    /// The number of packets that it declared lost.
+    pub lost: u64,
+    /// Of these, the number of packets that it declared lost after a time and not after later packets.
+    pub lost_by_time: u64,
+    /// The number of received packets that it dropped, for example because it had no keys.
+    pub dropped: u64,
+    /// The largest number of consecutive probe timeouts.
+    pub most_probes: u64,
+    /// The smallest and the largest congestion window in bytes.
+    pub congestion_window: Option<[u64; 2]>,
+    /// The largest number of bytes in flight.
+    pub most_in_flight: Option<u64>,
+    /// The smallest and the largest smoothed round-trip time in nanoseconds.
+    pub smoothed_rtt_ns: Option<[u64; 2]>,
+}
+
+/// The statistics of one data channel or transport of a WebRTC connection over time.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Statistics {
+    /// The identifier of the connection in the dump.
+    pub connection: String,
+    /// The identifier of the statistics object.
+    pub id: String,
+    /// The type of the object: `data-channel`, `transport`, `sctp-transport` or `candidate-pair`.
+    pub kind: String,
+    /// The label of a data channel.
+    pub label: Option<String>,
+    /// The times of the values in nanoseconds since the first value of the dump.
+    pub at_ns: Vec<u64>,
+    /// The values by name, with one entry for each time. An entry is null if the dump has no number there.
+    pub values: BTreeMap<String, Vec<Option<f64>>>,
+}
+
+/// The comparison of two captures of both ends.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct BothEnds {
+    /// The name of the second file.
+    pub file: String,
+    /// The offset in bytes at which the second file ends in the middle of a packet, or null.
+    pub cut_at: Option<u64>,
+    /// The flows with packets in both files.
+    pub flows: Vec<MatchedFlow>,
+    /// The number of packets of each file that belong to no flow of the other file.
+    pub elsewhere: [u64; 2],
+    /// The number of packets of each file that were not compared because their number was limited.
+    pub left_out: [u64; 2],
+}
+
+/// A flow whose packets are in both files: packets between two addresses and ports.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct MatchedFlow {
+    /// The two ends, each with address and port. The first file was captured at the first end.
+    pub ends: [String; 2],
+    /// Whether the times of the packets tell which end each file was captured at. Otherwise the first file is taken for
+    /// the capture of the end that sent the first packet.
+    pub ends_known: bool,
+    /// The least time of a round trip between the two places of capture. Null if packets of one direction are missing.
+    pub round_trip_ns: Option<u64>,
+    /// The directions from the first end and from the second end.
+    pub directions: [MatchedDirection; 2],
+}
+
+/// The packets of one direction of a flow, as both ends captured them.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct MatchedDirection {
+    /// The number of packets that the sender's capture has.
+    pub sent: u64,
+    /// Of these, the number of packets that the receiver's capture has, too.
+    pub arrived: u64,
+    /// The number of packets that the receiver's capture does not have, although it was running.
+    pub lost: u64,
+    /// The number of packets that were sent before the receiver's capture began or after it ended.
+    pub outside: u64,
+    /// The number of packets that only the receiver's capture has.
+    pub only_received: u64,
+    /// The number of packets that arrived after a packet that was sent later.
+    pub overtaken: u64,
+    /// The delays from end to end, less the least one. The clocks of the two hosts need not agree.
+    pub delay: Delay,
+}
+
+/// The distribution of delays above the least one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Delay {
+    /// The number of packets whose delay is known.
+    pub samples: u64,
+    /// The median in nanoseconds.
+    pub median_ns: u64,
+    /// The 95th percentile in nanoseconds.
+    pub p95_ns: u64,
+    /// The maximum in nanoseconds.
+    pub max_ns: u64,
 }
 
 /// How a conversation began.

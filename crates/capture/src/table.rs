@@ -1,7 +1,13 @@
 //! Formats the results of decoding a capture as text.
+//!
+//! - `ends`: the comparison of both ends
+//! - `statistics`: values over time
+
+mod ends;
+mod statistics;
 
 use super::ppid;
-use super::results::{Conversation, Decoded, Direction, Retransmitted, Rtt, Security};
+use super::results::{Conversation, Decoded, Direction, EndpointLog, Retransmitted, Rtt, Security};
 use std::fmt::Write;
 
 /// Formats all results, with at most `streams` streams for each direction. The text ends in a line feed.
@@ -20,6 +26,9 @@ pub fn render(decoded: &Decoded, streams: usize) -> String {
         if count(kind) > 0 {
             parts.push(counted(count(kind) as u64, name));
         }
+    }
+    if !decoded.statistics.is_empty() {
+        parts.push(counted(decoded.statistics.len() as u64, "object with statistics"));
     }
     if parts.is_empty() {
         parts.push("no association or connection".to_owned());
@@ -57,6 +66,14 @@ pub fn render(decoded: &Decoded, streams: usize) -> String {
             more.openings
         );
     }
+    for statistics in &decoded.statistics {
+        text.push('\n');
+        statistics::render(&mut text, statistics);
+    }
+    if let Some(both) = &decoded.both_ends {
+        text.push('\n');
+        ends::render(&mut text, &decoded.file, both);
+    }
     text
 }
 
@@ -80,6 +97,9 @@ fn conversation(text: &mut String, conversation: &Conversation, streams: usize) 
     let _ = writeln!(text, "  {}; {}", beginning(conversation), ending(conversation));
     if let Some(security) = &conversation.security {
         let _ = writeln!(text, "  {}", encryption(security));
+    }
+    if let Some(log) = &conversation.log {
+        let _ = writeln!(text, "  {}", endpoint_log(log));
     }
     let (sctp, tcp) = (conversation.transport == "sctp", conversation.transport == "tcp");
     let unit = match conversation.transport {
@@ -167,11 +187,36 @@ fn encryption(security: &Security) -> String {
     let answered = security.answered_ns.map(|nanos| format!("ServerHello after {} ms", millis(nanos)));
     parts.extend(answered.filter(|_| security.took_ns.is_none()));
     let unit = if security.protocol.starts_with("QUIC") { "packet" } else { "record" };
-    parts.push(format!("{} decrypted", counted(security.opened, unit)));
+    if security.opened + security.sealed > 0 {
+        parts.push(format!("{} decrypted", counted(security.opened, unit)));
+    }
     if security.sealed > 0 {
         let why = security.why_sealed.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         parts.push(format!("{} not{why}", security.sealed));
     }
+    parts.join(", ")
+}
+
+/// Describes in one line what an endpoint reported in its log.
+fn endpoint_log(log: &EndpointLog) -> String {
+    let mut parts = vec![format!("logged by {}", log.by)];
+    if log.lost > 0 {
+        let by_time = log.lost_by_time;
+        let why = if by_time > 0 { format!(" ({by_time} after a time)") } else { String::new() };
+        parts.push(format!("{} declared lost{why}", counted(log.lost, "packet")));
+    }
+    if log.dropped > 0 {
+        parts.push(counted(log.dropped, "packet received and dropped"));
+    }
+    if log.most_probes > 0 {
+        parts.push(format!("at most {} in a row", counted(log.most_probes, "timeout")));
+    }
+    let window =
+        log.congestion_window.map(|[least, most]| format!("congestion window {least} to {most} bytes"));
+    parts.extend(window);
+    parts.extend(log.most_in_flight.map(|bytes| format!("at most {bytes} bytes in flight")));
+    let rtt = log.smoothed_rtt_ns.map(|[least, most]| [millis(least), millis(most)]);
+    parts.extend(rtt.map(|[least, most]| format!("smoothed round trip {least} to {most} ms")));
     parts.join(", ")
 }
 
@@ -338,9 +383,9 @@ fn rtt(rtt: &Rtt) -> String {
     }
 }
 
-fn columns(text: &mut String, rows: &[[String; 10]]) {
+fn columns<const N: usize>(text: &mut String, rows: &[[String; N]]) {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..10).map(width).collect();
+    let widths: Vec<usize> = (0..N).map(width).collect();
     for row in rows {
         let mut line = format!("  {:<1$}", row[0], widths[0]);
         for (cell, width) in row.iter().zip(&widths).skip(1) {

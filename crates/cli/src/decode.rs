@@ -1,4 +1,4 @@
-//! `anabranch decode`: describes the associations and connections in a capture.
+//! `anabranch decode`: describes the associations and connections in a capture or in a log.
 //!
 //! - `gzip`: decompresses captures
 
@@ -7,14 +7,17 @@ mod gzip;
 use crate::files::{self, PendingFile};
 use crate::flag::{flag, switch};
 use crate::outputs::Outputs;
-use crate::{Completion, Failure, complain};
-use anabranch_capture::{ENCAPSULATION, Settings, csv, table};
+use crate::{Completion, Failure, complain, qlog};
+use anabranch_capture::results::Decoded;
+use anabranch_capture::{DecodeError, ENCAPSULATION, LogOpener, Settings, csv, table};
 use anabranch_report::packets;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use std::cell::Cell;
 use std::error::Error;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
+use std::rc::Rc;
 
 /// The maximum number of packets of a short capture. The ladder diagrams of a short capture are drawn even without a
 /// flag.
@@ -37,6 +40,8 @@ pub fn command() -> Command {
              SCTP on IP and in UDP. TLS, DTLS and QUIC are decrypted with the secrets in the capture or in --keylog, \
              and HTTP requests are shown. The first 65,536 conversations are followed; packets of further ones \
              are counted.\n\n\
+             Instead of a capture: logs of usrsctp, Chromium and Firefox with SCTP packets; qlog of QUIC endpoints; \
+             dumps of chrome://webrtc-internals. With the captures of both ends, their packets are matched.\n\n\
              Causes are judged from the packets alone: 'fast' after acknowledgements that reported a gap, 'timeout' \
              after a silence as long as a retransmission timer, 'spurious' when the receiver already had the data: its \
              acknowledgement had passed, it reported a duplicate, or it answered sooner than a round trip takes.",
@@ -49,7 +54,8 @@ pub fn command() -> Command {
              Exit: 0 done, 1 the capture ends in the middle of a packet (what comes before is shown), 2 no such file, no \
              capture, or a damaged one, 3 the file cannot be read here.",
         )
-        .arg(Arg::new("file").value_name("FILE").required(true).help("A capture; - for standard input"))
+        .arg(Arg::new("file").value_name("FILE").required(true).help("A capture or log; - for standard input"))
+        .arg(Arg::new("other").value_name("OTHER").help("The capture of the other end"))
         .arg(
             flag(
                 "ladder",
@@ -81,6 +87,7 @@ pub fn command() -> Command {
             )
             .action(ArgAction::Append),
         )
+        .arg(flag("qlog", "DIR", "Write qlog of each QUIC connection, with the packets that were decrypted"))
         .arg(
             flag(
                 "json",
@@ -125,24 +132,21 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
         settings.key_log.extend(key_log(keys)?);
         settings.key_log.push(b'\n');
     }
-    let unreadable = |error: io::Error| Failure::Host(format!("{file}: {error}"));
-    let gzip::Capture { bytes, is_cut } = gzip::unpacked(open(file)?).map_err(unreadable)?;
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+    let (other, logs) = (text("other"), text("qlog"));
+    if logs.is_some() && other.is_some() {
+        return Err(Failure::Usage("--qlog needs one capture; decode each capture by itself".to_owned()));
+    }
+    if other.is_some_and(|other| other == "-" && file == "-") {
+        return Err(Failure::Usage("- names standard input twice; write a file name for one end".to_owned()));
+    }
     let page = text("html").map(|file| PendingFile::new(Path::new(file))).transpose()?;
     if page.is_some() {
         settings.max_view_items = packets::MAX_DRAWN;
     }
     let outputs = Outputs::reserve(text("json"), text("csv"))?;
-    let decoded = anabranch_capture::decode(file, BufReader::with_capacity(1 << 16, bytes), &settings)
-        .map_err(|error| {
-            // A file that cannot be read is an error of this host, with an exit code of its own. In this case, the
-            // innermost error is the one that the operating system reported.
-            let innermost =
-                error.source().and_then(Error::source).and_then(|error| error.downcast_ref::<io::Error>());
-            let is_io_error = innermost.is_some_and(|error| error.kind() != io::ErrorKind::InvalidData);
-            let message = format!("{file}: {error}");
-            if is_io_error { Failure::Host(message) } else { Failure::Usage(message) }
-        })?;
+    let logs = logs.map(log_opener).transpose()?;
+    let (decoded, cut_gzip) = decoded(file, other, &settings, logs)?;
     if let Some(page) = page {
         let text = table::render(&decoded, number("streams").unwrap_or(STREAMS));
         files::publish(vec![page.fill(packets::html(&decoded, &text).as_bytes())?])?;
@@ -152,15 +156,68 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
         false => table::render(&decoded, number("streams").unwrap_or(STREAMS)),
     };
     outputs.write(&shown, || decoded.to_json(), || csv::render(&decoded))?;
-    let problem = match decoded.cut_at {
-        Some(at) => {
+    let other_cut_at = decoded.both_ends.as_ref().and_then(|both| both.cut_at);
+    let cut = decoded.cut_at.map(|at| (file, at)).or(other.zip(other_cut_at));
+    let problem = match (cut, cut_gzip) {
+        (Some((file, at)), _) => {
             format!("{file}: ends in the middle of a packet, at byte {at}; what comes before is shown")
         }
-        None if is_cut.get() => format!("{file}: gzip ends early; what comes before is shown"),
-        None => return Ok(Completion::Well),
+        (None, Some(file)) => format!("{file}: gzip ends early; what comes before is shown"),
+        (None, None) => return Ok(Completion::Well),
     };
     complain(&problem);
     Ok(Completion::Badly)
+}
+
+/// Decodes a file, or two. Also returns the name of a compressed file that ends early.
+fn decoded<'a>(
+    file: &'a str,
+    other: Option<&'a str>,
+    settings: &Settings,
+    logs: Option<LogOpener>,
+) -> Result<(Decoded, Option<&'a str>), Failure> {
+    let mut are_cut: Vec<(&str, Rc<Cell<bool>>)> = Vec::new();
+    let mut bytes = |file: &'a str| {
+        let (bytes, is_cut) = unpacked(file)?;
+        are_cut.push((file, is_cut));
+        Ok::<_, Failure>(bytes)
+    };
+    let decoded = match (other, logs) {
+        (Some(other), _) => {
+            let files = [(file, bytes(file)?), (other, bytes(other)?)];
+            anabranch_capture::decode_both(files, settings)
+                .map_err(|(index, error)| failure([file, other][index], &error))
+        }
+        (None, Some(logs)) => anabranch_capture::decode_to_qlog(file, bytes(file)?, settings, logs)
+            .map_err(|error| failure(file, &error)),
+        (None, None) => {
+            anabranch_capture::decode(file, bytes(file)?, settings).map_err(|error| failure(file, &error))
+        }
+    }?;
+    Ok((decoded, are_cut.into_iter().find(|(_, is_cut)| is_cut.get()).map(|(file, _)| file)))
+}
+
+/// Opens a file, which is decompressed if necessary. The flag says at its end whether it was cut off.
+fn unpacked(file: &str) -> Result<(BufReader<Box<dyn Read>>, Rc<Cell<bool>>), Failure> {
+    let unreadable = |error: io::Error| Failure::Host(format!("{file}: {error}"));
+    let gzip::Capture { bytes, is_cut } = gzip::unpacked(open(file)?).map_err(unreadable)?;
+    Ok((BufReader::with_capacity(1 << 16, bytes), is_cut))
+}
+
+fn failure(file: &str, error: &DecodeError) -> Failure {
+    // A file that cannot be read is an error of this host, with an exit code of its own. In this case, the
+    // innermost error is the one that the operating system reported.
+    let innermost =
+        error.source().and_then(Error::source).and_then(|error| error.downcast_ref::<io::Error>());
+    let is_io_error = innermost.is_some_and(|error| error.kind() != io::ErrorKind::InvalidData);
+    let message = format!("{file}: {error}");
+    if is_io_error { Failure::Host(message) } else { Failure::Usage(message) }
+}
+
+/// Returns what opens the logs of `--qlog` in a directory.
+fn log_opener(directory: &str) -> Result<LogOpener, Failure> {
+    let directory = qlog::directory(directory)?;
+    Ok(Box::new(move |name: &str| directory.begin(name).map(|log| log as Box<dyn Write>)))
 }
 
 /// Reads a key log.

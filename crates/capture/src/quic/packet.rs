@@ -12,7 +12,7 @@ pub(super) const MAX_ID: usize = 20;
 
 /// The type of a packet. The packets with application data are numbered together (RFC 9000 §12.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum PacketType {
+pub(crate) enum PacketType {
     Initial,
     ZeroRtt,
     Handshake,

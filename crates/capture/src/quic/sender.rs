@@ -44,7 +44,7 @@ struct SentStream {
 
 /// What one side has sent in packets with application data.
 #[derive(Default)]
-pub(super) struct Sender {
+pub(crate) struct Sender {
     packets: BTreeMap<u64, SentPacket>,
     streams: BTreeMap<u64, SentStream>,
     largest_acked: Option<u64>,
@@ -56,7 +56,7 @@ pub(super) struct Sender {
 
 /// The results of an acknowledgement.
 #[derive(Default)]
-pub(super) struct Acked {
+pub(crate) struct Acked {
     /// The path of the largest acknowledged packet and its round-trip time, if it is newly acknowledged.
     pub round_trip: Option<(usize, u64)>,
     pub spurious: Vec<SpuriousRetransmission>,

@@ -500,6 +500,10 @@ fn describe(text: &mut String, frame: &Frame<'_>) {
         }
         Frame::MaxData(limit) => write!(text, " MAX_DATA {limit}"),
         Frame::MaxStreamData { id, limit } => write!(text, " MAX_STREAM_DATA {id} {limit}"),
+        Frame::DataBlocked(limit) => write!(text, " DATA_BLOCKED {limit}"),
+        Frame::StreamDataBlocked { id, limit } => write!(text, " STREAM_DATA_BLOCKED {id} {limit}"),
+        Frame::ResetStream(id) => write!(text, " RESET_STREAM {id}"),
+        Frame::StopSending(id) => write!(text, " STOP_SENDING {id}"),
         Frame::Ping => write!(text, " PING"),
         Frame::NewConnectionId(_) => write!(text, " NEW_CONNECTION_ID"),
         Frame::Close { code, .. } => write!(text, " CONNECTION_CLOSE 0x{code:x}"),

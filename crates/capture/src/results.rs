@@ -3,6 +3,7 @@
 //! Times are nanoseconds since the first packet of the capture. Side A opened the conversation. If the beginning of the
 //! conversation was not captured, side A is the side that more likely opened it.
 
+use super::timeline::Timeline;
 use super::views::View;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -81,6 +82,12 @@ pub struct Conversation {
     pub requests: Vec<Request>,
     /// The number of requests that are missing in `requests` because their number was limited.
     pub requests_left_out: u64,
+    /// The reasons why the conversation was slow or failed, the most expensive first. Empty if not requested.
+    pub findings: Vec<Finding>,
+    /// The number of events that the findings do not consider, because the number of events was limited.
+    pub events_left_out: u64,
+    #[serde(skip)]
+    pub(super) timeline: Option<Box<Timeline>>,
     /// The lines of the ladder diagram. Empty if no diagram was requested.
     #[serde(skip)]
     pub ladder: Vec<String>,
@@ -147,6 +154,19 @@ pub struct Request {
     pub answered_ns: Option<u64>,
     /// The time when the response was complete.
     pub done_ns: Option<u64>,
+}
+
+/// A reason why a conversation was slow or failed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Finding {
+    /// The name of the rule that found it.
+    pub rule: &'static str,
+    /// The reason in plain sentences.
+    pub text: String,
+    /// The numbers of packets that show it, counted from 1 in the capture file. At most eight are given.
+    pub packets: Vec<u64>,
+    /// The time that it took, or 0 if the packets do not show the time.
+    pub cost_ns: u64,
 }
 
 /// How a conversation began.

@@ -7,6 +7,26 @@ use std::fmt::Write;
 /// Formats all results, with at most `streams` streams for each direction. The text ends in a line feed.
 #[must_use]
 pub fn render(decoded: &Decoded, streams: usize) -> String {
+    let mut text = headline(decoded);
+    for conversation in &decoded.conversations {
+        text.push('\n');
+        self::conversation(&mut text, conversation, streams);
+    }
+    let more = &decoded.not_followed;
+    if more.packets > 0 {
+        let _ = writeln!(
+            text,
+            "\nNot followed: {} of conversations after the first {} ({} INIT or SYN).",
+            counted(more.packets, "packet"),
+            decoded.conversations.len(),
+            more.openings
+        );
+    }
+    text
+}
+
+/// Describes the capture as a whole, and what was left out.
+pub(super) fn headline(decoded: &Decoded) -> String {
     let mut text = String::new();
     let count = |kind| decoded.conversations.iter().filter(|c| c.transport == kind).count();
     let mut parts = Vec::new();
@@ -43,24 +63,11 @@ pub fn render(decoded: &Decoded, streams: usize) -> String {
         let parts: Vec<String> = decoded.left_out.iter().map(|(what, n)| format!("{n} {what}")).collect();
         let _ = writeln!(text, "Left out: {}.", parts.join(", "));
     }
-    for conversation in &decoded.conversations {
-        text.push('\n');
-        self::conversation(&mut text, conversation, streams);
-    }
-    let more = &decoded.not_followed;
-    if more.packets > 0 {
-        let _ = writeln!(
-            text,
-            "\nNot followed: {} of conversations after the first {} ({} INIT or SYN).",
-            counted(more.packets, "packet"),
-            decoded.conversations.len(),
-            more.openings
-        );
-    }
     text
 }
 
-fn conversation(text: &mut String, conversation: &Conversation, streams: usize) {
+/// Names the protocol and the two sides of a conversation.
+pub(super) fn subject(conversation: &Conversation) -> String {
     let side = |index: usize| {
         let side = &conversation.sides[index];
         let tag = side.tag.map(|tag| format!(" tag {tag:08x}")).unwrap_or_default();
@@ -76,7 +83,11 @@ fn conversation(text: &mut String, conversation: &Conversation, streams: usize) 
         false => format!("  in a tunnel: {}", conversation.tunnel.join(", ")),
     };
     let name = conversation.transport.to_uppercase();
-    let _ = writeln!(text, "{name}  {}   {}{udp}{tunnel}", side(0), side(1));
+    format!("{name}  {}   {}{udp}{tunnel}", side(0), side(1))
+}
+
+fn conversation(text: &mut String, conversation: &Conversation, streams: usize) {
+    let _ = writeln!(text, "{}", subject(conversation));
     let _ = writeln!(text, "  {}; {}", beginning(conversation), ending(conversation));
     if let Some(security) = &conversation.security {
         let _ = writeln!(text, "  {}", encryption(security));
@@ -350,7 +361,7 @@ fn columns(text: &mut String, rows: &[[String; 10]]) {
     }
 }
 
-fn counted(count: u64, what: &str) -> String {
+pub(super) fn counted(count: u64, what: &str) -> String {
     if let Some(what) = what.strip_prefix("HTTP ") {
         return counted(count, what).replacen(' ', " HTTP ", 1);
     }
@@ -367,12 +378,12 @@ fn counted(count: u64, what: &str) -> String {
     format!("{count} {first}{plural}{}", rest.map(|rest| format!(" {rest}")).unwrap_or_default())
 }
 
-fn seconds(nanos: u64) -> String {
+pub(super) fn seconds(nanos: u64) -> String {
     format!("{}.{:03} s", nanos / 1_000_000_000, nanos / 1_000_000 % 1_000)
 }
 
 /// Formats a time in milliseconds. Times below 10 ms have three decimals, and longer times have one.
-fn millis(nanos: u64) -> String {
+pub(super) fn millis(nanos: u64) -> String {
     let micros = nanos / 1_000;
     if micros < 10_000 {
         format!("{}.{:03}", micros / 1_000, micros % 1_000)

@@ -2,6 +2,7 @@
 
 mod encrypted;
 mod field;
+mod findings;
 mod tunnels;
 
 use super::results::Decoded;

@@ -2,8 +2,10 @@
 
 use super::arrival::{Arrival, Checksum, Side};
 use super::conversation::{ConversationBuilder, remark};
+use super::data_channels;
 use super::data_class::{Cause, DataClass};
 use super::halves::{OneDirection, digest};
+use super::results::{Conversation, DataChannel};
 use super::timeline::{Ack, Data, Event};
 use super::waiting::{Facts, WaitingQueue};
 use anabranch_wire::sctp::{
@@ -32,6 +34,7 @@ pub(super) struct Association {
     /// The earlier association between the same endpoints. It ends when this association begins (RFC 9260 §5.2.4 A).
     pub replaces: Option<usize>,
     takes_zero_checksum: [bool; 2],
+    channels: Vec<DataChannel>,
     /// Packets of this association that are not processed yet.
     pub waiting: WaitingQueue,
     /// The sending side and the facts collected about its direction, while the capture shows only one direction of the
@@ -51,6 +54,7 @@ impl Association {
             heartbeats: BTreeMap::new(),
             replaces,
             takes_zero_checksum: [false; 2],
+            channels: Vec::new(),
             waiting: WaitingQueue::default(),
             known_half: None,
             merged: None,
@@ -138,6 +142,12 @@ impl Association {
         self.conversation.settle(arrival.at, side);
         self.conversation.draw(arrival, |numbers, side| numbers.sctp(side, arrival.bytes), remark(&causes));
         learnt
+    }
+
+    /// Returns the results of this association.
+    pub fn finish(mut self) -> Conversation {
+        data_channels::count(&mut self.channels, &self.conversation.directions);
+        Conversation { channels: self.channels, ..self.conversation.finish("sctp") }
     }
 
     /// Checks a packet's checksum.
@@ -307,6 +317,10 @@ impl Association {
         let room = direction.ppids.len() < MAX_PPIDS;
         if let Some(ppid) = ppid.filter(|ppid| room || direction.ppids.contains_key(ppid)) {
             *direction.ppids.entry(ppid).or_default() += 1;
+        }
+        if ppid == Some(data_channels::PPID) {
+            let directions = &self.conversation.directions;
+            data_channels::message(&mut self.channels, directions, arrival.at, (side, stream), payload);
         }
     }
 

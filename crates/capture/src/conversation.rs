@@ -417,6 +417,7 @@ impl ConversationBuilder {
             requests: self.requests,
             requests_left_out: self.requests_left_out,
             ladder: self.lines.into_iter().map(ladder).collect(),
+            channels: Vec::new(),
             findings: Vec::new(),
             events_left_out: 0,
             timeline: self.timeline,

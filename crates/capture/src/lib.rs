@@ -14,6 +14,7 @@ mod association;
 mod conversation;
 mod copies;
 pub mod csv;
+mod data_channels;
 mod data_class;
 mod dtls;
 mod fragments;

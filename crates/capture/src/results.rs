@@ -82,6 +82,8 @@ pub struct Conversation {
     pub requests: Vec<Request>,
     /// The number of requests that are missing in `requests` because their number was limited.
     pub requests_left_out: u64,
+    /// The data channels of WebRTC, in the order of their opening. Their number is limited.
+    pub channels: Vec<DataChannel>,
     /// The reasons why the conversation was slow or failed, the most expensive first. Empty if not requested.
     pub findings: Vec<Finding>,
     /// The number of events that the findings do not consider, because the number of events was limited.
@@ -154,6 +156,41 @@ pub struct Request {
     pub answered_ns: Option<u64>,
     /// The time when the response was complete.
     pub done_ns: Option<u64>,
+}
+
+/// A data channel of WebRTC, opened by the Data Channel Establishment Protocol (RFC 8832).
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct DataChannel {
+    /// The stream that carries the messages of the channel in both directions.
+    pub stream: u16,
+    /// The side that opened the channel: `A` or `B`.
+    pub by: &'static str,
+    /// The label.
+    pub label: String,
+    /// The protocol within the channel, or an empty text.
+    pub protocol: String,
+    /// Whether the channel is unordered.
+    pub unordered: bool,
+    /// The number of times that a message is retransmitted at most. Null if the number is not limited.
+    pub max_retransmits: Option<u32>,
+    /// The time in milliseconds for which a message is sent at most. Null if the time is not limited.
+    pub max_lifetime_ms: Option<u32>,
+    /// The time of DATA_CHANNEL_OPEN.
+    pub opened_ns: u64,
+    /// The time of DATA_CHANNEL_ACK. Null if it was not captured.
+    pub accepted_ns: Option<u64>,
+    /// The number of messages from A and from B, without those of the protocol itself.
+    pub messages: [u64; 2],
+    /// The number of bytes in these messages.
+    pub bytes: [u64; 2],
+    /// The largest number of bytes that A and B had sent and that were not acknowledged. What a sender had buffered and
+    /// not yet sent is unknown. 0 if findings were not requested.
+    pub most_unacknowledged: [u64; 2],
+    /// The numbers of messages and bytes on the stream that do not belong to the channel, from A and from B.
+    #[serde(skip)]
+    pub(super) before: [(u64, u64); 2],
+    #[serde(skip)]
+    pub(super) is_counted: bool,
 }
 
 /// A reason why a conversation was slow or failed.

@@ -18,6 +18,7 @@ mod sending;
 mod window;
 
 use super::arrival::Side;
+use super::data_channels;
 use super::results::{Conversation, Finding};
 use super::timeline::{Ack, Data, Entry, Event};
 
@@ -80,6 +81,7 @@ struct Case<'a> {
 pub(super) fn judge(talk: &mut Conversation, end: u64) {
     let Some(timeline) = talk.timeline.take() else { return };
     talk.events_left_out = timeline.left_out;
+    data_channels::unacknowledged(&mut talk.channels, &timeline.entries);
     let mut found: Vec<(Side, &Rule, Evidence)> = Vec::new();
     for side in [0, 1] {
         let entries = &timeline.entries[..];

@@ -1,7 +1,7 @@
 //! Formats the results of decoding a capture as text.
 
 use super::ppid;
-use super::results::{Conversation, Decoded, Direction, Retransmitted, Rtt, Security};
+use super::results::{Conversation, DataChannel, Decoded, Direction, Retransmitted, Rtt, Security};
 use std::fmt::Write;
 
 /// Formats all results, with at most `streams` streams for each direction. The text ends in a line feed.
@@ -157,6 +157,13 @@ fn conversation(text: &mut String, conversation: &Conversation, streams: usize) 
         }
     }
     requests(text, conversation, streams);
+    for channel in conversation.channels.iter().take(streams) {
+        let _ = writeln!(text, "  {}", data_channel(channel));
+    }
+    if conversation.channels.len() > streams {
+        let more = (conversation.channels.len() - streams) as u64;
+        let _ = writeln!(text, "  ({} more)", counted(more, "data channel"));
+    }
     if !conversation.ladder.is_empty() {
         text.push('\n');
         for line in &conversation.ladder {
@@ -182,6 +189,34 @@ fn encryption(security: &Security) -> String {
     if security.sealed > 0 {
         let why = security.why_sealed.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         parts.push(format!("{} not{why}", security.sealed));
+    }
+    parts.join(", ")
+}
+
+/// Describes a data channel in one line.
+fn data_channel(channel: &DataChannel) -> String {
+    let mut parts = vec![format!("data channel '{}' on stream {}", channel.label, channel.stream)];
+    if !channel.protocol.is_empty() {
+        parts.push(format!("protocol {}", channel.protocol));
+    }
+    parts.push(if channel.unordered { "unordered" } else { "ordered" }.to_owned());
+    parts.push(match (channel.max_retransmits, channel.max_lifetime_ms) {
+        (Some(times), _) => format!("retransmitted at most {}", counted(times.into(), "time")),
+        (_, Some(millis)) => format!("sent for at most {millis} ms"),
+        _ => "reliable".to_owned(),
+    });
+    parts.push(format!("opened by {} at {}", channel.by, seconds(channel.opened_ns)));
+    parts.push(match channel.accepted_ns {
+        Some(at) => format!("accepted after {} ms", millis(at.saturating_sub(channel.opened_ns))),
+        None => "not accepted".to_owned(),
+    });
+    for (side, name) in ["A to B", "B to A"].iter().enumerate() {
+        let messages = counted(channel.messages[side], "message");
+        let waiting = match channel.most_unacknowledged[side] {
+            0 => String::new(),
+            bytes => format!(", {bytes} at most not acknowledged"),
+        };
+        parts.push(format!("{name} {messages} of {} bytes{waiting}", channel.bytes[side]));
     }
     parts.join(", ")
 }

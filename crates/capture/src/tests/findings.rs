@@ -256,3 +256,28 @@ fn mutated_captures_never_panic() {
         }
     }
 }
+
+/// Opens a data channel, sends messages on it, and closes it by opening another one on its stream.
+#[test]
+fn data_channels_have_their_messages() {
+    let dcep = |payload: &'static [u8]| Data { ppid: 50, payload, ..data(0, 1) };
+    let opening: &[u8] = &[3, 0x81, 0, 0, 0, 0, 0, 5, 0, 4, 0, 0, b'c', b'h', b'a', b't'];
+    let conversation = Scene::sctp()
+        .chunk(100, A, move |b| Data { tsn: Tsn(100), ..dcep(opening) }.emit(b))
+        .chunk(150, B, move |b| Data { tsn: Tsn(700), ..dcep(&[2]) }.emit(b))
+        .chunk(151, B, |b| sack(100, &[], &[]).emit(b))
+        .chunk(160, A, |b| Data { ppid: 53, ..data(101, 1) }.emit(b))
+        .chunk(170, A, |b| Data { ppid: 53, ..data(102, 1) }.emit(b))
+        .chunk(220, B, |b| sack(102, &[], &[]).emit(b))
+        .chunk(230, B, |b| Data { ppid: 53, ..data(701, 1) }.emit(b))
+        .chunk(300, A, move |b| Data { tsn: Tsn(103), ..dcep(opening) }.emit(b))
+        .chunk(310, A, |b| Data { ppid: 53, ..data(104, 1) }.emit(b))
+        .conversation();
+    let [first, second] = &conversation.channels[..] else { panic!("{:?}", conversation.channels) };
+    assert_eq!((first.label.as_str(), first.stream, first.by), ("chat", 1, "A"));
+    assert_eq!((first.unordered, first.max_retransmits, first.max_lifetime_ms), (true, Some(5), None));
+    assert_eq!((first.opened_ns, first.accepted_ns), (100_000_000, Some(150_000_000)));
+    assert_eq!((first.messages, first.bytes), ([2, 1], [200, 100]));
+    assert_eq!((second.messages, second.bytes, second.accepted_ns), ([1, 0], [100, 0], None));
+    assert_eq!(second.most_unacknowledged, [200, 101]);
+}

@@ -36,6 +36,10 @@ const MAX_IDS: usize = 1 << 18;
 
 /// The maximum number of packets of a connection that wait for the ServerHello.
 const MAX_WAITING: usize = 16;
+/// The sizes in bytes of packets that a host may hand to its network card together.
+const SEGMENTS: std::ops::RangeInclusive<usize> = 1_200..=1_500;
+/// The maximum number of unsuccessful searches for the size of such packets, for each direction.
+const MAX_SEARCHES: u32 = 8;
 /// The maximum number of streams of all connections that are followed, each direction counted.
 const MAX_STREAMS: usize = 1 << 18;
 
@@ -81,6 +85,9 @@ struct Connection {
     opened: [u64; 2],
     /// Whether the limits in the transport parameters of each side are in the timeline.
     has_limits: [bool; 2],
+    /// The size of the packets that each side hands to its network card together, and the number of searches for it
+    /// that found nothing.
+    segments: [(Option<usize>, u32); 2],
 }
 
 impl Default for Connections {
@@ -177,6 +184,7 @@ impl Connections {
             waiting: Vec::new(),
             opened: [0; 2],
             has_limits: [false; 2],
+            segments: [(None, 0); 2],
         }));
         Some(self.all.len() - 1)
     }
@@ -206,7 +214,8 @@ impl Connection {
         let side = arrival.side;
         let (mut ids, mut causes, mut text) = (Vec::new(), Vec::new(), String::new());
         let mut rest = arrival.bytes;
-        while let Some(header) = Header::parse(rest, self.id_len[1 - side]) {
+        while let Some(mut header) = Header::parse(rest, self.id_len[1 - side]) {
+            header.end = self.packet_end(side, rest, &header, log);
             let (bytes, more) = rest.split_at(header.end);
             rest = more;
             if header.protocol.is_some() {
@@ -333,6 +342,23 @@ impl Connection {
             _ => return,
         };
         self.conversation.event(side, event);
+    }
+
+    /// Returns the end of the packet at the start of `bytes`. A host may hand several packets of one size to its network
+    /// card as one datagram (UDP segmentation offload). The size is not in the capture, so it is found by trying.
+    fn packet_end(&mut self, side: Side, bytes: &[u8], header: &Header<'_>, log: &KeyLog) -> usize {
+        if header.kind != PacketType::OneRtt || bytes.len() <= *SEGMENTS.end() {
+            return header.end;
+        }
+        let (known, failures) = self.segments[side];
+        let others = SEGMENTS.rev().filter(|_| failures < MAX_SEARCHES);
+        let found = known.into_iter().chain(others).find(|length| {
+            let mut header = *header;
+            header.end = *length;
+            self.open(side, &bytes[..*length], &header, log).is_some()
+        });
+        self.segments[side] = (found.or(known), failures + u32::from(found.is_none()));
+        found.unwrap_or(header.end)
     }
 
     /// Opens a packet. Derives the keys that it needs, if they are known by now.

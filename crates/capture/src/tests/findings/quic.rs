@@ -51,6 +51,12 @@ impl Connection {
 
     /// Adds a packet with these frames.
     fn frames(mut self, millis: u32, from: Ipv4Addr, frames: &[u8]) -> Self {
+        let bytes = self.packet(from, frames);
+        self.scene = self.scene.at(millis, move |tape| datagram(tape, millis, from, &bytes));
+        self
+    }
+
+    fn packet(&mut self, from: Ipv4Addr, frames: &[u8]) -> Vec<u8> {
         let side = usize::from(from == B);
         let packet = self.numbers[side];
         self.numbers[side] += 1;
@@ -59,9 +65,7 @@ impl Connection {
         // A packet has at least enough bytes for the sample of the header protection.
         let mut payload = frames.to_vec();
         payload.resize(frames.len().max(4), 0);
-        let bytes = sealed(&keys, packet, [&[0x43][..], IDS[2 - side]].concat(), payload);
-        self.scene = self.scene.at(millis, move |tape| datagram(tape, millis, from, &bytes));
-        self
+        sealed(&keys, packet, [&[0x43][..], IDS[2 - side]].concat(), payload)
     }
 
     /// Adds a packet of A with 1,000 bytes of a stream.
@@ -135,6 +139,22 @@ fn packets_of_the_tests_are_decrypted() {
     assert_eq!((security.opened, security.sealed), (4, 0), "{security:?}");
     assert_eq!(conversation.directions[0].bytes, 1_000);
     assert_eq!(conversation.directions[0].rtt.min_ns, 50_000_000);
+}
+
+/// A host hands four packets to its network card as one datagram. All have the same size but the last one.
+#[test]
+fn packets_that_the_network_card_sends_apart_are_decrypted() {
+    let mut connection = Connection::new();
+    let mut bytes = Vec::new();
+    for (n, length) in [(0, 1_300), (1, 1_300), (2, 1_300), (3, 700)] {
+        let head = [&[0x0e][..], &number(0), &number(n * 1_300), &number(length)].concat();
+        bytes.extend(connection.packet(A, &[&head[..], &BYTES[..length as usize]].concat()));
+    }
+    let scene = connection.scene.at(100, move |tape| datagram(tape, 100, A, &bytes));
+    let conversation = scene.conversation();
+    let security = conversation.security.as_ref().expect("QUIC");
+    assert_eq!((security.opened, security.sealed), (6, 0), "{security:?}");
+    assert_eq!(conversation.directions[0].bytes, 4_600);
 }
 
 #[test]

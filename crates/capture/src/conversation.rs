@@ -12,6 +12,7 @@ use super::results::{
     self, Conversation, ConversationEnd, Direction, Handshake, PathDirection, Request, Retransmitted,
     Security, Stream,
 };
+use super::timeline::{Event, Timeline};
 use super::track::{History, SpuriousRetransmission, Tracks};
 use super::views::View;
 use super::waiting;
@@ -60,6 +61,8 @@ pub(super) struct ConversationBuilder {
     pub requests_left_out: u64,
     views: Box<[View; 2]>,
     max_view_items: usize,
+    /// The events for findings, if findings were requested.
+    timeline: Option<Box<Timeline>>,
 }
 
 impl ConversationBuilder {
@@ -94,6 +97,7 @@ impl ConversationBuilder {
             requests_left_out: 0,
             views: Box::default(),
             max_view_items: settings.max_view_items,
+            timeline: (settings.max_events > 0).then(|| Box::new(Timeline::new(settings.max_events))),
         }
     }
 
@@ -118,6 +122,9 @@ impl ConversationBuilder {
             direction.copies += 1;
             direction.captured_twice += u64::from(copy == CopyKind::OtherPlace);
             return None;
+        }
+        if let Some(timeline) = &mut self.timeline {
+            timeline.packet(arrival);
         }
         direction.checksums_left += u64::from(arrival.checksum == Checksum::Left);
         direction.packets += 1;
@@ -264,6 +271,14 @@ impl ConversationBuilder {
             self.views[side].round_trip(self.max_view_items, at, sample);
         }
         self.paths[path].1[side].rtt.add(sample);
+        self.event(side, Event::RoundTrip(sample));
+    }
+
+    /// Adds an event of the current packet to the timeline.
+    pub fn event(&mut self, side: Side, event: Event) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.push(side, event);
+        }
     }
 
     /// Records a retransmission of `side` that was found to be spurious after it had been captured.
@@ -409,6 +424,10 @@ impl ConversationBuilder {
             requests_left_out: self.requests_left_out,
             log: None,
             ladder: self.lines.into_iter().map(ladder).collect(),
+            channels: Vec::new(),
+            findings: Vec::new(),
+            events_left_out: 0,
+            timeline: self.timeline,
             views: *self.views,
             ladder_left_out: self.lines_left_out,
         }

@@ -15,6 +15,7 @@ use super::keys::{self, Key, Protocol, SAMPLE, TAG, TrafficKeys, nearest};
 use super::ranges::Ranges;
 use super::reassembly::MAX_AHEAD;
 use super::results::Conversation;
+use super::timeline::Event;
 use super::{PacketOutcome, Settings};
 use anabranch_wire::udp::Datagram;
 use ring::aead::quic::HeaderProtectionKey;
@@ -301,6 +302,9 @@ impl Connection {
         self.agreed.message(at, side, kind, body, true);
         if self.agreed.hellos > hellos {
             self.conversation.request(at);
+            self.conversation.event(side, Event::Request);
+        } else if side == 1 {
+            self.conversation.event(side, Event::Answer);
         }
         if let [Some(first), _, _, Some(finished)] = self.agreed.times {
             self.conversation.handshake.took_ns.get_or_insert(finished.saturating_sub(first));

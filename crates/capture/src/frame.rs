@@ -38,7 +38,14 @@ pub(super) struct IpPayload<'a> {
     pub tunnel: Vec<&'static str>,
     /// The place where the packet was captured.
     pub vantage: Vantage,
+    /// The number of the packet in the capture, counted from 1.
+    pub number: u64,
+    /// Whether the IP header has the ECN mark Congestion Experienced.
+    pub is_marked: bool,
 }
+
+/// RFC 3168 §5: the two ECN bits of a packet that met congestion.
+const CONGESTION_EXPERIENCED: u8 = 3;
 
 /// The place where a packet was captured, as a hash of its interface, direction and tunnel. The same packet may be
 /// captured at several places.
@@ -66,6 +73,8 @@ impl<'a> IpPayload<'a> {
             payload,
             tunnel,
             vantage,
+            number: 0,
+            is_marked: false,
         }
     }
 }
@@ -208,7 +217,8 @@ fn parse_ipv4(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
     let (payload, is_cut) = up_to(packet.captured.get(header_len..)?, declared);
     let ends = [header.source, header.target].map(IpAddr::from);
     let carried = IpPayload::new(ends, header.protocol, fragment, wire_len as u64, payload);
-    Some(IpPayload { identification: header.identification.into(), is_cut, ..carried })
+    let is_marked = header.ecn as u8 == CONGESTION_EXPERIENCED;
+    Some(IpPayload { identification: header.identification.into(), is_cut, is_marked, ..carried })
 }
 
 fn parse_ipv6(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
@@ -249,7 +259,8 @@ fn parse_ipv6(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
     let declared = whole.checked_sub(at)?;
     let (payload, is_cut) = up_to(rest.get(at..)?, declared);
     let ends = [header.source, header.target].map(IpAddr::from);
-    Some(IpPayload { is_cut, ..IpPayload::new(ends, next, piece, (v6::HEADER_LEN + whole) as u64, payload) })
+    let carried = IpPayload::new(ends, next, piece, (v6::HEADER_LEN + whole) as u64, payload);
+    Some(IpPayload { is_cut, is_marked: header.ecn as u8 == CONGESTION_EXPERIENCED, ..carried })
 }
 
 /// Returns the first `declared` bytes. The flag says whether zeros replace bytes that were not captured.

@@ -33,6 +33,8 @@ pub(super) struct Agreed {
     pub suite: Option<u16>,
     pub server_name: Option<String>,
     pub alpn: Option<String>,
+    /// QUIC: the transport parameters of the client and the server (RFC 9001 §8.2).
+    pub transport_parameters: [Vec<u8>; 2],
     /// The times of the first ClientHello, the last ClientHello, the ServerHello, and the client's Finished.
     pub times: [Option<u64>; 4],
     pub hellos: u64,
@@ -103,6 +105,7 @@ impl Agreed {
                     let mut names = Frames(vector(&mut content, 2)?);
                     self.alpn = Some(text(vector(&mut names, 1)?));
                 }
+                57 => self.transport_parameters[usize::from(!by_client)] = content.0.to_vec(),
                 43 if !by_client => self.version = Some(number(content.bytes(2)?)),
                 _ => {}
             }

@@ -4,13 +4,17 @@
 //! - `http1`: heads and bodies of HTTP/1.1
 //! - `frames`: the frames of HTTP/2 and HTTP/3
 //! - `hpack`: the heads of HTTP/2
+//! - `flow`: the flow control of HTTP/2
 
+mod flow;
 mod frames;
 mod hpack;
 mod http1;
 
 use super::arrival::Side;
 use super::results::Request;
+use super::timeline::Event;
+use flow::Flow;
 use frames::FrameReader;
 use http1::Http1;
 use std::collections::BTreeMap;
@@ -29,6 +33,7 @@ pub(super) struct Requests {
     /// The requests that are not complete, by stream.
     open: BTreeMap<u64, usize>,
     pub left_out: u64,
+    flow: Flow,
 }
 
 impl Requests {
@@ -48,6 +53,11 @@ impl Requests {
     /// Returns the request on a stream whose response is not complete.
     fn on(&mut self, stream: u64) -> Option<&mut Request> {
         self.open.get(&stream).and_then(|index| self.all.get_mut(*index))
+    }
+
+    /// Removes and returns the events of flow control, with the sides that caused them.
+    pub fn flow_events(&mut self) -> impl Iterator<Item = (Side, Event)> {
+        self.flow.events.drain(..)
     }
 
     /// Counts bytes of a body.

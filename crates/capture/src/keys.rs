@@ -105,6 +105,16 @@ impl Key {
         self.aead.open_in_place(Nonce::assume_unique_for_key(nonce), Aad::from(head), body).ok()
     }
 
+    /// Encrypts `body` and appends the authentication tag.
+    #[cfg(test)]
+    pub fn seal(&self, number: u64, head: &[u8], body: &mut Vec<u8>) {
+        let mut nonce = self.iv;
+        nonce[4..].iter_mut().zip(number.to_be_bytes()).for_each(|(byte, number)| *byte ^= number);
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let sealed = self.aead.seal_in_place_append_tag(nonce, Aad::from(head), body);
+        assert!(sealed.is_ok(), "the body is short enough");
+    }
+
     /// RFC 5288 §3: decrypts a record of TLS 1.2 whose nonce ends in the bytes `explicit`.
     pub fn open_explicit<'b>(
         &self,

@@ -9,13 +9,15 @@
 //!
 //! Modules: `frame`, `layers`, `tunnel` and `fragments` find the payload of IP packets. `sctp` and `tcp` assign the
 //! payload to conversations. `conversation` has the state of one conversation. `track` classifies retransmissions and
-//! their causes. [`table`] and [`csv`] format the results.
+//! their causes. `timeline` keeps the events of a conversation, and `rules` finds the reasons why it was slow in them.
+//! [`table`], [`why`] and [`csv`] format the results.
 
 mod arrival;
 mod association;
 mod conversation;
 mod copies;
 pub mod csv;
+mod data_channels;
 mod data_class;
 mod dtls;
 mod ends;
@@ -35,15 +37,18 @@ mod quic;
 mod ranges;
 mod reassembly;
 pub mod results;
+mod rules;
 mod sctp;
 pub mod table;
 mod tcp;
+mod timeline;
 mod tls;
 mod track;
 mod tunnel;
 pub mod views;
 mod waiting;
 mod webrtc_internals;
+pub mod why;
 
 #[cfg(test)]
 mod tests;
@@ -70,6 +75,9 @@ pub const ENCAPSULATION: u16 = 9_899;
 /// it carries data. Its results take the same amount again.
 pub const CONVERSATIONS: usize = 1 << 16;
 
+/// The usual value of [`Settings::max_events`]. An event takes about 100 bytes. A packet makes one or two events.
+pub const EVENTS: usize = 1 << 19;
+
 /// How to read a capture.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
@@ -84,6 +92,9 @@ pub struct Settings {
     pub ladder_packets: u64,
     /// For drawings: the maximum number of pieces of data that are kept per direction, or 0 for no drawings.
     pub max_view_items: usize,
+    /// For findings: the maximum number of events that are kept, or 0 for no findings. The events of the first
+    /// conversation have this limit. Each later conversation has a smaller one.
+    pub max_events: usize,
     /// The maximum number of conversations that are followed. Packets of further conversations are only counted.
     pub conversations: usize,
 }
@@ -96,6 +107,7 @@ impl Default for Settings {
             ladder_lines: 0,
             ladder_packets: u64::MAX,
             max_view_items: 0,
+            max_events: 0,
             conversations: CONVERSATIONS,
         }
     }
@@ -197,6 +209,7 @@ enum PacketOutcome {
 /// The state while a capture is read.
 struct Reading {
     settings: Settings,
+    max_events: usize,
     packets: u64,
     first: Option<u64>,
     last: u64,
@@ -218,6 +231,7 @@ impl Reading {
     fn new(settings: &Settings) -> Self {
         Self {
             settings: settings.clone(),
+            max_events: settings.max_events,
             packets: 0,
             first: None,
             last: 0,
@@ -314,6 +328,8 @@ impl Reading {
     /// Counts a packet, before it is processed.
     fn count_packet(&mut self) {
         self.packets += 1;
+        // All events together are at most twelve times the limit, because the sum of 1/n to 65,536 is less than 12.
+        self.settings.max_events = self.max_events / (1 + self.followed());
         if self.packets > self.settings.ladder_packets && self.settings.ladder_lines > 0 {
             self.settings.ladder_lines = 0;
             self.associations.forget_ladders();
@@ -333,13 +349,14 @@ impl Reading {
             Network::Ip(packet, tunnel) => match frame::carried(packet) {
                 Some(carried) => {
                     let vantage = Vantage::new((origin, &tunnel));
-                    self.carried(frame.at, IpPayload { tunnel, vantage, ..carried });
+                    self.carried(frame.at, IpPayload { tunnel, vantage, number: self.packets, ..carried });
                 }
                 None => self.leave_out("damaged IP packets"),
             },
             Network::Sctp(packet) => {
                 let carried = frame::without_ip(packet);
-                self.carried(frame.at, IpPayload { vantage: Vantage::new(origin), ..carried });
+                let (vantage, number) = (Vantage::new(origin), self.packets);
+                self.carried(frame.at, IpPayload { vantage, number, ..carried });
             }
             Network::Other => self.leave_out("frames without IP"),
             Network::UnknownLink => {
@@ -438,9 +455,13 @@ impl Reading {
 
     /// Returns whether another conversation can be followed.
     fn has_room(&self) -> bool {
+        self.followed() < self.settings.conversations
+    }
+
+    /// Returns the number of conversations that are followed.
+    fn followed(&self) -> usize {
         let streams = self.associations.len() + self.connections.len();
-        let followed = streams + self.quic.len() + self.qlog.len() + self.dtls.len();
-        followed < self.settings.conversations
+        streams + self.quic.len() + self.qlog.len() + self.dtls.len()
     }
 
     fn leave_out(&mut self, kind: &'static str) {
@@ -454,6 +475,9 @@ impl Reading {
         conversations.extend(self.qlog.finish());
         conversations.extend(self.dtls.finish());
         conversations.sort_by_key(|conversation| conversation.first_ns);
+        for conversation in &mut conversations {
+            rules::judge(conversation, self.last);
+        }
         Decoded {
             schema: SCHEMA,
             file: file.to_owned(),

@@ -12,7 +12,7 @@
 //! The packets have no IP header. All other lines are skipped.
 
 use super::Reading;
-use super::frame::{self, LOCAL, REMOTE};
+use super::frame::{self, IpPayload, LOCAL, REMOTE};
 use anabranch_wire::ip::protocol;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Read};
@@ -103,7 +103,8 @@ fn process(packet: &LoggedPacket, sides: &mut SideFinder, reading: &mut Reading)
     match sides.addresses(packet) {
         Some(addresses) => {
             let length = packet.bytes.len() as u64;
-            reading.process_packet(at, &frame::logged(addresses, protocol::SCTP, &packet.bytes, length));
+            let carried = frame::logged(addresses, protocol::SCTP, &packet.bytes, length);
+            reading.process_packet(at, &IpPayload { number: reading.packets, ..carried });
         }
         None => reading.leave_out("packets that the log of their sender has, too"),
     }

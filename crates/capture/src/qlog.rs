@@ -17,6 +17,7 @@ use super::frame::{self as captured, LOCAL, REMOTE};
 use super::keys::Protocol;
 use super::quic::{Budget, Connection, PacketType};
 use super::results::{Conversation, EndpointLog};
+use super::timeline::Event;
 use super::{DecodeError, Reading, Settings};
 use anabranch_wire::ip::protocol;
 use anabranch_wire::pcap::CaptureError;
@@ -117,11 +118,12 @@ impl Trace {
         if matches!(name, "packet_sent" | "packet_received") {
             reading.count_packet();
         }
-        let room = reading.has_room();
+        let (room, number) = (reading.has_room(), reading.packets);
         let Some((endpoint, budget)) = reading.qlog.endpoint(key, self.local, room) else {
             reading.not_followed.packets += 1;
             return;
         };
+        endpoint.number = number;
         let packet = endpoint.event(at, name, &event["data"], (&reading.settings, budget));
         if let (Some(seen), Some((ends, packet))) = (&mut reading.seen, packet) {
             seen.add_logged(at, ends, packet);
@@ -182,6 +184,8 @@ struct Endpoint {
     ends: BTreeMap<u64, u64>,
     log: EndpointLog,
     events: u64,
+    /// The number of the last packet in the log.
+    number: u64,
 }
 
 impl Endpoint {
@@ -281,6 +285,7 @@ impl Endpoint {
         ends.rotate_left(usize::from(!sent));
         let carried = captured::logged(ends.map(|(address, _)| address), protocol::UDP, &[], length);
         let mut arrival = Arrival::new(at, side, &carried, &[]);
+        arrival.number = self.number;
         // No event is a copy of another one.
         arrival.digest = self.events;
         self.begin(at, settings);
@@ -392,7 +397,10 @@ fn handshake(connection: &mut Connection, at: u64, side: Side, kind: PacketType,
                 times[0].get_or_insert(at);
                 times[1] = Some(at);
             }
-            _ => times[2] = times[2].or(Some(at)),
+            _ => {
+                times[2] = times[2].or(Some(at));
+                connection.conversation.event(side, Event::Answer);
+            }
         }
     }
     let conversation = &mut connection.conversation;

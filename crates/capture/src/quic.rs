@@ -23,6 +23,7 @@ use super::key_log::{KeyLog, Label};
 use super::keys::{self, Protocol, TrafficKeys};
 use super::reassembly::{MAX_AHEAD, Reassembly};
 use super::results::Conversation;
+use super::timeline::{Ack, Data, Event};
 use super::{LogOpener, PacketOutcome, Settings};
 use anabranch_wire::quic::{Frame, Frames};
 use anabranch_wire::udp::Datagram;
@@ -38,6 +39,10 @@ const MAX_IDS: usize = 1 << 18;
 
 /// The maximum number of packets of a connection that wait for the ServerHello.
 const MAX_WAITING: usize = 16;
+/// The sizes in bytes of packets that a host may hand to its network card together.
+const SEGMENTS: std::ops::RangeInclusive<usize> = 1_200..=1_500;
+/// The maximum number of unsuccessful searches for the size of such packets, for each direction.
+const MAX_SEARCHES: u32 = 8;
 /// The maximum number of streams of all connections that are followed, each direction counted.
 const MAX_STREAMS: usize = 1 << 18;
 
@@ -89,6 +94,11 @@ pub(super) struct Connection {
     /// The numbers of packets that were opened and that could not be opened.
     opened: [u64; 2],
     log: Option<log::Log>,
+    /// Whether the limits in the transport parameters of each side are in the timeline.
+    has_limits: [bool; 2],
+    /// The size of the packets that each side hands to its network card together, and the number of searches for it
+    /// that found nothing.
+    segments: [(Option<usize>, u32); 2],
 }
 
 impl Default for Connections {
@@ -230,6 +240,8 @@ impl Connection {
             waiting: Vec::new(),
             opened: [0; 2],
             log: None,
+            has_limits: [false; 2],
+            segments: [(None, 0); 2],
         }
     }
 
@@ -258,7 +270,8 @@ impl Connection {
         let side = arrival.side;
         let (mut ids, mut causes, mut text) = (Vec::new(), Vec::new(), String::new());
         let mut rest = arrival.bytes;
-        while let Some(header) = Header::parse(rest, self.id_len[1 - side]) {
+        while let Some(mut header) = Header::parse(rest, self.id_len[1 - side]) {
+            header.end = self.packet_end(side, rest, &header, log);
             let (bytes, more) = rest.split_at(header.end);
             rest = more;
             if header.protocol.is_some() {
@@ -301,6 +314,9 @@ impl Connection {
             text.push_str(" + ");
         }
         text.push_str(header.kind.name());
+        if side == 1 && matches!(header.kind, PacketType::Initial | PacketType::Retry) {
+            self.conversation.event(side, Event::Answer);
+        }
         if header.kind == PacketType::Retry {
             // RFC 9000 §17.2.5: the client begins again, with keys that belong to the server's connection ID.
             self.keys.iter_mut().for_each(|keys| keys[0] = None);
@@ -366,11 +382,12 @@ impl Connection {
                 Frame::Crypto { offset, data } if space < 2 => {
                     if space == 0 && side == 0 && offset == 0 {
                         self.conversation.request(arrival.at);
+                        self.conversation.event(side, Event::Request);
                     }
                     self.crypto(arrival.at, side, space, (offset, data), budget);
                 }
                 Frame::Stream { id, offset, data, fin } if space == 2 && self.follows((id, side), budget) => {
-                    self.stream(arrival, path, (number, id, offset, data), causes);
+                    self.stream(arrival, path, (number, id, offset, data, fin), causes);
                     if self.has_content {
                         self.content(arrival.at, side, (id, offset, data, fin), budget);
                     }
@@ -378,9 +395,43 @@ impl Connection {
                 Frame::Ack(ranges) if space == 2 => self.acknowledged(arrival.at, side, &ranges),
                 Frame::NewConnectionId(id) => ids.push((id.to_vec(), side)),
                 Frame::Close { transport, code } => self.closed(arrival.at, side, transport, code),
-                _ => {}
+                _ => self.flow_control(side, &frame),
             }
         }
+    }
+
+    /// Adds a frame of flow control to the timeline.
+    fn flow_control(&mut self, side: Side, frame: &Frame<'_>) {
+        let event = match *frame {
+            Frame::MaxData(limit) => Event::Limit(None, limit),
+            Frame::MaxStreamData { id, limit } => Event::Limit(Some(id), limit),
+            Frame::DataBlocked(limit) => Event::Blocked(None, limit),
+            Frame::StreamDataBlocked { id, limit } => Event::Blocked(Some(id), limit),
+            Frame::ResetStream(id) | Frame::StopSending(id) => {
+                // Nothing waits for the limit of this stream any more, in either direction.
+                self.conversation.event(1 - side, Event::Limit(Some(id), u64::MAX));
+                Event::Limit(Some(id), u64::MAX)
+            }
+            _ => return,
+        };
+        self.conversation.event(side, event);
+    }
+
+    /// Returns the end of the packet at the start of `bytes`. A host may hand several packets of one size to its network
+    /// card as one datagram (UDP segmentation offload). The size is not in the capture, so it is found by trying.
+    fn packet_end(&mut self, side: Side, bytes: &[u8], header: &Header<'_>, log: &KeyLog) -> usize {
+        if header.kind != PacketType::OneRtt || bytes.len() <= *SEGMENTS.end() {
+            return header.end;
+        }
+        let (known, failures) = self.segments[side];
+        let others = SEGMENTS.rev().filter(|_| failures < MAX_SEARCHES);
+        let found = known.into_iter().chain(others).find(|length| {
+            let mut header = *header;
+            header.end = *length;
+            self.open(side, &bytes[..*length], &header, log).is_some()
+        });
+        self.segments[side] = (found.or(known), failures + u32::from(found.is_none()));
+        found.unwrap_or(header.end)
     }
 
     /// Opens a packet. Derives the keys that it needs, if they are known by now.
@@ -443,9 +494,41 @@ impl Connection {
         stream.add(offset as i64, data, &mut budget.bytes, |bytes| {
             messages.add(bytes, |kind, body| agreed.message(at, side, kind, body, false));
         });
+        self.initial_limits(side);
         if !is_done && let [Some(first), .., Some(finished)] = self.agreed.times {
             self.conversation.handshake.took_ns = Some(finished.saturating_sub(first));
         }
+    }
+
+    /// RFC 9000 §18.2: adds the limits of flow control in the transport parameters of a side to the timeline, once.
+    fn initial_limits(&mut self, side: Side) {
+        const MAX_DATA: u64 = 4;
+        if let Some(limit) = self.parameter(side, MAX_DATA).filter(|_| !self.has_limits[side]) {
+            self.has_limits[side] = true;
+            self.conversation.event(side, Event::Limit(None, limit));
+        }
+    }
+
+    /// RFC 9000 §18.2: adds the initial limit of a stream on which `side` begins to send.
+    fn initial_stream_limit(&mut self, side: Side, id: u64) {
+        const BIDIRECTIONAL_LOCAL: u64 = 5;
+        const BIDIRECTIONAL_REMOTE: u64 = 6;
+        const UNIDIRECTIONAL: u64 = 7;
+        // RFC 9000 §2.1: the lowest bit names the side that opened the stream.
+        let key = match (id & 2 != 0, (id & 1) as usize == side) {
+            (true, _) => UNIDIRECTIONAL,
+            (false, true) => BIDIRECTIONAL_REMOTE,
+            (false, false) => BIDIRECTIONAL_LOCAL,
+        };
+        let limit = self.parameter(1 - side, key);
+        if let Some(limit) = limit {
+            self.conversation.event(1 - side, Event::Limit(Some(id), limit));
+        }
+    }
+
+    fn parameter(&self, side: Side, key: u64) -> Option<u64> {
+        let mut rest = Frames(&self.agreed.transport_parameters[side]);
+        std::iter::from_fn(|| rest.parameter()).find(|(known, _)| *known == key).map(|(_, value)| value)
     }
 
     /// Returns whether a stream is followed in the direction of this side.
@@ -453,6 +536,7 @@ impl Connection {
         if !self.streams.contains_key(&stream) && budget.streams > 0 {
             budget.streams -= 1;
             self.streams.insert(stream, Reassembly::default());
+            self.initial_stream_limit(stream.1, stream.0);
         }
         self.streams.contains_key(&stream)
     }
@@ -461,7 +545,7 @@ impl Connection {
         &mut self,
         arrival: &Arrival<'_>,
         path: usize,
-        (number, id, offset, data): (u64, u64, u64, &[u8]),
+        (number, id, offset, data, fin): (u64, u64, u64, &[u8], bool),
         causes: &mut Vec<(Cause, bool)>,
     ) {
         let side = arrival.side;
@@ -476,6 +560,18 @@ impl Connection {
         self.conversation.stream(side, id, wire);
         let units = (number as i64, number as i64 + 1);
         self.conversation.classified(arrival, path, units, id, [wire, wire], class);
+        let event = Data {
+            units,
+            stream: id,
+            offset,
+            bytes: data.len() as u32,
+            wire_len: arrival.wire_len as u32,
+            flight: self.senders[side].state().1,
+            class,
+            begins: false,
+            ends: fin,
+        };
+        self.conversation.event(side, Event::Data(event));
         if let DataClass::Retransmitted { cause, spurious, .. } = class {
             causes.push((cause, spurious));
         }
@@ -522,6 +618,9 @@ impl Connection {
         }
         let state = self.senders[peer].state();
         self.conversation.show_state(at, peer, state);
+        let has_gaps = ranges.len() > 1;
+        let ack = Ack { cumulative: state.0, flight: state.1, has_gaps, window: None };
+        self.conversation.event(side, Event::Ack(ack));
     }
 
     fn closed(&mut self, at: u64, side: Side, transport: bool, code: u64) {
@@ -574,6 +673,10 @@ fn describe(text: &mut String, frame: &Frame<'_>) {
         }
         Frame::MaxData(limit) => write!(text, " MAX_DATA {limit}"),
         Frame::MaxStreamData { id, limit } => write!(text, " MAX_STREAM_DATA {id} {limit}"),
+        Frame::DataBlocked(limit) => write!(text, " DATA_BLOCKED {limit}"),
+        Frame::StreamDataBlocked { id, limit } => write!(text, " STREAM_DATA_BLOCKED {id} {limit}"),
+        Frame::ResetStream(id) => write!(text, " RESET_STREAM {id}"),
+        Frame::StopSending(id) => write!(text, " STOP_SENDING {id}"),
         Frame::Ping => write!(text, " PING"),
         Frame::NewConnectionId(_) => write!(text, " NEW_CONNECTION_ID"),
         Frame::Close { code, .. } => write!(text, " CONNECTION_CLOSE 0x{code:x}"),

@@ -3,6 +3,7 @@
 //! Times are nanoseconds since the first packet of the capture. Side A opened the conversation. If the beginning of the
 //! conversation was not captured, side A is the side that more likely opened it.
 
+use super::timeline::Timeline;
 use super::views::View;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -87,6 +88,14 @@ pub struct Conversation {
     pub requests_left_out: u64,
     /// The values that an endpoint reported in its qlog. Null if the conversation does not come from a qlog.
     pub log: Option<Box<EndpointLog>>,
+    /// The data channels of WebRTC, in the order of their opening. Their number is limited.
+    pub channels: Vec<DataChannel>,
+    /// The reasons why the conversation was slow or failed, the most expensive first. Empty if not requested.
+    pub findings: Vec<Finding>,
+    /// The number of events that the findings do not consider, because the number of events was limited.
+    pub events_left_out: u64,
+    #[serde(skip)]
+    pub(super) timeline: Option<Box<Timeline>>,
     /// The lines of the ladder diagram. Empty if no diagram was requested.
     #[serde(skip)]
     pub ladder: Vec<String>,
@@ -252,6 +261,54 @@ pub struct Delay {
     pub p95_ns: u64,
     /// The maximum in nanoseconds.
     pub max_ns: u64,
+}
+
+/// A data channel of WebRTC, opened by the Data Channel Establishment Protocol (RFC 8832).
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct DataChannel {
+    /// The stream that carries the messages of the channel in both directions.
+    pub stream: u16,
+    /// The side that opened the channel: `A` or `B`.
+    pub by: &'static str,
+    /// The label.
+    pub label: String,
+    /// The protocol within the channel, or an empty text.
+    pub protocol: String,
+    /// Whether the channel is unordered.
+    pub unordered: bool,
+    /// The number of times that a message is retransmitted at most. Null if the number is not limited.
+    pub max_retransmits: Option<u32>,
+    /// The time in milliseconds for which a message is sent at most. Null if the time is not limited.
+    pub max_lifetime_ms: Option<u32>,
+    /// The time of DATA_CHANNEL_OPEN.
+    pub opened_ns: u64,
+    /// The time of DATA_CHANNEL_ACK. Null if it was not captured.
+    pub accepted_ns: Option<u64>,
+    /// The number of messages from A and from B, without those of the protocol itself.
+    pub messages: [u64; 2],
+    /// The number of bytes in these messages.
+    pub bytes: [u64; 2],
+    /// The largest number of bytes that A and B had sent and that were not acknowledged. What a sender had buffered and
+    /// not yet sent is unknown. 0 if findings were not requested.
+    pub most_unacknowledged: [u64; 2],
+    /// The numbers of messages and bytes on the stream that do not belong to the channel, from A and from B.
+    #[serde(skip)]
+    pub(super) before: [(u64, u64); 2],
+    #[serde(skip)]
+    pub(super) is_counted: bool,
+}
+
+/// A reason why a conversation was slow or failed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Finding {
+    /// The name of the rule that found it.
+    pub rule: &'static str,
+    /// The reason in plain sentences.
+    pub text: String,
+    /// The numbers of packets that show it, counted from 1 in the capture file. At most eight are given.
+    pub packets: Vec<u64>,
+    /// The time that it took, or 0 if the packets do not show the time.
+    pub cost_ns: u64,
 }
 
 /// How a conversation began.

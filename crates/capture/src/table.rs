@@ -7,12 +7,42 @@ mod ends;
 mod statistics;
 
 use super::ppid;
-use super::results::{Conversation, Decoded, Direction, EndpointLog, Retransmitted, Rtt, Security};
+use super::results::{
+    Conversation, DataChannel, Decoded, Direction, EndpointLog, Retransmitted, Rtt, Security,
+};
 use std::fmt::Write;
 
 /// Formats all results, with at most `streams` streams for each direction. The text ends in a line feed.
 #[must_use]
 pub fn render(decoded: &Decoded, streams: usize) -> String {
+    let mut text = headline(decoded);
+    for conversation in &decoded.conversations {
+        text.push('\n');
+        self::conversation(&mut text, conversation, streams);
+    }
+    let more = &decoded.not_followed;
+    if more.packets > 0 {
+        let _ = writeln!(
+            text,
+            "\nNot followed: {} of conversations after the first {} ({} INIT or SYN).",
+            counted(more.packets, "packet"),
+            decoded.conversations.len(),
+            more.openings
+        );
+    }
+    for statistics in &decoded.statistics {
+        text.push('\n');
+        statistics::render(&mut text, statistics);
+    }
+    if let Some(both) = &decoded.both_ends {
+        text.push('\n');
+        ends::render(&mut text, &decoded.file, both);
+    }
+    text
+}
+
+/// Describes the capture as a whole, and what was left out.
+pub(super) fn headline(decoded: &Decoded) -> String {
     let mut text = String::new();
     let count = |kind| decoded.conversations.iter().filter(|c| c.transport == kind).count();
     let mut parts = Vec::new();
@@ -52,32 +82,11 @@ pub fn render(decoded: &Decoded, streams: usize) -> String {
         let parts: Vec<String> = decoded.left_out.iter().map(|(what, n)| format!("{n} {what}")).collect();
         let _ = writeln!(text, "Left out: {}.", parts.join(", "));
     }
-    for conversation in &decoded.conversations {
-        text.push('\n');
-        self::conversation(&mut text, conversation, streams);
-    }
-    let more = &decoded.not_followed;
-    if more.packets > 0 {
-        let _ = writeln!(
-            text,
-            "\nNot followed: {} of conversations after the first {} ({} INIT or SYN).",
-            counted(more.packets, "packet"),
-            decoded.conversations.len(),
-            more.openings
-        );
-    }
-    for statistics in &decoded.statistics {
-        text.push('\n');
-        statistics::render(&mut text, statistics);
-    }
-    if let Some(both) = &decoded.both_ends {
-        text.push('\n');
-        ends::render(&mut text, &decoded.file, both);
-    }
     text
 }
 
-fn conversation(text: &mut String, conversation: &Conversation, streams: usize) {
+/// Names the protocol and the two sides of a conversation.
+pub(super) fn subject(conversation: &Conversation) -> String {
     let side = |index: usize| {
         let side = &conversation.sides[index];
         let tag = side.tag.map(|tag| format!(" tag {tag:08x}")).unwrap_or_default();
@@ -93,7 +102,11 @@ fn conversation(text: &mut String, conversation: &Conversation, streams: usize) 
         false => format!("  in a tunnel: {}", conversation.tunnel.join(", ")),
     };
     let name = conversation.transport.to_uppercase();
-    let _ = writeln!(text, "{name}  {}   {}{udp}{tunnel}", side(0), side(1));
+    format!("{name}  {}   {}{udp}{tunnel}", side(0), side(1))
+}
+
+fn conversation(text: &mut String, conversation: &Conversation, streams: usize) {
+    let _ = writeln!(text, "{}", subject(conversation));
     let _ = writeln!(text, "  {}; {}", beginning(conversation), ending(conversation));
     if let Some(security) = &conversation.security {
         let _ = writeln!(text, "  {}", encryption(security));
@@ -166,6 +179,13 @@ fn conversation(text: &mut String, conversation: &Conversation, streams: usize) 
         }
     }
     requests(text, conversation, streams);
+    for channel in conversation.channels.iter().take(streams) {
+        let _ = writeln!(text, "  {}", data_channel(channel));
+    }
+    if conversation.channels.len() > streams {
+        let more = (conversation.channels.len() - streams) as u64;
+        let _ = writeln!(text, "  ({} more)", counted(more, "data channel"));
+    }
     if !conversation.ladder.is_empty() {
         text.push('\n');
         for line in &conversation.ladder {
@@ -217,6 +237,34 @@ fn endpoint_log(log: &EndpointLog) -> String {
     parts.extend(log.most_in_flight.map(|bytes| format!("at most {bytes} bytes in flight")));
     let rtt = log.smoothed_rtt_ns.map(|[least, most]| [millis(least), millis(most)]);
     parts.extend(rtt.map(|[least, most]| format!("smoothed round trip {least} to {most} ms")));
+    parts.join(", ")
+}
+
+/// Describes a data channel in one line.
+fn data_channel(channel: &DataChannel) -> String {
+    let mut parts = vec![format!("data channel '{}' on stream {}", channel.label, channel.stream)];
+    if !channel.protocol.is_empty() {
+        parts.push(format!("protocol {}", channel.protocol));
+    }
+    parts.push(if channel.unordered { "unordered" } else { "ordered" }.to_owned());
+    parts.push(match (channel.max_retransmits, channel.max_lifetime_ms) {
+        (Some(times), _) => format!("retransmitted at most {}", counted(times.into(), "time")),
+        (_, Some(millis)) => format!("sent for at most {millis} ms"),
+        _ => "reliable".to_owned(),
+    });
+    parts.push(format!("opened by {} at {}", channel.by, seconds(channel.opened_ns)));
+    parts.push(match channel.accepted_ns {
+        Some(at) => format!("accepted after {} ms", millis(at.saturating_sub(channel.opened_ns))),
+        None => "not accepted".to_owned(),
+    });
+    for (side, name) in ["A to B", "B to A"].iter().enumerate() {
+        let messages = counted(channel.messages[side], "message");
+        let waiting = match channel.most_unacknowledged[side] {
+            0 => String::new(),
+            bytes => format!(", {bytes} at most not acknowledged"),
+        };
+        parts.push(format!("{name} {messages} of {} bytes{waiting}", channel.bytes[side]));
+    }
     parts.join(", ")
 }
 
@@ -395,7 +443,7 @@ fn columns<const N: usize>(text: &mut String, rows: &[[String; N]]) {
     }
 }
 
-fn counted(count: u64, what: &str) -> String {
+pub(super) fn counted(count: u64, what: &str) -> String {
     if let Some(what) = what.strip_prefix("HTTP ") {
         return counted(count, what).replacen(' ', " HTTP ", 1);
     }
@@ -412,12 +460,12 @@ fn counted(count: u64, what: &str) -> String {
     format!("{count} {first}{plural}{}", rest.map(|rest| format!(" {rest}")).unwrap_or_default())
 }
 
-fn seconds(nanos: u64) -> String {
+pub(super) fn seconds(nanos: u64) -> String {
     format!("{}.{:03} s", nanos / 1_000_000_000, nanos / 1_000_000 % 1_000)
 }
 
 /// Formats a time in milliseconds. Times below 10 ms have three decimals, and longer times have one.
-fn millis(nanos: u64) -> String {
+pub(super) fn millis(nanos: u64) -> String {
     let micros = nanos / 1_000;
     if micros < 10_000 {
         format!("{}.{:03}", micros / 1_000, micros % 1_000)

@@ -13,11 +13,12 @@ use super::http::Http;
 use super::key_log::KeyLog;
 use super::reassembly::{MAX_AHEAD, Reassembly};
 use super::results::Conversation;
+use super::timeline::{Ack, Data, Event};
 use super::tls::Session;
 use super::track::Track;
 use super::waiting::{Facts, WaitingQueue};
 use super::{PacketOutcome, Settings};
-use anabranch_wire::tcp::{Flags, Segment, Seq, has_offloaded_checksum, is_intact};
+use anabranch_wire::tcp::{Flags, Header, Segment, Seq, has_offloaded_checksum, is_intact};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -39,6 +40,8 @@ struct Connection {
     /// The acknowledgement number and window in the last segment of each side. They serve to detect duplicate
     /// acknowledgements (RFC 5681 §2).
     acknowledged: [Option<(u32, u16)>; 2],
+    /// The window scale option in the SYN of each side, if the SYN was captured (RFC 7323 §2.2).
+    window_scales: [Option<Option<u8>>; 2],
     /// Segments that are not processed yet.
     waiting: WaitingQueue,
     content: Content,
@@ -167,6 +170,7 @@ impl Connections {
                 fin: [None; 2],
                 first_fin: None,
                 acknowledged: [None; 2],
+                window_scales: [None; 2],
                 waiting: WaitingQueue::default(),
                 content: Content::default(),
             }));
@@ -258,6 +262,7 @@ impl Connection {
         let header = &segment.header;
         let mut causes = Vec::new();
         if header.flags.has(Flags::SYN) {
+            self.window_scales[side] = Some(header.options.window_scale);
             self.syn(arrival, header.seq, header.flags.has(Flags::ACK));
         } else if header.flags.has(Flags::ACK)
             && side == 0
@@ -276,6 +281,9 @@ impl Connection {
         if !segment.payload.is_empty() || fin {
             if let Some(start) = self.data(arrival, segment, path, &mut causes) {
                 self.content.bytes(arrival.at, side, start, segment.payload, log, room);
+                for (side, event) in self.content.http.requests.flow_events() {
+                    self.conversation.event(side, event);
+                }
                 if fin {
                     self.content.ends(arrival.at, side, start + segment.payload.len() as i64);
                 }
@@ -297,6 +305,7 @@ impl Connection {
     fn syn(&mut self, arrival: &Arrival<'_>, seq: Seq, answer: bool) {
         let side = arrival.side;
         self.conversation.set_first_tsn(side, seq.0.wrapping_add(1));
+        self.conversation.event(side, if answer { Event::Answer } else { Event::Request });
         if answer {
             self.conversation.opening[2] = Some(arrival.at);
         } else if side == 0 {
@@ -338,8 +347,23 @@ impl Connection {
             self.first_fin.get_or_insert(side);
         }
         let before = track.high();
+        if fin {
+            self.conversation.event(side, Event::Close);
+        }
         let class =
             self.conversation.data(arrival, path, (start, end), 0, [seq, seq.wrapping_add(length as u32)]);
+        let event = Data {
+            units: (start, end),
+            stream: 0,
+            offset: 0,
+            bytes: length as u32,
+            wire_len: arrival.wire_len as u32,
+            flight: self.conversation.tracks.of(side).flight(),
+            class,
+            begins: false,
+            ends: fin,
+        };
+        self.conversation.event(side, Event::Data(event));
         let direction = &mut self.conversation.directions[side];
         match class {
             DataClass::Retransmitted { cause, inferred, spurious } => {
@@ -403,7 +427,29 @@ impl Connection {
         // RFC 5681 §2: a duplicate acknowledgement repeats the acknowledgement number and window of the last segment.
         let duplicate = plain && self.acknowledged[side] == Some(acknowledged) && cumulative < high;
         self.acknowledged[side] = Some(acknowledged);
+        let has_gaps = !blocks.is_empty();
         track.acknowledged(arrival.at, cumulative, blocks, duplicate);
+        let flight = track.flight();
+        // The window in a RST means nothing (RFC 9293 §3.10.7.4).
+        if !header.flags.has(Flags::RST) {
+            let ack = Ack { cumulative, flight, has_gaps, window: self.window(side, header) };
+            self.conversation.event(side, Event::Ack(ack));
+        }
+        // RFC 3168 §6.1.2: in a SYN, the flag asks for ECN.
+        if header.flags.has(Flags::ECE) && !header.flags.has(Flags::SYN) {
+            self.conversation.event(side, Event::MarkReport);
+        }
+    }
+
+    /// RFC 7323 §2.3: returns the window in bytes, or `None` if its scale was not captured.
+    fn window(&self, side: Side, header: &Header) -> Option<u64> {
+        let shift = match self.window_scales {
+            _ if header.window == 0 || header.flags.has(Flags::SYN) => 0,
+            [Some(Some(_)), Some(Some(_))] => self.window_scales[side].flatten()?.min(14),
+            [Some(_), Some(_)] => 0,
+            _ => return None,
+        };
+        Some(u64::from(header.window) << shift)
     }
 
     /// RFC 9293 §3.6: marks the connection as closed when the FINs of both sides are acknowledged.

@@ -3,6 +3,7 @@
 mod encrypted;
 mod ends;
 mod field;
+mod findings;
 mod tunnels;
 
 use super::results::Decoded;

@@ -9,7 +9,7 @@ use crate::flag::{flag, switch};
 use crate::outputs::Outputs;
 use crate::{Completion, Failure, complain, qlog};
 use anabranch_capture::results::Decoded;
-use anabranch_capture::{DecodeError, ENCAPSULATION, LogOpener, Settings, csv, table};
+use anabranch_capture::{DecodeError, ENCAPSULATION, EVENTS, LogOpener, Settings, csv, table, why};
 use anabranch_report::packets;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::cell::Cell;
@@ -50,7 +50,8 @@ pub fn command() -> Command {
             "Examples:\n  \
              anabranch decode capture.pcapng\n  \
              anabranch decode capture.pcapng.gz --ladder=40 --streams 5\n  \
-             anabranch decode capture.pcapng --keylog keys.txt\n\n\
+             anabranch decode capture.pcapng --keylog keys.txt\n  \
+             anabranch decode capture.pcapng --why\n\n\
              Exit: 0 done, 1 the capture ends in the middle of a packet (what comes before is shown), 2 no such file, no \
              capture, or a damaged one, 3 the file cannot be read here.",
         )
@@ -88,6 +89,10 @@ pub fn command() -> Command {
             .action(ArgAction::Append),
         )
         .arg(flag("qlog", "DIR", "Write qlog of each QUIC connection, with the packets that were decrypted"))
+        .arg(switch(
+            "why",
+            "Show only why conversations were slow or failed, with packet numbers, instead of the tables",
+        ))
         .arg(
             flag(
                 "json",
@@ -144,6 +149,10 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     if page.is_some() {
         settings.max_view_items = packets::MAX_DRAWN;
     }
+    let is_why = matches.get_flag("why");
+    if is_why || page.is_some() || text("json").is_some() {
+        settings.max_events = EVENTS;
+    }
     let outputs = Outputs::reserve(text("json"), text("csv"))?;
     let logs = logs.map(log_opener).transpose()?;
     let (decoded, cut_gzip) = decoded(file, other, &settings, logs)?;
@@ -153,6 +162,7 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     }
     let shown = match matches.get_flag("quiet") {
         true => String::new(),
+        false if is_why => why::render(&decoded),
         false => table::render(&decoded, number("streams").unwrap_or(STREAMS)),
     };
     outputs.write(&shown, || decoded.to_json(), || csv::render(&decoded))?;

@@ -22,6 +22,28 @@ fn captures(scratch: &Scratch) -> [PathBuf; 2] {
     [of("tcp"), of("sctp")]
 }
 
+/// `--why` shows the findings that the JSON has, and the page has them, too.
+#[test]
+fn reasons_are_shown_in_text_json_and_page() {
+    let scratch = Scratch::new("decode-why");
+    for capture in captures(&scratch) {
+        let [json, page] = ["x.json", "x.html"].map(|name| scratch.0.join(name));
+        let files = [std::ffi::OsStr::new("--json"), json.as_ref(), "--html".as_ref(), page.as_ref()];
+        let got = run(anabranch().arg("decode").arg(&capture).arg("--why").args(files));
+        assert_eq!(got.status.code(), Some(0), "{}", errors(&got));
+        let text = String::from_utf8(got.stdout).expect("text");
+        let document: serde_json::Value =
+            serde_json::from_slice(&fs::read(&json).expect("written")).expect("JSON");
+        let findings = document["conversations"][0]["findings"].as_array().expect("findings").clone();
+        assert_eq!(findings.is_empty(), text.contains("Nothing found in 1 conversation."), "{text}");
+        let page = fs::read_to_string(&page).expect("written");
+        assert_eq!(findings.is_empty(), !page.contains("<h2>Why: "));
+        for finding in findings {
+            assert!(text.contains(finding["text"].as_str().expect("text")), "{text}");
+        }
+    }
+}
+
 #[test]
 fn every_stream_has_a_row_that_says_what_the_json_says() {
     let scratch = Scratch::new("decode-csv");

@@ -274,6 +274,24 @@ fn over_time(out: &mut String, view: &View, subject: &str, has_chunks: bool, (st
     out.push_str("</div>\n");
 }
 
+/// Lists why conversations were slow or failed.
+fn findings(out: &mut String, decoded: &Decoded) {
+    let found = |talk: &&Conversation| !talk.findings.is_empty();
+    for talk in decoded.conversations.iter().filter(found) {
+        let name = talk.transport.to_uppercase();
+        let ports = [talk.sides[0].port, talk.sides[1].port];
+        let _ = write!(out, "<h2>Why: {name}, ports {} and {}</h2>\n<ul>\n", ports[0], ports[1]);
+        for finding in &talk.findings {
+            let cost = match finding.cost_ns {
+                0 => String::new(),
+                nanos => format!("<b>{}</b> ", span(ms(nanos))),
+            };
+            let _ = writeln!(out, "<li>{cost}{}</li>", escape(&finding.text));
+        }
+        out.push_str("</ul>\n");
+    }
+}
+
 /// Renders a capture as a page of its own. `text` is the output of `decode`.
 #[must_use]
 pub fn html(decoded: &Decoded, text: &str) -> String {
@@ -282,6 +300,7 @@ pub fn html(decoded: &Decoded, text: &str) -> String {
     let mut out = document::begin(&title);
     let _ =
         write!(out, "<header><p class=\"over\">anabranch decode</p>\n<h1>{}</h1></header>\n", escape(&title));
+    findings(&mut out, decoded);
     if largest(decoded, 1).is_empty() {
         out.push_str("<p>No association or connection with data.</p>\n");
     }

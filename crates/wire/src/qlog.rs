@@ -134,6 +134,18 @@ impl fmt::Display for QuicFrame<'_> {
             Frame::MaxStreamData { id, limit: most } => {
                 write!(f, "{{\"frame_type\":\"max_stream_data\",\"stream_id\":{id},\"maximum\":{most}}}")
             }
+            Frame::DataBlocked(limit) => {
+                write!(f, "{{\"frame_type\":\"data_blocked\",\"limit\":{limit}}}")
+            }
+            Frame::StreamDataBlocked { id, limit } => {
+                write!(f, "{{\"frame_type\":\"stream_data_blocked\",\"stream_id\":{id},\"limit\":{limit}}}")
+            }
+            Frame::ResetStream(id) => {
+                write!(f, "{{\"frame_type\":\"reset_stream\",\"stream_id\":{id}}}")
+            }
+            Frame::StopSending(id) => {
+                write!(f, "{{\"frame_type\":\"stop_sending\",\"stream_id\":{id}}}")
+            }
             Frame::Padding => f.write_str("{\"frame_type\":\"padding\"}"),
             Frame::Ping => f.write_str("{\"frame_type\":\"ping\"}"),
             Frame::Close { transport, code } => {
@@ -162,12 +174,8 @@ impl fmt::Display for QuicFrame<'_> {
 #[must_use]
 pub const fn name(kind: u64) -> Option<&'static str> {
     Some(match kind {
-        0x04 => "reset_stream",
-        0x05 => "stop_sending",
         0x07 => "new_token",
         0x12 | 0x13 => "max_streams",
-        0x14 => "data_blocked",
-        0x15 => "stream_data_blocked",
         0x16 | 0x17 => "streams_blocked",
         0x19 => "retire_connection_id",
         0x1e => "handshake_done",

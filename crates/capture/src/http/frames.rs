@@ -19,6 +19,9 @@ const PRIORITY: u8 = 0x20;
 const END_HEADERS: u8 = 4;
 /// HTTP/2: the frame that ends a stream early.
 const RST_STREAM: u64 = 3;
+/// HTTP/2: the frames of flow control.
+const SETTINGS: u64 = 4;
+const WINDOW_UPDATE: u64 = 8;
 /// HTTP/2: the frames that carry a part of a head: the promise of a push, and a continuation.
 const PUSH_PROMISE: u64 = 5;
 const CONTINUATION: u64 = 9;
@@ -74,8 +77,11 @@ impl FrameReader {
                 } else if self.current.kind <= HEADERS && side == 1 {
                     requests.answered(at, stream);
                 }
-                if self.current.kind == HEADERS || self.current.kind == PUSH_PROMISE {
+                if [HEADERS, PUSH_PROMISE, SETTINGS, WINDOW_UPDATE].contains(&self.current.kind) {
                     self.block.clear();
+                }
+                if self.current.kind == DATA {
+                    requests.flow.data(side, stream, self.rest, flags & END_STREAM != 0);
                 }
                 if self.rest == 0 {
                     self.ended(at, side, requests);
@@ -92,7 +98,8 @@ impl FrameReader {
                 let without_padding = |rest: u64| rest.saturating_sub(self.padding);
                 let more = without_padding(self.rest + count as u64) - without_padding(self.rest);
                 requests.body(self.current.stream, side, more);
-            } else if [HEADERS, PUSH_PROMISE, CONTINUATION].contains(&self.current.kind)
+            } else if [HEADERS, PUSH_PROMISE, CONTINUATION, SETTINGS, WINDOW_UPDATE]
+                .contains(&self.current.kind)
                 && self.block.len() <= MAX_HEAD
             {
                 self.block.extend_from_slice(content);
@@ -125,6 +132,12 @@ impl FrameReader {
                 _ => requests.field(stream, side, name, value),
             });
             self.is_lost = decoded.is_err() || block.len() > MAX_HEAD;
+        }
+        match kind {
+            SETTINGS => requests.flow.settings(side, &self.block),
+            WINDOW_UPDATE => requests.flow.update(side, stream, &self.block),
+            RST_STREAM => requests.flow.reset(stream),
+            _ => {}
         }
         let ends = kind <= HEADERS && flags & END_STREAM != 0 && side == 1;
         if ends || kind == RST_STREAM {

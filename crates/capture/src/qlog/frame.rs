@@ -46,6 +46,12 @@ pub(super) fn parse(value: &Value) -> Option<Frame<'static>> {
         }
         "max_data" => Frame::MaxData(number("maximum")?),
         "max_stream_data" => Frame::MaxStreamData { id: number("stream_id")?, limit: number("maximum")? },
+        "data_blocked" => Frame::DataBlocked(number("limit")?),
+        "stream_data_blocked" => {
+            Frame::StreamDataBlocked { id: number("stream_id")?, limit: number("limit")? }
+        }
+        "reset_stream" => Frame::ResetStream(number("stream_id")?),
+        "stop_sending" => Frame::StopSending(number("stream_id")?),
         "new_connection_id" => Frame::NewConnectionId(&[]),
         "connection_close" => {
             let transport = value["error_space"] != "application";

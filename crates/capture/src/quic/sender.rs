@@ -48,6 +48,9 @@ pub(crate) struct Sender {
     packets: BTreeMap<u64, SentPacket>,
     streams: BTreeMap<u64, SentStream>,
     largest_acked: Option<u64>,
+    /// The number of packets in `packets` that are lost: three later packets were sent and one of them was acknowledged
+    /// (RFC 9002 §6.1.1).
+    lost: usize,
     /// The number of packets whose probe timeout is known. A probe for a packet with a lower number belongs to a timeout
     /// that was counted.
     probed: u64,
@@ -65,17 +68,26 @@ pub(crate) struct Acked {
 impl Sender {
     /// Records a packet that must be acknowledged.
     pub fn packet(&mut self, number: u64, at: u64, path: usize, line: Option<usize>) {
-        self.packets.insert(number, SentPacket { at, path, line, pieces: Vec::new() });
-        if self.packets.len() > MAX_SENT {
-            self.packets.pop_first();
+        let lost_before = self.lost_before();
+        let known = self.packets.insert(number, SentPacket { at, path, line, pieces: Vec::new() });
+        self.lost += usize::from(known.is_none() && number < lost_before);
+        if self.packets.len() > MAX_SENT
+            && let Some((first, _)) = self.packets.pop_first()
+        {
+            self.lost -= usize::from(first < lost_before);
         }
     }
 
-    /// Returns the first packet number that is not acknowledged, and the number of packets in flight.
+    /// Packets with a lower number than the returned one are lost or have arrived.
+    fn lost_before(&self) -> u64 {
+        self.largest_acked.map_or(0, |largest| largest.saturating_sub(2))
+    }
+
+    /// Returns the first packet number that is neither acknowledged nor lost, and the number of packets in flight.
     pub fn state(&self) -> (i64, i64) {
-        let first = self.packets.first_key_value().map(|(number, _)| *number);
+        let first = self.packets.range(self.lost_before()..).next().map(|(number, _)| *number);
         let next = self.largest_acked.map_or(0, |largest| largest + 1);
-        (first.unwrap_or(next) as i64, self.packets.len() as i64)
+        (first.unwrap_or(next) as i64, (self.packets.len() - self.lost) as i64)
     }
 
     /// Records that packet `number` carries the bytes `start..end` of a stream. Returns their classification and how many
@@ -138,10 +150,15 @@ impl Sender {
         if let Some(packet) = self.packets.get(&largest) {
             acked.round_trip = Some((packet.path, at.saturating_sub(packet.at)));
         }
+        let lost_before = self.lost_before();
         self.largest_acked = self.largest_acked.max(Some(largest));
+        let advance = lost_before..self.lost_before();
+        let lost_before = self.lost_before();
+        self.lost += self.packets.range(advance).count();
         for range in ranges {
             while let Some(number) = self.packets.range(range.clone()).next().map(|(number, _)| *number) {
                 let Some(packet) = self.packets.remove(&number) else { break };
+                self.lost -= usize::from(number < lost_before);
                 let mut later = None;
                 for (id, start, end) in packet.pieces {
                     let Some(stream) = self.streams.get_mut(&id) else { continue };

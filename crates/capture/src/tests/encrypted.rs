@@ -27,20 +27,20 @@ fn requests(parts: &[(Ipv4Addr, &[u8])]) -> Vec<Request> {
 }
 
 /// Returns a vector with a length field of `width` bytes.
-fn vector(width: usize, content: &[u8]) -> Vec<u8> {
+pub(super) fn vector(width: usize, content: &[u8]) -> Vec<u8> {
     let length = (content.len() as u64).to_be_bytes();
     [&length[8 - width..], content].concat()
 }
 
 /// Returns the body of a ClientHello for the server name `example`. DTLS has a cookie.
-fn client_hello(cookie: &[u8]) -> Vec<u8> {
+pub(super) fn client_hello(cookie: &[u8]) -> Vec<u8> {
     let name = vector(2, &vector(2, &[&[0][..], &vector(2, b"example")].concat()));
     let extensions = vector(2, &[&[0, 0][..], &name].concat());
     [&[3, 3][..], &[7; 32], &[0], cookie, &vector(2, &[0x13, 1]), &vector(1, &[0]), &extensions].concat()
 }
 
 /// Returns the body of a ServerHello that chooses a cipher suite.
-fn server_hello(version: [u8; 2], suite: [u8; 2]) -> Vec<u8> {
+pub(super) fn server_hello(version: [u8; 2], suite: [u8; 2]) -> Vec<u8> {
     [&version[..], &[8; 32], &[0], &suite, &[0], &vector(2, &[])].concat()
 }
 

@@ -31,6 +31,10 @@ pub(super) struct Arrival<'a> {
     /// The names of the tunnels around the packet.
     pub tunnel: &'a [&'static str],
     pub vantage: Vantage,
+    /// The number of the packet in the capture, counted from 1.
+    pub number: u64,
+    /// Whether the IP header has the ECN mark Congestion Experienced.
+    pub is_marked: bool,
     pub checksum: Checksum,
     /// A hash of the packet's bytes, except for its checksum.
     pub digest: u64,
@@ -53,6 +57,8 @@ impl<'a> Arrival<'a> {
             identification: carried.identification,
             tunnel: &carried.tunnel,
             vantage: carried.vantage,
+            number: carried.number,
+            is_marked: carried.is_marked,
             checksum: Checksum::Unknown,
             digest: 0,
             is_unique: false,

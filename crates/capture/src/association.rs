@@ -2,11 +2,14 @@
 
 use super::arrival::{Arrival, Checksum, Side};
 use super::conversation::{ConversationBuilder, remark};
+use super::data_channels;
 use super::data_class::{Cause, DataClass};
 use super::halves::{OneDirection, digest};
+use super::results::{Conversation, DataChannel};
+use super::timeline::{Ack, Data, Event};
 use super::waiting::{Facts, WaitingQueue};
 use anabranch_wire::sctp::{
-    Chunk, GapBlock, Init, InitAck, PacketView, Param, SackView, Tsn, crc32c, packet,
+    Chunk, GapBlock, Init, InitAck, PacketView, Param, ReConfigParam, SackView, Tsn, crc32c, packet,
 };
 use std::collections::BTreeMap;
 
@@ -31,6 +34,7 @@ pub(super) struct Association {
     /// The earlier association between the same endpoints. It ends when this association begins (RFC 9260 §5.2.4 A).
     pub replaces: Option<usize>,
     takes_zero_checksum: [bool; 2],
+    channels: Vec<DataChannel>,
     /// Packets of this association that are not processed yet.
     pub waiting: WaitingQueue,
     /// The sending side and the facts collected about its direction, while the capture shows only one direction of the
@@ -50,6 +54,7 @@ impl Association {
             heartbeats: BTreeMap::new(),
             replaces,
             takes_zero_checksum: [false; 2],
+            channels: Vec::new(),
             waiting: WaitingQueue::default(),
             known_half: None,
             merged: None,
@@ -64,6 +69,7 @@ impl Association {
         let mut opens_or_aborts = false;
         for chunk in view.chunks().filter_map(Result::ok) {
             *self.conversation.directions[side].chunks.entry(chunk.name()).or_default() += 1;
+            self.control(side, &chunk);
             match chunk {
                 Chunk::Init(init) => {
                     opens_or_aborts = true;
@@ -79,13 +85,13 @@ impl Association {
                 Chunk::Data(data) => {
                     let message = data.end.then_some(data.unordered);
                     let ppid = data.begin.then_some(data.ppid);
-                    let carried = (message, ppid, data.payload.len());
+                    let carried = (message, ppid, data.payload);
                     self.data(arrival, path, data.tsn, data.stream, carried, &mut causes);
                 }
                 Chunk::IData(data) => {
                     let message = data.end.then_some(data.unordered);
                     let ppid = data.begin.then_some(data.ppid);
-                    let carried = (message, ppid, data.payload.len());
+                    let carried = (message, ppid, data.payload);
                     self.data(arrival, path, data.tsn, data.stream, carried, &mut causes);
                 }
                 Chunk::Sack(sack) => self.sack(arrival, &sack, sack.gaps()),
@@ -134,8 +140,14 @@ impl Association {
         }
         self.conversation.carried_retransmitted(side, &causes);
         self.conversation.settle(arrival.at, side);
-        self.conversation.draw(arrival, true, remark(&causes));
+        self.conversation.draw(arrival, |numbers, side| numbers.sctp(side, arrival.bytes), remark(&causes));
         learnt
+    }
+
+    /// Returns the results of this association.
+    pub fn finish(mut self) -> Conversation {
+        data_channels::count(&mut self.channels, &self.conversation.directions);
+        Conversation { channels: self.channels, ..self.conversation.finish("sctp") }
     }
 
     /// Checks a packet's checksum.
@@ -216,35 +228,84 @@ impl Association {
         }
     }
 
+    /// Adds a control chunk to the timeline.
+    fn control(&mut self, side: Side, chunk: &Chunk<'_>) {
+        let event = match chunk {
+            Chunk::Init(_) => Event::Request,
+            Chunk::InitAck(_) => Event::Answer,
+            Chunk::CookieEcho(_) => Event::CookieEcho,
+            Chunk::CookieAck(_) => Event::CookieAck,
+            Chunk::Shutdown(_) => Event::Close,
+            Chunk::ShutdownAck(_) => Event::CloseAnswer,
+            Chunk::Ecne(_) => Event::MarkReport,
+            Chunk::ForwardTsn(forward) => return self.forward_tsn(side, forward.cumulative),
+            Chunk::IForwardTsn(forward) => return self.forward_tsn(side, forward.cumulative),
+            Chunk::ReConfig(parameters) => {
+                for parameter in parameters.params() {
+                    let event = match parameter {
+                        ReConfigParam::ResetOutgoing { request, .. } => Event::ResetRequest(request),
+                        ReConfigParam::Response { response, result, .. } => {
+                            Event::ResetResponse(response, result)
+                        }
+                        _ => continue,
+                    };
+                    self.conversation.event(side, event);
+                }
+                return;
+            }
+            _ => return,
+        };
+        self.conversation.event(side, event);
+    }
+
+    fn forward_tsn(&mut self, side: Side, cumulative: Tsn) {
+        let Some(first) = self.conversation.firsts[side] else { return };
+        let unit = self.conversation.tracks.of(side).unit(cumulative.0, first) + 1;
+        self.conversation.event(side, Event::ForwardTsn(unit));
+    }
+
     /// Processes the fields that DATA and I-DATA have in common. `carried` is a triple:
     /// - whether the message is unordered; `None` unless the message ends in this chunk;
     /// - the payload protocol identifier; `None` unless a message begins in this chunk;
-    /// - the number of bytes of user data.
+    /// - the user data.
     fn data(
         &mut self,
         arrival: &Arrival<'_>,
         path: usize,
         tsn: Tsn,
         stream: u16,
-        carried: (Option<bool>, Option<u32>, usize),
+        carried: (Option<bool>, Option<u32>, &[u8]),
         causes: &mut Vec<(Cause, bool)>,
     ) {
-        let (side, (message, ppid, length)) = (arrival.side, carried);
+        let (side, (message, ppid, payload)) = (arrival.side, carried);
+        let length = payload.len();
         let first = *self.conversation.firsts[side].get_or_insert(tsn.0);
         let track = self.conversation.tracks.of(side);
         let unit = track.unit(tsn.0, first);
         if !track.plausible(unit, REACH) {
             return;
         }
-        self.conversation.stream(side, stream, tsn.0);
+        self.conversation.stream(side, stream.into(), tsn.0);
         let class = self.conversation.data(arrival, path, (unit, unit + 1), stream, [tsn.0, tsn.0]);
+        let event = Data {
+            units: (unit, unit + 1),
+            stream: stream.into(),
+            offset: 0,
+            bytes: length as u32,
+            wire_len: arrival.wire_len as u32,
+            flight: self.conversation.tracks.of(side).flight(),
+            class,
+            begins: ppid.is_some(),
+            ends: message.is_some(),
+        };
+        self.conversation.event(side, Event::Data(event));
         if let DataClass::Retransmitted { cause, spurious, .. } = class {
             causes.push((cause, spurious));
         }
         if matches!(class, DataClass::Retransmitted { inferred: false, .. }) {
             return;
         }
-        let counted = self.conversation.stream(side, stream, tsn.0);
+        let counted = self.conversation.stream(side, stream.into(), tsn.0);
         counted.chunks += 1;
         counted.bytes += length as u64;
         counted.messages += u64::from(message.is_some());
@@ -258,6 +319,10 @@ impl Association {
         let room = direction.ppids.len() < MAX_PPIDS;
         if let Some(ppid) = ppid.filter(|ppid| room || direction.ppids.contains_key(ppid)) {
             *direction.ppids.entry(ppid).or_default() += 1;
+        }
+        if ppid == Some(data_channels::PPID) {
+            let directions = &self.conversation.directions;
+            data_channels::message(&mut self.channels, directions, arrival.at, (side, stream), payload);
         }
     }
 
@@ -290,6 +355,9 @@ impl Association {
             let unit = track.unit(tsn.0, first);
             track.duplicate(unit, unit + 1);
         }
+        let (flight, has_gaps) = (track.flight(), !gaps.is_empty());
+        let ack = Ack { cumulative, flight, has_gaps, window: Some(sack.window.into()) };
+        self.conversation.event(side, Event::Ack(ack));
     }
 
     /// Processes the cumulative TSN of a SHUTDOWN, which acknowledges data as a SACK does.
@@ -301,6 +369,8 @@ impl Association {
         if unit <= track.high() {
             let unit = unit.max(track.cumulative());
             track.acknowledged(arrival.at, unit, Vec::new(), false);
+            let ack = Ack { cumulative: unit, flight: track.flight(), has_gaps: false, window: None };
+            self.conversation.event(arrival.side, Event::Ack(ack));
         }
     }
 

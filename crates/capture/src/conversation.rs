@@ -7,13 +7,16 @@ use super::Settings;
 use super::arrival::{Arrival, Checksum, Side};
 use super::copies::{Copies, CopyKind};
 use super::data_class::{Cause, DataClass};
+use super::frame;
 use super::results::{
-    self, Conversation, ConversationEnd, Direction, Handshake, PathDirection, Retransmitted, Stream,
+    self, Conversation, ConversationEnd, Direction, Handshake, PathDirection, Request, Retransmitted,
+    Security, Stream,
 };
-use super::track::{History, Tracks};
+use super::timeline::{Event, Timeline};
+use super::track::{History, SpuriousRetransmission, Tracks};
 use super::views::View;
 use super::waiting;
-use anabranch_wire::ladder::Numbers;
+use anabranch_wire::ladder::{self, Numbers};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -54,8 +57,13 @@ pub(super) struct ConversationBuilder {
     lines: Vec<Line>,
     max_lines: usize,
     lines_left_out: u64,
+    pub security: Option<Box<Security>>,
+    pub requests: Vec<Request>,
+    pub requests_left_out: u64,
     views: Box<[View; 2]>,
     max_view_items: usize,
+    /// The events for findings, if findings were requested.
+    timeline: Option<Box<Timeline>>,
 }
 
 impl ConversationBuilder {
@@ -85,16 +93,19 @@ impl ConversationBuilder {
             lines: Vec::new(),
             max_lines: settings.ladder_lines,
             lines_left_out: 0,
+            security: None,
+            requests: Vec::new(),
+            requests_left_out: 0,
             views: Box::default(),
             max_view_items: settings.max_view_items,
+            timeline: (settings.max_events > 0).then(|| Box::new(Timeline::new(settings.max_events))),
         }
     }
 
     /// Counts a packet. Returns the index of its path. Returns `None` if the packet is damaged or is a copy; the caller
     /// must then ignore the packet.
     pub fn arrive(&mut self, arrival: &Arrival<'_>) -> Option<usize> {
-        self.first = self.first.min(arrival.at);
-        self.last = self.last.max(arrival.at);
+        self.extend(arrival.at);
         if self.tunnel.is_empty() && !arrival.tunnel.is_empty() {
             self.tunnel = arrival.tunnel.to_vec();
         }
@@ -113,6 +124,9 @@ impl ConversationBuilder {
             direction.captured_twice += u64::from(copy == CopyKind::OtherPlace);
             return None;
         }
+        if let Some(timeline) = &mut self.timeline {
+            timeline.packet(arrival);
+        }
         direction.checksums_left += u64::from(arrival.checksum == Checksum::Left);
         direction.packets += 1;
         direction.wire_bytes += arrival.wire_len;
@@ -122,6 +136,12 @@ impl ConversationBuilder {
         on.wire_bytes += arrival.wire_len;
         on.span_ns = Some([on.span_ns.map_or(arrival.at, |[first, _]| first), arrival.at]);
         Some(path)
+    }
+
+    /// Records that something happened at this time.
+    pub fn extend(&mut self, at: u64) {
+        self.first = self.first.min(at);
+        self.last = self.last.max(at);
     }
 
     fn path(&mut self, arrival: &Arrival<'_>) -> usize {
@@ -156,6 +176,42 @@ impl ConversationBuilder {
     ) -> DataClass {
         let side = arrival.side;
         let class = self.tracks.of(side).sent(arrival.at, units.0, units.1, stream, path);
+        let track = self.tracks.of(side);
+        let state = (track.cumulative(), track.flight());
+        self.classified(arrival, path, units, stream.into(), wire, class);
+        self.show_state(arrival.at, side, state);
+        if self.max_lines > 0 {
+            // The next ladder line will show this packet. The line is marked later if the retransmission turns out to
+            // be spurious. If the ladder is full, `None` makes sure that no earlier line is marked instead.
+            let line = self.next_line();
+            self.tracks.of(side).drawn(units.0, units.1, line);
+        }
+        class
+    }
+
+    /// Returns the index of the ladder line that the next packet gets, or `None` if the ladder is full.
+    pub fn next_line(&self) -> Option<usize> {
+        (self.lines.len() < self.max_lines).then_some(self.lines.len())
+    }
+
+    /// Records the first TSN, byte or packet number that is not acknowledged, and the number of those in flight.
+    pub fn show_state(&mut self, at: u64, side: Side, (cumulative, flight): (i64, i64)) {
+        if self.max_view_items > 0 {
+            self.views[side].state(self.max_view_items, at, cumulative, flight);
+        }
+    }
+
+    /// Counts a piece of data that has been classified.
+    pub fn classified(
+        &mut self,
+        arrival: &Arrival<'_>,
+        path: usize,
+        units: (i64, i64),
+        stream: u64,
+        wire: [u32; 2],
+        class: DataClass,
+    ) {
+        let side = arrival.side;
         self.paths[path].1[side].data += 1;
         if let DataClass::Retransmitted { cause, inferred, spurious } = class {
             let stream =
@@ -170,10 +226,7 @@ impl ConversationBuilder {
             }
         }
         if self.max_view_items > 0 {
-            let track = self.tracks.of(side);
-            let (cumulative, flight) = (track.cumulative(), track.flight());
             self.views[side].data(self.max_view_items, arrival.at, units, stream, class);
-            self.views[side].state(self.max_view_items, arrival.at, cumulative, flight);
         }
         let first_here = !matches!(class, DataClass::Retransmitted { inferred: false, .. });
         let direction = &mut self.directions[side];
@@ -184,14 +237,6 @@ impl ConversationBuilder {
             direction.numbers = Some([first, last]);
         }
         direction.reordered += u64::from(class == DataClass::Reordered);
-        if self.max_lines > 0 {
-            // The next line of the ladder diagram will show this packet. If the packet turns out to be a spurious
-            // retransmission, that line is marked later. If the diagram is full, `line` is `None`, so that no other
-            // line is marked instead.
-            let line = (self.lines.len() < self.max_lines).then_some(self.lines.len());
-            self.tracks.of(side).drawn(units.0, units.1, line);
-        }
-        class
     }
 
     /// Counts a packet with retransmitted data. `causes` has the cause of each retransmission, and whether it was
@@ -211,27 +256,43 @@ impl ConversationBuilder {
         }
         let track = self.tracks.of(peer);
         let (samples, needless) = (std::mem::take(&mut track.samples), std::mem::take(&mut track.spurious));
-        if self.max_view_items > 0 {
-            let (cumulative, flight) = (track.cumulative(), track.flight());
-            self.views[peer].state(self.max_view_items, at, cumulative, flight);
-            for (_, sample) in &samples {
-                self.views[peer].round_trip(self.max_view_items, at, *sample);
-            }
-        }
+        let state = (track.cumulative(), track.flight());
+        self.show_state(at, peer, state);
         for (path, sample) in samples {
-            self.paths[path].1[peer].rtt.add(sample);
+            self.measured(at, peer, path, sample);
         }
         for found in needless {
-            self.directions[peer].retransmitted.spurious += 1;
-            self.paths[found.path].1[peer].retransmitted.spurious += 1;
-            if let Some(stream) = self.directions[peer].streams.get_mut(&found.stream) {
-                stream.retransmitted.spurious += 1;
-            }
-            if let Some(line) = found.line.and_then(|line| self.lines.get_mut(line))
-                && !line.remark.contains(SPURIOUS)
-            {
-                line.remark += SPURIOUS;
-            }
+            self.spurious(peer, found);
+        }
+    }
+
+    /// Records a round-trip time that an acknowledgement of the data of `side` has shown.
+    pub fn measured(&mut self, at: u64, side: Side, path: usize, sample: u64) {
+        if self.max_view_items > 0 {
+            self.views[side].round_trip(self.max_view_items, at, sample);
+        }
+        self.paths[path].1[side].rtt.add(sample);
+        self.event(side, Event::RoundTrip(sample));
+    }
+
+    /// Adds an event of the current packet to the timeline.
+    pub fn event(&mut self, side: Side, event: Event) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.push(side, event);
+        }
+    }
+
+    /// Records a retransmission of `side` that was found to be spurious after it had been captured.
+    pub fn spurious(&mut self, side: Side, found: SpuriousRetransmission) {
+        self.directions[side].retransmitted.spurious += 1;
+        self.paths[found.path].1[side].retransmitted.spurious += 1;
+        if let Some(stream) = self.directions[side].streams.get_mut(&found.stream) {
+            stream.retransmitted.spurious += 1;
+        }
+        if let Some(line) = found.line.and_then(|line| self.lines.get_mut(line))
+            && !line.remark.contains(SPURIOUS)
+        {
+            line.remark += SPURIOUS;
         }
     }
 
@@ -272,30 +333,29 @@ impl ConversationBuilder {
 
     /// Returns the counters of `stream`, on which `side` sends. If the stream has no counters yet, creates them with
     /// `tsn` as the first TSN.
-    pub fn stream(&mut self, side: Side, stream: u16, tsn: u32) -> &mut Stream {
+    pub fn stream(&mut self, side: Side, stream: u64, tsn: u32) -> &mut Stream {
         let fresh = Stream { tsns: [tsn, tsn], ..Stream::default() };
         self.directions[side].streams.entry(stream).or_insert(fresh)
     }
 
     /// Adds a line for this packet to the ladder diagram, unless the diagram already has the maximum number of lines.
-    pub fn draw(&mut self, arrival: &Arrival<'_>, sctp: bool, remark: String) {
+    /// `line` describes the packet.
+    pub fn draw(
+        &mut self,
+        arrival: &Arrival<'_>,
+        line: impl FnOnce(&mut Numbers, ladder::Side) -> String,
+        remark: String,
+    ) {
         if self.max_lines == 0 {
             return;
         }
-        let side = if arrival.side == 0 {
-            anabranch_wire::ladder::Side::Left
-        } else {
-            anabranch_wire::ladder::Side::Right
-        };
+        let side = if arrival.side == 0 { ladder::Side::Left } else { ladder::Side::Right };
         if self.lines.len() >= self.max_lines {
             self.lines_left_out += 1;
             return;
         }
         let numbers = self.numbers.get_or_insert_with(|| Box::new(Numbers::new("A", "B")));
-        let line = match sctp {
-            true => numbers.sctp(side, arrival.bytes),
-            false => numbers.tcp(side, arrival.bytes),
-        };
+        let line = line(numbers, side);
         let name = |side: Side, address: IpAddr| match self.addresses[side].iter().position(|a| *a == address)
         {
             None | Some(0) => ["A", "B"][side].to_owned(),
@@ -361,7 +421,15 @@ impl ConversationBuilder {
             end: self.end,
             directions,
             paths: self.paths.into_iter().map(path).collect(),
+            security: self.security,
+            requests: self.requests,
+            requests_left_out: self.requests_left_out,
+            log: None,
             ladder: self.lines.into_iter().map(ladder).collect(),
+            channels: Vec::new(),
+            findings: Vec::new(),
+            events_left_out: 0,
+            timeline: self.timeline,
             views: *self.views,
             ladder_left_out: self.lines_left_out,
         }
@@ -370,8 +438,13 @@ impl ConversationBuilder {
 
 /// Formats an address. Returns an empty text for the unspecified address, which stands for the unknown addresses of
 /// packets captured without an IP header.
-fn shown(address: IpAddr) -> String {
-    if address.is_unspecified() { String::new() } else { address.to_string() }
+pub(super) fn shown(address: IpAddr) -> String {
+    match address {
+        frame::LOCAL => "local".to_owned(),
+        frame::REMOTE => "remote".to_owned(),
+        _ if address.is_unspecified() => String::new(),
+        _ => address.to_string(),
+    }
 }
 
 /// The text appended to the ladder line of a spurious retransmission.

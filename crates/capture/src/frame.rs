@@ -9,12 +9,17 @@ use super::layers::{self, CapturedBytes, HeaderKind};
 use anabranch_wire::ip::{Fragment, fragment, protocol, v4, v6};
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
 
 /// The maximum length of a captured packet in bytes. The limit is twice the size of the longest packet to which Linux
 /// joins segments (512 KiB).
-const LONGEST: usize = 1 << 20;
+pub(super) const LONGEST: usize = 1 << 20;
+
+/// The address that stands for the host that wrote a log. Logs have no addresses, and RFC 6666 reserves this one.
+pub(super) const LOCAL: IpAddr = IpAddr::V6(Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1));
+/// The address that stands for the peer of the host that wrote a log.
+pub(super) const REMOTE: IpAddr = IpAddr::V6(Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 2));
 
 /// The payload of an IP packet or of a fragment.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,7 +39,14 @@ pub(super) struct IpPayload<'a> {
     pub tunnel: Vec<&'static str>,
     /// The place where the packet was captured.
     pub vantage: Vantage,
+    /// The number of the packet in the capture, counted from 1.
+    pub number: u64,
+    /// Whether the IP header has the ECN mark Congestion Experienced.
+    pub is_marked: bool,
 }
+
+/// RFC 3168 §5: the two ECN bits of a packet that met congestion.
+const CONGESTION_EXPERIENCED: u8 = 3;
 
 /// The place where a packet was captured, as a hash of its interface, direction and tunnel. The same packet may be
 /// captured at several places.
@@ -62,6 +74,8 @@ impl<'a> IpPayload<'a> {
             payload,
             tunnel,
             vantage,
+            number: 0,
+            is_marked: false,
         }
     }
 }
@@ -167,6 +181,11 @@ pub(super) fn without_ip(packet: CapturedBytes<'_>) -> IpPayload<'_> {
     IpPayload { is_cut, ..IpPayload::new([unknown; 2], protocol::SCTP, None, wire_len, payload) }
 }
 
+/// Returns a packet that a host logged without an IP header.
+pub(super) fn logged(ends: [IpAddr; 2], protocol: u8, payload: &[u8], wire_len: u64) -> IpPayload<'_> {
+    IpPayload::new(ends, protocol, None, wire_len, Cow::Borrowed(payload))
+}
+
 /// Parses an IP packet. Returns `None` if the packet is invalid.
 pub(super) fn carried(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
     match packet.captured.first()? >> 4 {
@@ -199,7 +218,8 @@ fn parse_ipv4(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
     let (payload, is_cut) = up_to(packet.captured.get(header_len..)?, declared);
     let ends = [header.source, header.target].map(IpAddr::from);
     let carried = IpPayload::new(ends, header.protocol, fragment, wire_len as u64, payload);
-    Some(IpPayload { identification: header.identification.into(), is_cut, ..carried })
+    let is_marked = header.ecn as u8 == CONGESTION_EXPERIENCED;
+    Some(IpPayload { identification: header.identification.into(), is_cut, is_marked, ..carried })
 }
 
 fn parse_ipv6(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
@@ -240,7 +260,8 @@ fn parse_ipv6(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
     let declared = whole.checked_sub(at)?;
     let (payload, is_cut) = up_to(rest.get(at..)?, declared);
     let ends = [header.source, header.target].map(IpAddr::from);
-    Some(IpPayload { is_cut, ..IpPayload::new(ends, next, piece, (v6::HEADER_LEN + whole) as u64, payload) })
+    let carried = IpPayload::new(ends, next, piece, (v6::HEADER_LEN + whole) as u64, payload);
+    Some(IpPayload { is_cut, is_marked: header.ecn as u8 == CONGESTION_EXPERIENCED, ..carried })
 }
 
 /// Returns the first `declared` bytes. The flag says whether zeros replace bytes that were not captured.

@@ -38,6 +38,17 @@ impl Ranges {
         }
     }
 
+    /// Returns how many integers of `start..end` are not in the set.
+    pub fn absent(&self, start: i64, end: i64) -> i64 {
+        let (mut absent, mut from) = (0, start);
+        let before = self.ends.range(..start).next_back();
+        for (&first, &until) in before.into_iter().chain(self.ends.range(start..end)) {
+            absent += (first - from).max(0);
+            from = from.max(until);
+        }
+        absent + (end - from).max(0)
+    }
+
     /// Returns whether the set contains all of `start..end`.
     pub fn covers(&self, start: i64, end: i64) -> bool {
         self.ends.range(..=start).next_back().is_some_and(|(_, &until)| until >= end)
@@ -63,6 +74,10 @@ mod tests {
                 let (from, to) = (rng.below(60) as i64, rng.below(66) as i64);
                 let (from, to) = (from.min(to), from.max(to) + 1);
                 assert_eq!(ranges.covers(from, to), (from..to).all(|n| model.contains(&n)));
+                assert_eq!(
+                    ranges.absent(from, to) as usize,
+                    (from..to).filter(|n| !model.contains(n)).count()
+                );
             }
         }
     }

@@ -3,6 +3,7 @@
 //! Times are nanoseconds since the first packet of the capture. Side A opened the conversation. If the beginning of the
 //! conversation was not captured, side A is the side that more likely opened it.
 
+use super::timeline::Timeline;
 use super::views::View;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -27,8 +28,12 @@ pub struct Decoded {
     pub left_out: BTreeMap<&'static str, u64>,
     /// The conversations that are missing in `conversations` because their number was limited.
     pub not_followed: NotFollowed,
-    /// The SCTP associations and TCP connections, in the order of their first packets.
+    /// The SCTP associations and the connections of TCP, QUIC and DTLS, in the order of their first packets.
     pub conversations: Vec<Conversation>,
+    /// The statistics over time in a webrtc-internals dump. Empty for other files.
+    pub statistics: Vec<Statistics>,
+    /// The comparison with the capture of the other end. Null if only one file was read.
+    pub both_ends: Option<Box<BothEnds>>,
 }
 
 impl Decoded {
@@ -52,10 +57,10 @@ pub struct NotFollowed {
     pub openings: u64,
 }
 
-/// An SCTP association or a TCP connection.
+/// An SCTP association, or a connection of TCP, QUIC or DTLS.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Conversation {
-    /// The transport protocol: `sctp` or `tcp`.
+    /// The transport protocol: `sctp`, `tcp`, `quic`, or `dtls` for the DTLS around SCTP.
     pub transport: &'static str,
     /// The two sides of the conversation. Side A comes first.
     pub sides: [Side; 2],
@@ -76,6 +81,22 @@ pub struct Conversation {
     pub directions: [Direction; 2],
     /// The paths (pairs of addresses), in order of appearance.
     pub paths: Vec<Path>,
+    /// The encryption of the conversation, or null if it is not encrypted.
+    pub security: Option<Box<Security>>,
+    /// The HTTP requests that could be read, in the order of their beginning.
+    pub requests: Vec<Request>,
+    /// The number of requests that are missing in `requests` because their number was limited.
+    pub requests_left_out: u64,
+    /// The values that an endpoint reported in its qlog. Null if the conversation does not come from a qlog.
+    pub log: Option<Box<EndpointLog>>,
+    /// The data channels of WebRTC, in the order of their opening. Their number is limited.
+    pub channels: Vec<DataChannel>,
+    /// The reasons why the conversation was slow or failed, the most expensive first. Empty if not requested.
+    pub findings: Vec<Finding>,
+    /// The number of events that the findings do not consider, because the number of events was limited.
+    pub events_left_out: u64,
+    #[serde(skip)]
+    pub(super) timeline: Option<Box<Timeline>>,
     /// The lines of the ladder diagram. Empty if no diagram was requested.
     #[serde(skip)]
     pub ladder: Vec<String>,
@@ -96,6 +117,199 @@ pub struct Side {
     pub port: u16,
     /// SCTP: the Verification Tag that this side chose. Packets to this side carry it. Null if the tag is not known.
     pub tag: Option<u32>,
+}
+
+/// The encryption of a conversation.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Security {
+    /// The protocol and its version, for example `TLS 1.3` or `QUIC v1`.
+    pub protocol: String,
+    /// The name of the cipher suite, or its number if the name is not known here. Null if no ServerHello was captured.
+    pub suite: Option<String>,
+    /// The name of the server for which the client asked.
+    pub server_name: Option<String>,
+    /// The protocol that the server chose for use within the encryption, for example `h2`.
+    pub alpn: Option<String>,
+    /// The number of ClientHellos.
+    pub hellos: u64,
+    /// The time from the first ClientHello to the client's Finished. Null if either could not be read.
+    pub took_ns: Option<u64>,
+    /// The time from the last ClientHello to the ServerHello: a round trip to the server from the place of capture.
+    pub answered_ns: Option<u64>,
+    /// The number of encrypted records (TLS and DTLS) or packets (QUIC) that were decrypted.
+    pub opened: u64,
+    /// The number of encrypted records or packets that could not be decrypted.
+    pub sealed: u64,
+    /// The reason why they could not be decrypted, if it is known.
+    pub why_sealed: Option<String>,
+}
+
+/// An HTTP request and its response.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Request {
+    /// The stream, or 0 for HTTP/1.1.
+    pub stream: u64,
+    /// The method. Null if the head could not be read.
+    pub method: Option<String>,
+    /// The request target. Null if the head could not be read.
+    pub target: Option<String>,
+    /// The status code of the response. Null if there is no response, or if its head could not be read.
+    pub status: Option<u16>,
+    /// The number of bytes in the bodies of the request and of the response.
+    pub bytes: [u64; 2],
+    /// The time when the request began.
+    pub at_ns: u64,
+    /// The time when the first byte of the response was captured.
+    pub answered_ns: Option<u64>,
+    /// The time when the response was complete.
+    pub done_ns: Option<u64>,
+}
+
+/// The values that an endpoint reported in its qlog, beside packets.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct EndpointLog {
+    /// The side that wrote the log: `A` or `B`.
+    pub by: &'static str,
+    /// The number of packets that it declared lost.
+    pub lost: u64,
+    /// Of these, the number of packets that it declared lost after a time and not after later packets.
+    pub lost_by_time: u64,
+    /// The number of received packets that it dropped, for example because it had no keys.
+    pub dropped: u64,
+    /// The largest number of consecutive probe timeouts.
+    pub most_probes: u64,
+    /// The smallest and the largest congestion window in bytes.
+    pub congestion_window: Option<[u64; 2]>,
+    /// The largest number of bytes in flight.
+    pub most_in_flight: Option<u64>,
+    /// The smallest and the largest smoothed round-trip time in nanoseconds.
+    pub smoothed_rtt_ns: Option<[u64; 2]>,
+}
+
+/// The statistics of one data channel or transport of a WebRTC connection over time.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Statistics {
+    /// The identifier of the connection in the dump.
+    pub connection: String,
+    /// The identifier of the statistics object.
+    pub id: String,
+    /// The type of the object: `data-channel`, `transport`, `sctp-transport` or `candidate-pair`.
+    pub kind: String,
+    /// The label of a data channel.
+    pub label: Option<String>,
+    /// The times of the values in nanoseconds since the first value of the dump.
+    pub at_ns: Vec<u64>,
+    /// The values by name, with one entry for each time. An entry is null if the dump has no number there.
+    pub values: BTreeMap<String, Vec<Option<f64>>>,
+}
+
+/// The comparison of two captures of both ends.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct BothEnds {
+    /// The name of the second file.
+    pub file: String,
+    /// The offset in bytes at which the second file ends in the middle of a packet, or null.
+    pub cut_at: Option<u64>,
+    /// The flows with packets in both files.
+    pub flows: Vec<MatchedFlow>,
+    /// The number of packets of each file that belong to no flow of the other file.
+    pub elsewhere: [u64; 2],
+    /// The number of packets of each file that were not compared because their number was limited.
+    pub left_out: [u64; 2],
+}
+
+/// A flow whose packets are in both files: packets between two addresses and ports.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct MatchedFlow {
+    /// The two ends, each with address and port. The first file was captured at the first end.
+    pub ends: [String; 2],
+    /// Whether the times of the packets tell which end each file was captured at. Otherwise the first file is taken for
+    /// the capture of the end that sent the first packet.
+    pub ends_known: bool,
+    /// The least time of a round trip between the two places of capture. Null if packets of one direction are missing.
+    pub round_trip_ns: Option<u64>,
+    /// The directions from the first end and from the second end.
+    pub directions: [MatchedDirection; 2],
+}
+
+/// The packets of one direction of a flow, as both ends captured them.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct MatchedDirection {
+    /// The number of packets that the sender's capture has.
+    pub sent: u64,
+    /// Of these, the number of packets that the receiver's capture has, too.
+    pub arrived: u64,
+    /// The number of packets that the receiver's capture does not have, although it was running.
+    pub lost: u64,
+    /// The number of packets that were sent before the receiver's capture began or after it ended.
+    pub outside: u64,
+    /// The number of packets that only the receiver's capture has.
+    pub only_received: u64,
+    /// The number of packets that arrived after a packet that was sent later.
+    pub overtaken: u64,
+    /// The delays from end to end, less the least one. The clocks of the two hosts need not agree.
+    pub delay: Delay,
+}
+
+/// The distribution of delays above the least one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Delay {
+    /// The number of packets whose delay is known.
+    pub samples: u64,
+    /// The median in nanoseconds.
+    pub median_ns: u64,
+    /// The 95th percentile in nanoseconds.
+    pub p95_ns: u64,
+    /// The maximum in nanoseconds.
+    pub max_ns: u64,
+}
+
+/// A data channel of WebRTC, opened by the Data Channel Establishment Protocol (RFC 8832).
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct DataChannel {
+    /// The stream that carries the messages of the channel in both directions.
+    pub stream: u16,
+    /// The side that opened the channel: `A` or `B`.
+    pub by: &'static str,
+    /// The label.
+    pub label: String,
+    /// The protocol within the channel, or an empty text.
+    pub protocol: String,
+    /// Whether the channel is unordered.
+    pub unordered: bool,
+    /// The number of times that a message is retransmitted at most. Null if the number is not limited.
+    pub max_retransmits: Option<u32>,
+    /// The time in milliseconds for which a message is sent at most. Null if the time is not limited.
+    pub max_lifetime_ms: Option<u32>,
+    /// The time of DATA_CHANNEL_OPEN.
+    pub opened_ns: u64,
+    /// The time of DATA_CHANNEL_ACK. Null if it was not captured.
+    pub accepted_ns: Option<u64>,
+    /// The number of messages from A and from B, without those of the protocol itself.
+    pub messages: [u64; 2],
+    /// The number of bytes in these messages.
+    pub bytes: [u64; 2],
+    /// The largest number of bytes that A and B had sent and that were not acknowledged. What a sender had buffered and
+    /// not yet sent is unknown. 0 if findings were not requested.
+    pub most_unacknowledged: [u64; 2],
+    /// The numbers of messages and bytes on the stream that do not belong to the channel, from A and from B.
+    #[serde(skip)]
+    pub(super) before: [(u64, u64); 2],
+    #[serde(skip)]
+    pub(super) is_counted: bool,
+}
+
+/// A reason why a conversation was slow or failed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Finding {
+    /// The name of the rule that found it.
+    pub rule: &'static str,
+    /// The reason in plain sentences.
+    pub text: String,
+    /// The numbers of packets that show it, counted from 1 in the capture file. At most eight are given.
+    pub packets: Vec<u64>,
+    /// The time that it took, or 0 if the packets do not show the time.
+    pub cost_ns: u64,
 }
 
 /// How a conversation began.
@@ -183,8 +397,8 @@ pub struct Direction {
     pub duplicates_reported: u64,
     /// TCP: the number of keep-alive probes that this side sent.
     pub keep_alives: u64,
-    /// SCTP: the streams by identifier.
-    pub streams: BTreeMap<u16, Stream>,
+    /// SCTP and QUIC: the streams by identifier. The number of QUIC streams is limited.
+    pub streams: BTreeMap<u64, Stream>,
     /// SCTP: the number of user messages whose first fragment was captured, by payload protocol identifier. The map has
     /// a limited number of identifiers.
     pub ppids: BTreeMap<u32, u64>,

@@ -382,7 +382,7 @@ impl Associations {
             self.take_in_waiting(index);
         }
         let all = self.all.into_iter().filter(|association| association.merged.is_none());
-        all.map(|association| association.conversation.finish("sctp")).collect()
+        all.map(|association| association.finish()).collect()
     }
 }
 

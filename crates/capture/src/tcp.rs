@@ -9,11 +9,16 @@ use super::conversation::{ConversationBuilder, remark};
 use super::copies;
 use super::data_class::{Cause, DataClass};
 use super::frame::IpPayload;
+use super::http::Http;
+use super::key_log::KeyLog;
+use super::reassembly::{MAX_AHEAD, Reassembly};
 use super::results::Conversation;
+use super::timeline::{Ack, Data, Event};
+use super::tls::Session;
 use super::track::Track;
 use super::waiting::{Facts, WaitingQueue};
 use super::{PacketOutcome, Settings};
-use anabranch_wire::tcp::{Flags, Segment, Seq, has_offloaded_checksum, is_intact};
+use anabranch_wire::tcp::{Flags, Header, Segment, Seq, has_offloaded_checksum, is_intact};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -24,7 +29,6 @@ const REACH: i64 = 1 << 30;
 /// Two endpoints in ascending order.
 type Pair = [(IpAddr, u16); 2];
 
-#[derive(Debug)]
 struct Connection {
     conversation: ConversationBuilder,
     /// The endpoint that is side A.
@@ -36,21 +40,70 @@ struct Connection {
     /// The acknowledgement number and window in the last segment of each side. They serve to detect duplicate
     /// acknowledgements (RFC 5681 §2).
     acknowledged: [Option<(u32, u16)>; 2],
+    /// The window scale option in the SYN of each side, if the SYN was captured (RFC 7323 §2.2).
+    window_scales: [Option<Option<u8>>; 2],
     /// Segments that are not processed yet.
     waiting: WaitingQueue,
+    content: Content,
+}
+
+/// What the bytes of a connection contain.
+#[derive(Default)]
+struct Content {
+    streams: [Reassembly; 2],
+    /// Whether the first bytes of the client have been seen.
+    has_begun: bool,
+    tls: Option<Box<Session>>,
+    http: Http,
+}
+
+impl Content {
+    /// Processes the FIN of a side, which comes after its last byte.
+    fn ends(&mut self, at: u64, side: Side, end: i64) {
+        self.streams[side].end = Some(end);
+        if self.streams[side].is_done() {
+            self.http.ends(at, side);
+        }
+    }
+
+    /// Processes the bytes of a segment. `start` is their position in the stream.
+    fn bytes(&mut self, at: u64, side: Side, start: i64, bytes: &[u8], log: &KeyLog, room: &mut usize) {
+        let Self { streams, has_begun, tls, http } = self;
+        streams[side].add(start, bytes, room, |bytes| {
+            if side == 0 && !std::mem::replace(has_begun, true) {
+                *tls = Session::begins(bytes).map(Box::new);
+            }
+            match tls {
+                Some(tls) => {
+                    tls.bytes(at, side, bytes, log, |bytes| http.bytes(at, side, bytes));
+                    if tls.has_closed[side] {
+                        http.ends(at, side);
+                    }
+                }
+                None => http.bytes(at, side, bytes),
+            }
+        });
+    }
 }
 
 /// The maximum total size in bytes of the waiting segments of all connections.
 const MAX_WAITING: usize = 64 << 20;
 
 /// All connections of a capture.
-#[derive(Debug, Default)]
 pub(super) struct Connections {
     #[expect(clippy::vec_box, reason = "they are large, and go one by one as they become results")]
     all: Vec<Box<Connection>>,
     by_pair: BTreeMap<Pair, usize>,
     /// The total size in bytes of the waiting segments of all connections.
     waiting: usize,
+    /// The number of bytes that all connections may still keep ahead of gaps.
+    room: usize,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self { all: Vec::new(), by_pair: BTreeMap::new(), waiting: 0, room: MAX_AHEAD }
+    }
 }
 
 impl Connections {
@@ -64,6 +117,7 @@ impl Connections {
         &mut self,
         at: u64,
         carried: &IpPayload<'_>,
+        log: &KeyLog,
         settings: &Settings,
         room: bool,
     ) -> PacketOutcome {
@@ -82,7 +136,7 @@ impl Connections {
             // A SYN may begin a new connection between the same endpoints. The waiting segments must be processed
             // first, because they decide whether the earlier connection was open or has ended.
             self.all[index].waiting.release();
-            self.take_in_waiting(index);
+            self.take_in_waiting(index, log);
         }
         let known = self.by_pair.get(&pair).copied().filter(|&index| {
             let connection = &self.all[index];
@@ -116,46 +170,48 @@ impl Connections {
                 fin: [None; 2],
                 first_fin: None,
                 acknowledged: [None; 2],
+                window_scales: [None; 2],
                 waiting: WaitingQueue::default(),
+                content: Content::default(),
             }));
             self.by_pair.insert(pair, self.all.len() - 1);
             self.all.len() - 1
         });
         arrival.side = usize::from(source != self.all[index].initiator);
-        self.offer(index, &mut arrival, &segment);
+        self.offer(index, &mut arrival, &segment, log);
         PacketOutcome::Counted
     }
 
     /// Processes a segment, or puts it in the queue of waiting segments. Then processes all segments that need not wait
     /// any longer.
-    fn offer(&mut self, index: usize, arrival: &mut Arrival<'_>, segment: &Segment<'_>) {
+    fn offer(&mut self, index: usize, arrival: &mut Arrival<'_>, segment: &Segment<'_>, log: &KeyLog) {
         let connection = &mut self.all[index];
         if connection.waiting.is_idle() && arrival.checksum != Checksum::Wrong {
             connection.waiting.note(arrival);
-            connection.take(arrival, segment);
+            connection.take(arrival, segment, log, &mut self.room);
             return;
         }
         let facts = facts(segment);
         let history = facts.data.map(|data| connection.conversation.history(arrival.side, data, REACH));
         let before = connection.waiting.bytes();
         if !connection.waiting.offer(arrival, &facts, history) {
-            connection.take(arrival, segment);
+            connection.take(arrival, segment, log, &mut self.room);
             return;
         }
         self.waiting += connection.waiting.bytes() - before;
         if self.waiting > MAX_WAITING {
             connection.waiting.release();
         }
-        self.take_in_waiting(index);
+        self.take_in_waiting(index, log);
     }
 
     /// Processes waiting segments from the head of the queue until a segment must continue to wait.
-    fn take_in_waiting(&mut self, index: usize) {
+    fn take_in_waiting(&mut self, index: usize, log: &KeyLog) {
         while let Some(waiting) = self.all[index].waiting.next() {
             let arrival = waiting.arrival();
             self.waiting = self.waiting.saturating_sub(arrival.bytes.len());
             if let Ok(segment) = Segment::parse(arrival.bytes) {
-                self.all[index].take(&arrival, &segment);
+                self.all[index].take(&arrival, &segment, log, &mut self.room);
             }
         }
     }
@@ -166,12 +222,12 @@ impl Connections {
     }
 
     /// Returns the results of all connections.
-    pub fn finish(mut self) -> Vec<Conversation> {
+    pub fn finish(mut self, log: &KeyLog) -> Vec<Conversation> {
         for index in 0..self.all.len() {
             self.all[index].waiting.finish();
-            self.take_in_waiting(index);
+            self.take_in_waiting(index, log);
         }
-        self.all.into_iter().map(|connection| connection.conversation.finish("tcp")).collect()
+        self.all.into_iter().map(|connection| connection.finish()).collect()
     }
 }
 
@@ -200,12 +256,13 @@ fn facts(segment: &Segment<'_>) -> Facts {
 }
 
 impl Connection {
-    fn take(&mut self, arrival: &Arrival<'_>, segment: &Segment<'_>) {
+    fn take(&mut self, arrival: &Arrival<'_>, segment: &Segment<'_>, log: &KeyLog, room: &mut usize) {
         let Some(path) = self.conversation.arrive(arrival) else { return };
         let side = arrival.side;
         let header = &segment.header;
         let mut causes = Vec::new();
         if header.flags.has(Flags::SYN) {
+            self.window_scales[side] = Some(header.options.window_scale);
             self.syn(arrival, header.seq, header.flags.has(Flags::ACK));
         } else if header.flags.has(Flags::ACK)
             && side == 0
@@ -222,7 +279,15 @@ impl Connection {
         }
         let fin = header.flags.has(Flags::FIN);
         if !segment.payload.is_empty() || fin {
-            self.data(arrival, segment, path, &mut causes);
+            if let Some(start) = self.data(arrival, segment, path, &mut causes) {
+                self.content.bytes(arrival.at, side, start, segment.payload, log, room);
+                for (side, event) in self.content.http.requests.flow_events() {
+                    self.conversation.event(side, event);
+                }
+                if fin {
+                    self.content.ends(arrival.at, side, start + segment.payload.len() as i64);
+                }
+            }
         }
         if header.flags.has(Flags::RST) && self.conversation.end.at_ns.is_none() {
             let refused =
@@ -234,12 +299,13 @@ impl Connection {
         self.closed(arrival.at);
         self.conversation.carried_retransmitted(side, &causes);
         self.conversation.settle(arrival.at, side);
-        self.conversation.draw(arrival, false, remark(&causes));
+        self.conversation.draw(arrival, |numbers, side| numbers.tcp(side, arrival.bytes), remark(&causes));
     }
 
     fn syn(&mut self, arrival: &Arrival<'_>, seq: Seq, answer: bool) {
         let side = arrival.side;
         self.conversation.set_first_tsn(side, seq.0.wrapping_add(1));
+        self.conversation.event(side, if answer { Event::Answer } else { Event::Request });
         if answer {
             self.conversation.opening[2] = Some(arrival.at);
         } else if side == 0 {
@@ -250,13 +316,14 @@ impl Connection {
         }
     }
 
+    /// Classifies the data of a segment. Returns the position of its first byte in the stream.
     fn data(
         &mut self,
         arrival: &Arrival<'_>,
         segment: &Segment<'_>,
         path: usize,
         causes: &mut Vec<(Cause, bool)>,
-    ) {
+    ) -> Option<i64> {
         let side = arrival.side;
         let header = &segment.header;
         // The data in a SYN begins one sequence number after the SYN itself.
@@ -266,13 +333,13 @@ impl Connection {
         track.has_rack = true;
         let start = track.unit(seq, first);
         if !track.plausible(start, REACH) {
-            return;
+            return None;
         }
         let (length, fin) = (segment.payload.len() as i64, header.flags.has(Flags::FIN));
         // RFC 9293 §3.8.4: a keep-alive probe repeats the last byte, or has no data.
         if !fin && length <= 1 && start + 1 == track.cumulative() {
             self.conversation.directions[side].keep_alives += 1;
-            return;
+            return None;
         }
         let end = start + length + i64::from(fin);
         if fin {
@@ -280,8 +347,23 @@ impl Connection {
             self.first_fin.get_or_insert(side);
         }
         let before = track.high();
+        if fin {
+            self.conversation.event(side, Event::Close);
+        }
         let class =
             self.conversation.data(arrival, path, (start, end), 0, [seq, seq.wrapping_add(length as u32)]);
+        let event = Data {
+            units: (start, end),
+            stream: 0,
+            offset: 0,
+            bytes: length as u32,
+            wire_len: arrival.wire_len as u32,
+            flight: self.conversation.tracks.of(side).flight(),
+            class,
+            begins: false,
+            ends: fin,
+        };
+        self.conversation.event(side, Event::Data(event));
         let direction = &mut self.conversation.directions[side];
         match class {
             DataClass::Retransmitted { cause, inferred, spurious } => {
@@ -293,6 +375,15 @@ impl Connection {
             }
             DataClass::New | DataClass::Reordered => direction.bytes += length as u64,
         }
+        Some(start)
+    }
+
+    fn finish(mut self) -> Conversation {
+        let Content { streams, tls, http, .. } = self.content;
+        self.conversation.security = tls.map(|tls| Box::new(tls.finish(streams.iter().any(|s| s.is_broken))));
+        (self.conversation.requests, self.conversation.requests_left_out) =
+            (http.requests.all, http.requests.left_out);
+        self.conversation.finish("tcp")
     }
 
     fn acknowledge(&mut self, arrival: &Arrival<'_>, segment: &Segment<'_>) {
@@ -336,7 +427,29 @@ impl Connection {
         // RFC 5681 §2: a duplicate acknowledgement repeats the acknowledgement number and window of the last segment.
         let duplicate = plain && self.acknowledged[side] == Some(acknowledged) && cumulative < high;
         self.acknowledged[side] = Some(acknowledged);
+        let has_gaps = !blocks.is_empty();
         track.acknowledged(arrival.at, cumulative, blocks, duplicate);
+        let flight = track.flight();
+        // The window in a RST means nothing (RFC 9293 §3.10.7.4).
+        if !header.flags.has(Flags::RST) {
+            let ack = Ack { cumulative, flight, has_gaps, window: self.window(side, header) };
+            self.conversation.event(side, Event::Ack(ack));
+        }
+        // RFC 3168 §6.1.2: in a SYN, the flag asks for ECN.
+        if header.flags.has(Flags::ECE) && !header.flags.has(Flags::SYN) {
+            self.conversation.event(side, Event::MarkReport);
+        }
+    }
+
+    /// RFC 7323 §2.3: returns the window in bytes, or `None` if its scale was not captured.
+    fn window(&self, side: Side, header: &Header) -> Option<u64> {
+        let shift = match self.window_scales {
+            _ if header.window == 0 || header.flags.has(Flags::SYN) => 0,
+            [Some(Some(_)), Some(Some(_))] => self.window_scales[side].flatten()?.min(14),
+            [Some(_), Some(_)] => 0,
+            _ => return None,
+        };
+        Some(u64::from(header.window) << shift)
     }
 
     /// RFC 9293 §3.6: marks the connection as closed when the FINs of both sides are acknowledged.

@@ -1,7 +1,10 @@
 //! Tests with captures in the formats that other programs write, and with damaged captures. The tests construct the
 //! bytes of these captures.
 
+mod encrypted;
+mod ends;
 mod field;
+mod findings;
 mod tunnels;
 
 use super::results::Decoded;
@@ -356,7 +359,8 @@ fn fragments_udp_and_version_6() {
 fn invalid_captures_are_refused_in_one_line() {
     let error_of = |bytes: &[u8]| read(bytes).expect_err("not a capture").to_string();
     assert_eq!(error_of(b""), "the capture ends after 0 bytes, before its header does");
-    assert_eq!(error_of(b"#!/bin/sh\nexit"), "not a pcap or pcapng capture");
+    assert_eq!(error_of(b"\x7fELF\0\0\0\0\0\0\0\0"), "not a pcap or pcapng capture");
+    assert!(error_of(b"#!/bin/sh\nexit").starts_with("no capture (pcap, pcapng), and no log"));
     let mut radio = CaptureBuilder::new(105, &[]);
     radio.frame(0, &[0; 50]);
     assert!(error_of(&radio.bytes).starts_with("link type 105 is not known"));

@@ -57,7 +57,7 @@ pub(super) enum History {
 /// A retransmission that was found to be spurious only after it had been captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SpuriousRetransmission {
-    pub stream: u16,
+    pub stream: u64,
     pub path: usize,
     /// The ladder line that shows the retransmission.
     pub line: Option<usize>,
@@ -290,7 +290,11 @@ impl Track {
         let sent_twice = |sent: &&mut SentUnit| sent.transmissions > 1 && !sent.is_spurious;
         for sent in self.overlapping(start, end).take(DUPLICATES).filter(sent_twice) {
             sent.is_spurious = true;
-            found.push(SpuriousRetransmission { stream: sent.stream, path: sent.path, line: sent.line });
+            found.push(SpuriousRetransmission {
+                stream: sent.stream.into(),
+                path: sent.path,
+                line: sent.line,
+            });
         }
         self.spurious.append(&mut found);
     }
@@ -485,7 +489,11 @@ impl Track {
                 }
             } else if age < hasty && !sent.is_spurious {
                 sent.is_spurious = true;
-                found.push(SpuriousRetransmission { stream: sent.stream, path: sent.path, line: sent.line });
+                found.push(SpuriousRetransmission {
+                    stream: sent.stream.into(),
+                    path: sent.path,
+                    line: sent.line,
+                });
             }
         }
         self.history += done.len();

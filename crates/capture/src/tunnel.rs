@@ -42,6 +42,7 @@ pub(super) fn open<'a>(outer: &'a IpPayload<'_>) -> Tunnel<'a> {
         tunnel,
         is_cut: inner.is_cut || outer.is_cut,
         vantage: outer.vantage,
+        number: outer.number,
         ..inner
     })
 }

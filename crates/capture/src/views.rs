@@ -6,7 +6,7 @@
 
 use super::data_class::{Cause, DataClass};
 
-/// One direction of a conversation over time. TSNs (SCTP) or bytes (TCP) are counted from the first TSN or byte that
+/// One direction of a conversation over time. TSNs (SCTP), bytes (TCP) or packet numbers (QUIC) are counted from the first TSN or byte that
 /// this direction sends.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct View {
@@ -33,7 +33,7 @@ pub struct Data {
     /// The TSN or byte that follows the data, counted like `start`.
     pub end: i64,
     /// The stream identifier, or 0 for TCP.
-    pub stream: u16,
+    pub stream: u64,
     /// The reason why the data was sent.
     pub why: SendReason,
 }
@@ -62,7 +62,7 @@ impl View {
         most: usize,
         at_ns: u64,
         (start, end): (i64, i64),
-        stream: u16,
+        stream: u64,
         class: DataClass,
     ) {
         if self.data.len() >= most {

@@ -1,4 +1,4 @@
-//! `anabranch decode`: describes the associations and connections in a capture.
+//! `anabranch decode`: describes the associations and connections in a capture or in a log.
 //!
 //! - `gzip`: decompresses captures
 
@@ -7,33 +7,41 @@ mod gzip;
 use crate::files::{self, PendingFile};
 use crate::flag::{flag, switch};
 use crate::outputs::Outputs;
-use crate::{Completion, Failure, complain};
-use anabranch_capture::{ENCAPSULATION, Settings, csv, table};
+use crate::{Completion, Failure, complain, qlog};
+use anabranch_capture::results::Decoded;
+use anabranch_capture::{DecodeError, ENCAPSULATION, EVENTS, LogOpener, Settings, csv, table, why};
 use anabranch_report::packets;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use std::cell::Cell;
 use std::error::Error;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
+use std::rc::Rc;
 
 /// The maximum number of packets of a short capture. The ladder diagrams of a short capture are drawn even without a
 /// flag.
 const SHORT: usize = 60;
 /// The maximum number of streams shown for each direction.
 const STREAMS: usize = 20;
+/// The maximum size of a key log in bytes.
+const MAX_KEY_LOG: u64 = 64 << 20;
 
 /// Returns the definition of the `decode` command.
 pub fn command() -> Command {
     Command::new("decode")
         .about("Show associations, connections and streams of a capture, and why data was retransmitted")
         .long_about(
-            "Shows how each SCTP association and TCP connection was set up and closed, its traffic by path and stream, \
+            "Shows how each SCTP association and each connection of TCP, QUIC and DTLS was set up and closed, its traffic by path and stream, \
              its round-trip times, and why data was retransmitted. The capture may be pcapng or pcap, also \
              compressed by gzip, taken at either end, by any program.\n\n\
              Links: Ethernet with VLAN tags, raw IP, Linux cooked (1 and 2), loopback, PPP, Cisco HDLC, NFLOG, SCTP \
              without IP. IPv4 and IPv6, with fragments. Tunnels: GTP-U, VXLAN, Geneve, GRE, IP in IP, MPLS, PPPoE. \
-             SCTP on IP and in UDP. The first 65,536 conversations are followed; packets of further ones \
+             SCTP on IP and in UDP. TLS, DTLS and QUIC are decrypted with the secrets in the capture or in --keylog, \
+             and HTTP requests are shown. The first 65,536 conversations are followed; packets of further ones \
              are counted.\n\n\
+             Instead of a capture: logs of usrsctp, Chromium and Firefox with SCTP packets; qlog of QUIC endpoints; \
+             dumps of chrome://webrtc-internals. With the captures of both ends, their packets are matched.\n\n\
              Causes are judged from the packets alone: 'fast' after acknowledgements that reported a gap, 'timeout' \
              after a silence as long as a retransmission timer, 'spurious' when the receiver already had the data: its \
              acknowledgement had passed, it reported a duplicate, or it answered sooner than a round trip takes.",
@@ -41,11 +49,14 @@ pub fn command() -> Command {
         .after_long_help(
             "Examples:\n  \
              anabranch decode capture.pcapng\n  \
-             anabranch decode capture.pcapng.gz --ladder=40 --streams 5\n\n\
+             anabranch decode capture.pcapng.gz --ladder=40 --streams 5\n  \
+             anabranch decode capture.pcapng --keylog keys.txt\n  \
+             anabranch decode capture.pcapng --why\n\n\
              Exit: 0 done, 1 the capture ends in the middle of a packet (what comes before is shown), 2 no such file, no \
              capture, or a damaged one, 3 the file cannot be read here.",
         )
-        .arg(Arg::new("file").value_name("FILE").required(true).help("A capture; - for standard input"))
+        .arg(Arg::new("file").value_name("FILE").required(true).help("A capture or log; - for standard input"))
+        .arg(Arg::new("other").value_name("OTHER").help("The capture of the other end"))
         .arg(
             flag(
                 "ladder",
@@ -69,6 +80,19 @@ pub fn command() -> Command {
             )
             .action(ArgAction::Append),
         )
+        .arg(
+            flag(
+                "keylog",
+                "FILE",
+                "Secrets of TLS, DTLS and QUIC that SSLKEYLOGFILE has recorded, beside those in the capture",
+            )
+            .action(ArgAction::Append),
+        )
+        .arg(flag("qlog", "DIR", "Write qlog of each QUIC connection, with the packets that were decrypted"))
+        .arg(switch(
+            "why",
+            "Show only why conversations were slow or failed, with packet numbers, instead of the tables",
+        ))
         .arg(
             flag(
                 "json",
@@ -109,42 +133,112 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     for ports in matches.get_many::<String>("udp").into_iter().flatten() {
         settings.udp_ports.push(udp_ports(ports)?);
     }
-    let unreadable = |error: io::Error| Failure::Host(format!("{file}: {error}"));
-    let gzip::Capture { bytes, is_cut } = gzip::unpacked(open(file)?).map_err(unreadable)?;
+    for keys in matches.get_many::<String>("keylog").into_iter().flatten() {
+        settings.key_log.extend(key_log(keys)?);
+        settings.key_log.push(b'\n');
+    }
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+    let (other, logs) = (text("other"), text("qlog"));
+    if logs.is_some() && other.is_some() {
+        return Err(Failure::Usage("--qlog needs one capture; decode each capture by itself".to_owned()));
+    }
+    if other.is_some_and(|other| other == "-" && file == "-") {
+        return Err(Failure::Usage("- names standard input twice; write a file name for one end".to_owned()));
+    }
     let page = text("html").map(|file| PendingFile::new(Path::new(file))).transpose()?;
     if page.is_some() {
         settings.max_view_items = packets::MAX_DRAWN;
     }
+    let is_why = matches.get_flag("why");
+    if is_why || page.is_some() || text("json").is_some() {
+        settings.max_events = EVENTS;
+    }
     let outputs = Outputs::reserve(text("json"), text("csv"))?;
-    let decoded = anabranch_capture::decode(file, BufReader::with_capacity(1 << 16, bytes), &settings)
-        .map_err(|error| {
-            // A file that cannot be read is an error of this host, with an exit code of its own. In this case, the
-            // innermost error is the one that the operating system reported.
-            let innermost =
-                error.source().and_then(Error::source).and_then(|error| error.downcast_ref::<io::Error>());
-            let is_io_error = innermost.is_some_and(|error| error.kind() != io::ErrorKind::InvalidData);
-            let message = format!("{file}: {error}");
-            if is_io_error { Failure::Host(message) } else { Failure::Usage(message) }
-        })?;
+    let logs = logs.map(log_opener).transpose()?;
+    let (decoded, cut_gzip) = decoded(file, other, &settings, logs)?;
     if let Some(page) = page {
         let text = table::render(&decoded, number("streams").unwrap_or(STREAMS));
         files::publish(vec![page.fill(packets::html(&decoded, &text).as_bytes())?])?;
     }
     let shown = match matches.get_flag("quiet") {
         true => String::new(),
+        false if is_why => why::render(&decoded),
         false => table::render(&decoded, number("streams").unwrap_or(STREAMS)),
     };
     outputs.write(&shown, || decoded.to_json(), || csv::render(&decoded))?;
-    let problem = match decoded.cut_at {
-        Some(at) => {
+    let other_cut_at = decoded.both_ends.as_ref().and_then(|both| both.cut_at);
+    let cut = decoded.cut_at.map(|at| (file, at)).or(other.zip(other_cut_at));
+    let problem = match (cut, cut_gzip) {
+        (Some((file, at)), _) => {
             format!("{file}: ends in the middle of a packet, at byte {at}; what comes before is shown")
         }
-        None if is_cut.get() => format!("{file}: gzip ends early; what comes before is shown"),
-        None => return Ok(Completion::Well),
+        (None, Some(file)) => format!("{file}: gzip ends early; what comes before is shown"),
+        (None, None) => return Ok(Completion::Well),
     };
     complain(&problem);
     Ok(Completion::Badly)
+}
+
+/// Decodes a file, or two. Also returns the name of a compressed file that ends early.
+fn decoded<'a>(
+    file: &'a str,
+    other: Option<&'a str>,
+    settings: &Settings,
+    logs: Option<LogOpener>,
+) -> Result<(Decoded, Option<&'a str>), Failure> {
+    let mut are_cut: Vec<(&str, Rc<Cell<bool>>)> = Vec::new();
+    let mut bytes = |file: &'a str| {
+        let (bytes, is_cut) = unpacked(file)?;
+        are_cut.push((file, is_cut));
+        Ok::<_, Failure>(bytes)
+    };
+    let decoded = match (other, logs) {
+        (Some(other), _) => {
+            let files = [(file, bytes(file)?), (other, bytes(other)?)];
+            anabranch_capture::decode_both(files, settings)
+                .map_err(|(index, error)| failure([file, other][index], &error))
+        }
+        (None, Some(logs)) => anabranch_capture::decode_to_qlog(file, bytes(file)?, settings, logs)
+            .map_err(|error| failure(file, &error)),
+        (None, None) => {
+            anabranch_capture::decode(file, bytes(file)?, settings).map_err(|error| failure(file, &error))
+        }
+    }?;
+    Ok((decoded, are_cut.into_iter().find(|(_, is_cut)| is_cut.get()).map(|(file, _)| file)))
+}
+
+/// Opens a file, which is decompressed if necessary. The flag says at its end whether it was cut off.
+fn unpacked(file: &str) -> Result<(BufReader<Box<dyn Read>>, Rc<Cell<bool>>), Failure> {
+    let unreadable = |error: io::Error| Failure::Host(format!("{file}: {error}"));
+    let gzip::Capture { bytes, is_cut } = gzip::unpacked(open(file)?).map_err(unreadable)?;
+    Ok((BufReader::with_capacity(1 << 16, bytes), is_cut))
+}
+
+fn failure(file: &str, error: &DecodeError) -> Failure {
+    // A file that cannot be read is an error of this host, with an exit code of its own. In this case, the
+    // innermost error is the one that the operating system reported.
+    let innermost =
+        error.source().and_then(Error::source).and_then(|error| error.downcast_ref::<io::Error>());
+    let is_io_error = innermost.is_some_and(|error| error.kind() != io::ErrorKind::InvalidData);
+    let message = format!("{file}: {error}");
+    if is_io_error { Failure::Host(message) } else { Failure::Usage(message) }
+}
+
+/// Returns what opens the logs of `--qlog` in a directory.
+fn log_opener(directory: &str) -> Result<LogOpener, Failure> {
+    let directory = qlog::directory(directory)?;
+    Ok(Box::new(move |name: &str| directory.begin(name).map(|log| log as Box<dyn Write>)))
+}
+
+/// Reads a key log.
+fn key_log(file: &str) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let read = open(file)?.take(MAX_KEY_LOG + 1).read_to_end(&mut bytes);
+    read.map_err(|error| Failure::Host(format!("{file}: {error}")))?;
+    if bytes.len() as u64 > MAX_KEY_LOG {
+        return Err(Failure::Usage(format!("--keylog {file}: more than 64 MiB; a key log was expected")));
+    }
+    Ok(bytes)
 }
 
 fn open(file: &str) -> Result<Box<dyn Read>, Failure> {
@@ -157,7 +251,7 @@ fn open(file: &str) -> Result<Box<dyn Read>, Failure> {
     };
     let opened = File::open(file).map_err(failed)?;
     if opened.metadata().map_err(failed)?.is_dir() {
-        return Err(Failure::Usage(format!("{file}: a directory; a capture was expected")));
+        return Err(Failure::Usage(format!("{file}: a directory; a file was expected")));
     }
     Ok(Box::new(opened))
 }

@@ -28,9 +28,14 @@ pub fn log_destination<'a>(
             "--qlog {directory}: nothing goes over HTTP/3; write h3://, or https:// with --http 3"
         )));
     }
+    Ok(Some(self::directory(directory)?))
+}
+
+/// Returns a destination that writes files to this directory, which is created if it does not exist.
+pub fn directory(directory: &str) -> Result<Arc<dyn Logs>, Failure> {
     let created = fs::create_dir_all(directory);
     created.map_err(|error| Failure::Usage(format!("--qlog {directory}: {error}; expected a directory")))?;
-    Ok(Some(Arc::new(Directory(directory.into()))))
+    Ok(Arc::new(Directory(directory.into())))
 }
 
 /// Writes log files to the directory at this path.

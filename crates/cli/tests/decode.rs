@@ -23,6 +23,28 @@ fn captures(scratch: &Scratch) -> [PathBuf; 2] {
     [of("tcp"), of("sctp")]
 }
 
+/// `--why` shows the findings that the JSON has, and the page has them, too.
+#[test]
+fn reasons_are_shown_in_text_json_and_page() {
+    let scratch = Scratch::new("decode-why");
+    for capture in captures(&scratch) {
+        let [json, page] = ["x.json", "x.html"].map(|name| scratch.0.join(name));
+        let files = [std::ffi::OsStr::new("--json"), json.as_ref(), "--html".as_ref(), page.as_ref()];
+        let got = run(anabranch().arg("decode").arg(&capture).arg("--why").args(files));
+        assert_eq!(got.status.code(), Some(0), "{}", errors(&got));
+        let text = String::from_utf8(got.stdout).expect("text");
+        let document: serde_json::Value =
+            serde_json::from_slice(&fs::read(&json).expect("written")).expect("JSON");
+        let findings = document["conversations"][0]["findings"].as_array().expect("findings").clone();
+        assert_eq!(findings.is_empty(), text.contains("Nothing found in 1 conversation."), "{text}");
+        let page = fs::read_to_string(&page).expect("written");
+        assert_eq!(findings.is_empty(), !page.contains("<h2>Why: "));
+        for finding in findings {
+            assert!(text.contains(finding["text"].as_str().expect("text")), "{text}");
+        }
+    }
+}
+
 #[test]
 fn every_stream_has_a_row_that_says_what_the_json_says() {
     let scratch = Scratch::new("decode-csv");
@@ -165,4 +187,84 @@ fn a_tunnel_and_checksums_left_to_the_card_are_told() {
     let conversation = &document["conversations"][0];
     assert_eq!(conversation["tunnel"], serde_json::json!(["GTP-U"]));
     assert_eq!(conversation["directions"][0]["checksums_left"], 1);
+}
+
+/// Returns the captures of the client and the server of a race with one contestant.
+fn both_ends(scratch: &Scratch, transport: &str) -> [PathBuf; 2] {
+    let out = scratch.0.join(transport);
+    let race = ["race", "-q", "--runs", "1", "--objects", "4x20kB", "--loss", "2%", "--transport", transport];
+    let raced = run(anabranch().args(race).arg("--out").arg(&out));
+    assert_eq!(raced.status.code(), Some(0), "{}", errors(&raced));
+    ["client", "server"].map(|host| {
+        let found = fs::read_dir(&out).expect("a directory").map(|entry| entry.expect("an entry").path());
+        let suffix = format!(".{host}.pcapng");
+        found.into_iter().find(|path| path.to_string_lossy().ends_with(&suffix)).expect("a capture")
+    })
+}
+
+fn json(arguments: &[&str]) -> serde_json::Value {
+    let got = run(anabranch().arg("decode").args(arguments).args(["-q", "--json", "-"]));
+    assert_eq!(got.status.code(), Some(0), "{arguments:?}: {}", errors(&got));
+    serde_json::from_slice(&got.stdout).expect("JSON")
+}
+
+/// The qlog of a captured connection must show the same streams as the capture.
+#[test]
+fn a_written_qlog_is_read_again_with_the_same_streams() {
+    let scratch = Scratch::new("decode-qlog");
+    let [client, _] = both_ends(&scratch, "quic");
+    let logs = scratch.0.join("logs");
+    let (client, logs_text) = (client.to_string_lossy(), logs.to_string_lossy());
+    let captured = json(&[&client, "--qlog", &logs_text]);
+    let written: Vec<PathBuf> =
+        fs::read_dir(&logs).expect("a directory").map(|entry| entry.expect("an entry").path()).collect();
+    let [log] = &written[..] else { panic!("{written:?}") };
+    assert!(log.to_string_lossy().ends_with(".network.sqlog"), "{log:?}");
+    let logged = json(&[&log.to_string_lossy()]);
+    let [captured, logged] = [&captured["conversations"][0], &logged["conversations"][0]];
+    for direction in 0..2 {
+        for field in ["bytes", "streams", "repairs", "acks", "timeouts"] {
+            let (expected, found) =
+                (&captured["directions"][direction][field], &logged["directions"][direction][field]);
+            assert_eq!(found, expected, "{field} of direction {direction}");
+        }
+    }
+    assert_eq!(logged["log"]["by"], "A");
+    let refused = run(anabranch().args(["decode", &client, &client, "--qlog", &logs_text]));
+    assert_eq!((refused.status.code(), errors(&refused).lines().count()), (Some(2), 1));
+}
+
+#[test]
+fn packets_of_both_ends_are_matched() {
+    let scratch = Scratch::new("decode-ends");
+    let [client, server] = both_ends(&scratch, "quic");
+    let (client, server) = (client.to_string_lossy(), server.to_string_lossy());
+    let both = &json(&[&server, &client])["both_ends"];
+    let flow = &both["flows"][0];
+    assert_eq!((&flow["ends_known"], &both["elsewhere"]), (&true.into(), &serde_json::json!([0, 0])));
+    for direction in 0..2 {
+        let count = |field: &str| flow["directions"][direction][field].as_u64().expect("a number");
+        assert!(count("sent") > 10 && count("only_received") == 0, "{flow}");
+        assert_eq!(count("sent"), count("arrived") + count("lost") + count("outside"), "{flow}");
+    }
+    let lost = |direction: usize| flow["directions"][direction]["lost"].as_u64().expect("a number");
+    assert!(lost(0) + lost(1) > 0, "{flow}");
+    let output = run(anabranch().args(["decode", &client, &server]));
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains("Both ends: ") && text.contains("round trip at least"), "{text}");
+}
+
+#[test]
+fn files_that_are_neither_capture_nor_log_are_refused_in_one_line() {
+    let scratch = Scratch::new("decode-logs");
+    for (text, code, expected) in [
+        ("some text\n", 2, "no capture (pcap, pcapng), and no log with SCTP packets"),
+        ("{\"qlog_version\":\"0.3\",}", 2, "damaged qlog at byte 0"),
+        ("{\"PeerConnections\":{", 2, "damaged webrtc-internals dump at line 1"),
+    ] {
+        let file = scratch.file("log", text);
+        let got = run(anabranch().arg("decode").arg(&file));
+        assert_eq!((got.status.code(), errors(&got).lines().count()), (Some(code), 1), "{}", errors(&got));
+        assert!(errors(&got).contains(expected), "{}", errors(&got));
+    }
 }

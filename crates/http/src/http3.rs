@@ -9,7 +9,7 @@
 //!
 //! - `code`: error codes, and the scope of an error
 //! - `frame`: integers and frame headers
-//! - `qpack`: field sections
+//! - `instructions`: the instructions on the QPACK streams
 //! - `message_reader`: the frames of a request stream
 //! - `peer_streams`: the control stream and the QPACK streams of the peer
 //! - `streams`: one stream of a session, as HTTP/3 reads and writes it
@@ -20,15 +20,16 @@ pub(crate) mod client;
 mod code;
 pub(crate) mod connection;
 mod frame;
+mod instructions;
 mod message_reader;
 mod peer_streams;
-mod qpack;
 pub(crate) mod streams;
 
 pub use code::{Code, Error};
 pub(crate) use frame::kind;
 pub(crate) use message_reader::Event;
 
+use anabranch_wire::qpack;
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
 use message_reader::MessageReader;

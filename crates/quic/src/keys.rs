@@ -206,7 +206,7 @@ fn flow_control_limits(params: &TransportParameters, side: Side) -> FlowControlL
         Side::Server => 0x05,
     };
     let mut grants = FlowControlLimits::default();
-    let mut rest = crate::frames::Frames(&bytes);
+    let mut rest = anabranch_wire::quic::Frames(&bytes);
     while let Some((key, value)) = rest.parameter() {
         match key {
             0x04 => grants.data = value,

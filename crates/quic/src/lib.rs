@@ -15,7 +15,6 @@
 //!
 //! - `config`: the knobs
 //! - `endpoint`: the engine: connections, packets, deadlines
-//! - `frames`: parses the frames of a packet for observation
 //! - `host`: runs the QUIC endpoint of a host in a `World`
 //! - `identifiers`: connection IDs, keys and the time in tokens, derived from a seed
 //! - `keys`: packet protection keys that report the packets they encrypt and decrypt
@@ -42,7 +41,6 @@
 
 mod config;
 mod endpoint;
-mod frames;
 mod host;
 mod identifiers;
 mod keys;

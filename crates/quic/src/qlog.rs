@@ -6,11 +6,12 @@
 //! and the round-trip time. The first Initial packet that a server receives is missing, because the server decrypts it
 //! before the connection exists. The caller supplies the output ([`Logs`]), so this module does not use files.
 
-use crate::frames::{Frame, Frames};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_transport::network::Logs;
 use anabranch_transport::protocol::ConnectionLog;
+use anabranch_wire::qlog::{self, Escaped, Hex};
+pub(crate) use anabranch_wire::qlog::{LoggedPacket, PacketType};
 use quinn_proto::Side;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
@@ -53,37 +54,6 @@ impl MemoryLogs {
     }
 }
 
-/// The kind of keys that protect a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum PacketType {
-    Initial,
-    Handshake,
-    ZeroRtt,
-    OneRtt,
-}
-
-impl PacketType {
-    /// Returns the name of these keys in qlog's `PacketType`.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Initial => "initial",
-            Self::Handshake => "handshake",
-            Self::ZeroRtt => "0RTT",
-            Self::OneRtt => "1RTT",
-        }
-    }
-}
-
-/// A packet with its plaintext payload: a sent packet before encryption, or a received packet after decryption.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LoggedPacket<'a> {
-    pub(crate) packet_type: PacketType,
-    pub(crate) number: u64,
-    /// The length of the whole packet in bytes, including its header and its authentication tag.
-    pub(crate) length: usize,
-    pub(crate) payload: &'a [u8],
-}
-
 /// The values that loss recovery and congestion control report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Metrics {
@@ -119,16 +89,9 @@ impl Qlog {
 
     /// Creates a log whose time starts now, and writes its header.
     pub(crate) fn begin(out: Box<dyn Write + Send>, side: Side, first: &[u8], now: Instant) -> Self {
-        let (metrics, text) = (Metrics::default(), String::new());
-        let mut log = Self { out: Some(out), since: now, metrics, text };
-        let _ = write!(
-            log.text,
-            "{{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"title\":\"anabranch {}\",\"trace\":{{\"vantage_point\":\
-             {{\"type\":\"{}\"}},\"common_fields\":{{\"ODCID\":\"{}\",\"time_format\":\"relative\",\"reference_time\":0}}}}}}",
-            env!("CARGO_PKG_VERSION"),
-            vantage(side),
-            Hex(first),
-        );
+        let vantage = format!("\"type\":\"{}\"", vantage(side));
+        let text = qlog::header(&vantage, first);
+        let mut log = Self { out: Some(out), since: now, metrics: Metrics::default(), text };
         log.flush();
         log
     }
@@ -146,9 +109,7 @@ impl Qlog {
 
     /// Begins a record in `text`. The caller appends the record's data and a closing brace.
     fn event(&mut self, at: Instant, name: &str) {
-        let since = at.since(self.since).as_nanos();
-        let (millis, rest) = (since / 1_000_000, since % 1_000_000);
-        let _ = write!(self.text, "{{\"time\":{millis}.{rest:06},\"name\":\"{name}\",\"data\":");
+        qlog::begin_event(&mut self.text, at.since(self.since).as_nanos() as u64, name);
     }
 
     fn end(&mut self) {
@@ -161,24 +122,8 @@ impl Qlog {
         if self.out.is_none() {
             return;
         }
-        self.event(at, if sent { "transport:packet_sent" } else { "transport:packet_received" });
-        let LoggedPacket { packet_type, number, length, payload } = seen;
-        let _ = write!(
-            self.text,
-            "{{\"header\":{{\"packet_type\":\"{}\",\"packet_number\":{number}}},\"raw\":{{\"length\":{length},\
-             \"payload_length\":{}}},\"frames\":[",
-            packet_type.name(),
-            payload.len(),
-        );
-        let mut first = true;
-        for frame in Frames(payload) {
-            if !std::mem::replace(&mut first, false) {
-                self.text.push(',');
-            }
-            let _ = write!(self.text, "{}", QuicFrame(&frame));
-        }
-        self.text.push_str("]}");
-        self.end();
+        qlog::packet(&mut self.text, at.since(self.since).as_nanos() as u64, sent, seen);
+        self.flush();
     }
 
     /// Writes a record for a packet that was declared lost.
@@ -235,102 +180,9 @@ const fn vantage(side: Side) -> &'static str {
     }
 }
 
-struct Hex<'a>(&'a [u8]);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-/// Formats text as the content of a JSON string (RFC 8259 §7).
-struct Escaped<'a>(&'a str);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.chars().try_for_each(|c| match c {
-            '"' | '\\' => write!(f, "\\{c}"),
-            c if c.is_control() => write!(f, "\\u{:04x}", u32::from(c)),
-            c => f.write_char(c),
-        })
-    }
-}
-
-/// Formats a frame as qlog's `QuicFrame`.
-struct QuicFrame<'a>(&'a Frame);
-
-impl fmt::Display for QuicFrame<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Frame::Stream { id, offset, length, fin } => write!(
-                f,
-                "{{\"frame_type\":\"stream\",\"stream_id\":{id},\"offset\":{offset},\"length\":{length},\"fin\":{fin}}}"
-            ),
-            Frame::Ack(ranges) => {
-                f.write_str("{\"frame_type\":\"ack\",\"acked_ranges\":[")?;
-                for (at, range) in ranges.iter().rev().enumerate() {
-                    let comma = if at > 0 { "," } else { "" };
-                    write!(f, "{comma}[{},{}]", range.start(), range.end())?;
-                }
-                f.write_str("]}")
-            }
-            Frame::Crypto { offset, length } => {
-                write!(f, "{{\"frame_type\":\"crypto\",\"offset\":{offset},\"length\":{length}}}")
-            }
-            Frame::MaxData(most) => write!(f, "{{\"frame_type\":\"max_data\",\"maximum\":{most}}}"),
-            Frame::MaxStreamData { id, limit: most } => {
-                write!(f, "{{\"frame_type\":\"max_stream_data\",\"stream_id\":{id},\"maximum\":{most}}}")
-            }
-            Frame::Padding => f.write_str("{\"frame_type\":\"padding\"}"),
-            Frame::Ping => f.write_str("{\"frame_type\":\"ping\"}"),
-            Frame::Close { transport, code } => {
-                let space = if *transport { "transport" } else { "application" };
-                write!(
-                    f,
-                    "{{\"frame_type\":\"connection_close\",\"error_space\":\"{space}\",\"raw_error_code\":{code}}}"
-                )
-            }
-            Frame::PathChallenge(token) => {
-                write!(f, "{{\"frame_type\":\"path_challenge\",\"data\":\"{token:016x}\"}}")
-            }
-            Frame::PathResponse(token) => {
-                write!(f, "{{\"frame_type\":\"path_response\",\"data\":\"{token:016x}\"}}")
-            }
-            Frame::Other(kind) => match name(*kind) {
-                Some(name) => write!(f, "{{\"frame_type\":\"{name}\"}}"),
-                None => write!(f, "{{\"frame_type\":\"unknown\",\"raw_frame_type\":{kind}}}"),
-            },
-        }
-    }
-}
-
-/// Returns the qlog name of a frame type whose content is not logged; `None` if the type is unknown.
-const fn name(kind: u64) -> Option<&'static str> {
-    Some(match kind {
-        0x04 => "reset_stream",
-        0x05 => "stop_sending",
-        0x07 => "new_token",
-        0x12 | 0x13 => "max_streams",
-        0x14 => "data_blocked",
-        0x15 => "stream_data_blocked",
-        0x16 | 0x17 => "streams_blocked",
-        0x18 => "new_connection_id",
-        0x19 => "retire_connection_id",
-        0x1e => "handshake_done",
-        0x30 | 0x31 => "datagram",
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn text_is_escaped_only_where_json_demands_it() {
-        // RFC 8259 §7: only quotation marks, reverse solidi and control characters are escaped.
-        assert_eq!(Escaped("a \"b\" \\ c\n\u{1}é").to_string(), "a \\\"b\\\" \\\\ c\\u000a\\u0001é");
-    }
 
     #[test]
     fn a_log_in_memory_has_a_record_for_each_event() {

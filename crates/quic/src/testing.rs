@@ -1,12 +1,12 @@
 //! Entry points for fuzzing: the functions of this crate that parse bytes from the peer or from the network.
 
 use crate::endpoint::long_destination;
-use crate::frames::Frames;
 use crate::qlog::{LoggedPacket, PacketType, Qlog};
 use crate::shards::Steered;
 use crate::trace::Trace;
 use crate::watch::{Level, Watch};
 use anabranch_base::Instant;
+use anabranch_wire::quic::Frames;
 use anabranch_world::steering::Steering;
 use quinn_proto::{Dir, Side, StreamId};
 use std::net::Ipv4Addr;

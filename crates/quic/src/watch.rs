@@ -15,13 +15,13 @@
 
 mod state;
 
-use crate::frames::{Frame, Frames};
 use crate::identifiers::Clock;
 use crate::qlog::{Metrics, Qlog};
 use crate::trace::Trace;
 use anabranch_base::time::Duration;
 use anabranch_base::trace::{TraceEvent, TraceRecord};
 use anabranch_base::{BitRate, Instant};
+use anabranch_wire::quic::{Frame, Frames};
 use quinn_proto::StreamId;
 use state::{Outgoing, SentPacket, StreamRange, WatchState, units};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -216,8 +216,8 @@ impl Watch {
             eliciting |= frame.is_ack_eliciting();
             match frame {
                 Frame::Padding => padded = true,
-                Frame::Stream { id, offset, length, fin } if level == Level::Data => {
-                    let bytes = offset..offset + length;
+                Frame::Stream { id, offset, data, fin } if level == Level::Data => {
+                    let bytes = offset..offset + data.len() as u64;
                     state.send(at, id, &bytes, number, &mut events);
                     let piece = StreamRange { id, bytes, fin };
                     if first.is_none() {
@@ -226,7 +226,7 @@ impl Watch {
                         more.push(piece);
                     }
                 }
-                Frame::Crypto { offset, length } => {
+                Frame::Crypto { offset, data } => {
                     let space = match level {
                         Level::Initial => 0,
                         Level::Handshake => 1,
@@ -235,7 +235,7 @@ impl Watch {
                     if offset < state.handshake[space] && !state.handshake_lost {
                         state.timed_out(at);
                     }
-                    state.handshake[space] = state.handshake[space].max(offset + length);
+                    state.handshake[space] = state.handshake[space].max(offset + data.len() as u64);
                 }
                 Frame::PathChallenge(token) => state.challenge = Some(token),
                 _ => {}
@@ -290,11 +290,12 @@ impl Watch {
                         stream.max_stream_data = stream.max_stream_data.max(Some(most));
                     }
                 }
-                Frame::Stream { id, offset, length, .. }
+                Frame::Stream { id, offset, data, .. }
                     if tracing
                         && (state.incoming.len() < MOST_TRACED || state.incoming.contains_key(&id)) =>
                 {
-                    let fresh = state.incoming.entry(id).or_default().insert(offset..offset + length);
+                    let fresh =
+                        state.incoming.entry(id).or_default().insert(offset..offset + data.len() as u64);
                     events.extend(
                         fresh.iter().map(|bytes| TraceEvent::Received {
                             units: units(id, bytes),

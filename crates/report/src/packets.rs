@@ -65,8 +65,10 @@ fn legend(out: &mut String, conversations: &[&Conversation]) {
 /// Returns at most `most` conversations, those with the most bytes of data, in their order in the capture.
 fn largest(decoded: &Decoded, most: usize) -> Vec<&Conversation> {
     let size = |talk: &Conversation| talk.directions.iter().map(|direction| direction.bytes).sum::<u64>();
+    // A DTLS connection has no data of its own to draw: its data is drawn as an SCTP association.
+    let has_data = |talk: &Conversation| talk.transport != "dtls" && size(talk) > 0;
     let mut all: Vec<(usize, &Conversation)> =
-        decoded.conversations.iter().enumerate().filter(|(_, talk)| size(talk) > 0).collect();
+        decoded.conversations.iter().enumerate().filter(|(_, talk)| has_data(talk)).collect();
     all.sort_by_key(|(i, talk)| (std::cmp::Reverse(size(talk)), *i));
     all.truncate(most);
     all.sort_by_key(|(i, _)| *i);
@@ -81,7 +83,8 @@ pub(super) fn views(out: &mut String, decoded: &Decoded, subject: &str, most: us
         return;
     }
     legend(out, &shown);
-    let more = decoded.conversations.len() - shown.len();
+    let drawable = decoded.conversations.iter().filter(|talk| talk.transport != "dtls").count();
+    let more = drawable - shown.len();
     for (i, talk) in shown.iter().enumerate() {
         // Draws only the direction in which more data was sent.
         let side = usize::from(talk.directions[1].bytes > talk.directions[0].bytes);
@@ -100,10 +103,13 @@ pub(super) fn views(out: &mut String, decoded: &Decoded, subject: &str, most: us
 
 fn draw_conversation(out: &mut String, talk: &Conversation, side: usize, subject: &str) {
     let (view, direction) = (&talk.views[side], &talk.directions[side]);
-    // Data of a transport with streams is numbered by chunk (TSN). Data of other transports is numbered by byte.
+    // Data is numbered by chunk (TSN) in SCTP, by packet in QUIC, and by byte in TCP.
     let has_chunks = !direction.streams.is_empty();
-    let (unit, axis) =
-        if has_chunks { ("TSN", "TSN, from the first") } else { ("byte", "byte, from the first") };
+    let (unit, axis) = match talk.transport {
+        "quic" => ("packet", "packet number"),
+        _ if has_chunks => ("TSN", "TSN, from the first"),
+        _ => ("byte", "byte, from the first"),
+    };
     let again = &direction.retransmitted;
     let summary = format!(
         "{} from {} to {}: {} sent again ({} fast, {} by timeout, {} otherwise; {} of all needlessly)",
@@ -201,8 +207,10 @@ fn over_time(out: &mut String, view: &View, subject: &str, has_chunks: bool, (st
         let frame = Frame { left: 60, bottom: 22, ..Frame::new(width.pixels(), 170) };
         (frame, Axis::time(start, end, width.pick(4, 6)))
     };
-    let mut data =
-        Data::new(&["at (ms)", if has_chunks { "under way (chunks)" } else { "under way (bytes)" }]);
+    let mut data = Data::new(&[
+        "at (ms)",
+        if has_chunks { "under way (chunks or packets)" } else { "under way (bytes)" },
+    ]);
     for (at, flight) in &view.flight {
         data.row(&[format!("{:.6}", ms(*at)), flight.to_string()]);
     }
@@ -266,6 +274,24 @@ fn over_time(out: &mut String, view: &View, subject: &str, has_chunks: bool, (st
     out.push_str("</div>\n");
 }
 
+/// Lists why conversations were slow or failed.
+fn findings(out: &mut String, decoded: &Decoded) {
+    let found = |talk: &&Conversation| !talk.findings.is_empty();
+    for talk in decoded.conversations.iter().filter(found) {
+        let name = talk.transport.to_uppercase();
+        let ports = [talk.sides[0].port, talk.sides[1].port];
+        let _ = write!(out, "<h2>Why: {name}, ports {} and {}</h2>\n<ul>\n", ports[0], ports[1]);
+        for finding in &talk.findings {
+            let cost = match finding.cost_ns {
+                0 => String::new(),
+                nanos => format!("<b>{}</b> ", span(ms(nanos))),
+            };
+            let _ = writeln!(out, "<li>{cost}{}</li>", escape(&finding.text));
+        }
+        out.push_str("</ul>\n");
+    }
+}
+
 /// Renders a capture as a page of its own. `text` is the output of `decode`.
 #[must_use]
 pub fn html(decoded: &Decoded, text: &str) -> String {
@@ -274,6 +300,7 @@ pub fn html(decoded: &Decoded, text: &str) -> String {
     let mut out = document::begin(&title);
     let _ =
         write!(out, "<header><p class=\"over\">anabranch decode</p>\n<h1>{}</h1></header>\n", escape(&title));
+    findings(&mut out, decoded);
     if largest(decoded, 1).is_empty() {
         out.push_str("<p>No association or connection with data.</p>\n");
     }

@@ -254,6 +254,8 @@ pub struct Record<'a> {
     pub direction: Option<Direction>,
     /// The comment on the packet, if there is one.
     pub comment: Option<String>,
+    /// The lines of the TLS key logs that the file has between the previous packet and this one.
+    pub secrets: Vec<u8>,
 }
 
 /// Reads a capture packet by packet.
@@ -311,11 +313,15 @@ struct Blocks {
     /// The index in `interfaces` of the first interface of the current section.
     section: usize,
     interfaces: Vec<Interface>,
+    /// The lines of the TLS key logs since the last packet.
+    secrets: Vec<u8>,
 }
 
 impl Blocks {
     /// The size in bytes of the shortest possible block.
     const SHORTEST: usize = 12;
+    /// The maximum size in bytes of the key logs between two packets. The rest is skipped.
+    const MAX_SECRETS: usize = 64 << 20;
 
     /// Returns the type and total length of the block that begins with `head`. The head of a section header also sets
     /// the byte order. Returns `None` if `head` cannot begin a block.
@@ -340,17 +346,34 @@ impl Blocks {
     /// Reads the body of a block. Returns its packet, or `Some(None)` if the block contains no packet. Returns `None`
     /// if the body is damaged.
     fn read<'b>(&mut self, kind: u32, body: &'b [u8]) -> Option<Option<Record<'b>>> {
-        Some(match kind {
+        let mut record = match kind {
             INTERFACE => {
                 let interface = self.interface(body)?;
                 self.interfaces.push(interface);
-                None
+                return Some(None);
             }
-            ENHANCED_PACKET => Some(self.enhanced(body)?),
-            OBSOLETE_PACKET => Some(self.obsolete(body)?),
-            SIMPLE_PACKET => Some(self.simple(body)?),
-            _ => None,
-        })
+            DECRYPTION_SECRETS => {
+                self.key_log(body)?;
+                return Some(None);
+            }
+            ENHANCED_PACKET => self.enhanced(body)?,
+            OBSOLETE_PACKET => self.obsolete(body)?,
+            SIMPLE_PACKET => self.simple(body)?,
+            _ => return Some(None),
+        };
+        record.secrets = std::mem::take(&mut self.secrets);
+        Some(Some(record))
+    }
+
+    /// Keeps the lines of a key log until the next packet is read.
+    fn key_log(&mut self, body: &[u8]) -> Option<()> {
+        let (kind, length) = (self.u32(body, 0)?, self.u32(body, 4)? as usize);
+        let lines = body.get(8..)?.get(..length)?;
+        if kind == TLS_KEY_LOG && self.secrets.len() + length < Self::MAX_SECRETS {
+            self.secrets.extend_from_slice(lines);
+            self.secrets.push(b'\n');
+        }
+        Some(())
     }
 
     fn interface(&self, body: &[u8]) -> Option<Interface> {
@@ -421,6 +444,7 @@ impl Blocks {
             original_len: self.u32(body, 16)? as usize,
             direction: None,
             comment: None,
+            secrets: Vec::new(),
         })
     }
 
@@ -435,6 +459,7 @@ impl Blocks {
             original_len,
             direction: None,
             comment: None,
+            secrets: Vec::new(),
         })
     }
 
@@ -496,6 +521,14 @@ mod tests {
         assert_eq!(reader.next_packet(), Ok(None));
         let names: Vec<_> = reader.interfaces().iter().map(|i| i.name.as_str()).collect();
         assert_eq!(names, ["path1", "path2"]);
+    }
+
+    #[test]
+    fn secrets_come_with_the_next_packet() {
+        let bytes = with_tls_secrets(sample(), "LABEL 00 11\n").expect("a capture");
+        let mut reader = Reader::new(&bytes).expect("a capture");
+        let mut next = || reader.next_packet().expect("a packet").expect("not the end").secrets;
+        assert_eq!((next(), next()), (b"LABEL 00 11\n\n".to_vec(), Vec::new()));
     }
 
     #[test]

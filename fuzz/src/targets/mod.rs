@@ -3,6 +3,7 @@
 mod api;
 mod decode;
 mod dtls;
+mod encrypted;
 mod endpoint;
 mod http;
 mod http3_stream;
@@ -27,6 +28,12 @@ pub const ALL: &[Target] = &[
     Target { name: "ip", corpus: "ip", length: 200, run: decode::ip },
     Target { name: "pcap", corpus: "pcap", length: 400, run: decode::pcap },
     Target { name: "tunnels", corpus: "tunnels", length: 600, run: tunnels::run },
+    Target { name: "decode-tls", corpus: "decode-tls", length: 2_000, run: encrypted::tls },
+    Target { name: "decode-dtls", corpus: "decode-dtls", length: 2_000, run: encrypted::dtls },
+    Target { name: "decode-quic", corpus: "decode-quic", length: 2_000, run: encrypted::quic },
+    Target { name: "qlog", corpus: "qlog", length: 2_000, run: text::log },
+    Target { name: "packet-log", corpus: "packet-log", length: 2_000, run: text::log },
+    Target { name: "statistics", corpus: "statistics", length: 2_000, run: text::log },
     Target { name: "har", corpus: "har", length: 400, run: text::har },
     Target { name: "har-text", corpus: "har-text", length: 4_000, run: text::har_text },
     Target { name: "plan", corpus: "plan", length: 400, run: text::plan },

@@ -1,10 +1,23 @@
 //! Reads files that users write or download. A file must be accepted, or be refused with an error message of one line.
 
+use anabranch_capture::{Settings, csv, decode, table};
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_transports::Transports;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
+
+/// Reads a log that `decode` may take for a capture, a qlog, a packet log or a dump of statistics.
+pub fn log(input: &[u8]) {
+    let settings = Settings { ladder_lines: 20, max_view_items: 20, ..Settings::default() };
+    match decode("fuzz", input, &settings) {
+        Ok(decoded) => {
+            let text = table::render(&decoded, 3) + &csv::render(&decoded) + &decoded.to_json();
+            assert!(text.ends_with('\n'));
+        }
+        Err(error) => assert_eq!(error.to_string().lines().count(), 1),
+    }
+}
 
 /// Reads a HAR file, as JSON.
 pub fn har(input: &[u8]) {

@@ -2,7 +2,7 @@
 //! into tunnels and link-layer frames, truncates them and changes them. The fuzz input decides each of these steps.
 
 use crate::source::Source;
-use anabranch_capture::{Settings, csv, decode, table};
+use anabranch_capture::{Settings, csv, decode, table, why};
 use anabranch_wire::ip::{fragment::Fragmenter, v4, v6};
 use anabranch_wire::sctp::{Data, GapBlock, Heartbeat, HeartbeatAck, Init, Sack, Tsn, packet};
 use anabranch_wire::tcp::{self, Flags, Header, Seq};
@@ -77,7 +77,8 @@ pub fn run(input: &[u8]) {
             }
         }
     }
-    let settings = Settings { ladder_lines: 20, max_view_items: 20, ..Settings::default() };
+    let settings =
+        Settings { ladder_lines: 20, max_view_items: 20, max_events: 1_000, ..Settings::default() };
     let Ok(decoded) = decode("fuzz", &capture[..], &settings) else { return };
     assert_eq!(decoded.packets, frames);
     let left_out: u64 = decoded.left_out.values().sum::<u64>() + decoded.not_followed.packets;
@@ -93,6 +94,7 @@ pub fn run(input: &[u8]) {
     }
     assert!(decoded.conversations.iter().all(|conversation| conversation.tunnel.len() <= 8));
     assert!(!table::render(&decoded, 3).is_empty() && !csv::render(&decoded).is_empty());
+    assert!(!why::render(&decoded).is_empty());
     assert!(decoded.to_json().ends_with('\n'));
 }
 

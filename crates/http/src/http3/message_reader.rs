@@ -2,10 +2,11 @@
 //!
 //! Implements RFC 9114 §4.1 and §7.1 for a receiver. This module does no I/O.
 
+use super::MAX_HEAD;
 use super::code::{Code, Error};
 use super::frame::{FrameHeader, Payload, kind};
-use super::{MAX_HEAD, qpack};
 use crate::message::{ContentLength, Malformed, ResponseHead, Section};
+use anabranch_wire::qpack;
 use bytes::Bytes;
 use http::Request;
 

@@ -4,7 +4,7 @@
 
 use super::code::{Code, Error};
 use super::frame::{FrameHeader, MAX_VARINT, Payload, Varint, kind, single_varint};
-use super::qpack::{DecoderInstructions, EncoderInstructions};
+use super::instructions::{DecoderInstructions, EncoderInstructions};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 

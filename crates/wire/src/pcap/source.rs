@@ -202,7 +202,8 @@ impl<R: Read> CaptureReader<R> {
             return Ok(None);
         }
         let packet = &self.buffer[..];
-        Ok(Some(Record { interface: 0, at_nanos, packet, original_len, direction: None, comment: None }))
+        let (direction, comment, secrets) = (None, None, Vec::new());
+        Ok(Some(Record { interface: 0, at_nanos, packet, original_len, direction, comment, secrets }))
     }
 
     /// Clears the buffer and reads up to `count` bytes into it. Returns the number of bytes read.

@@ -1,23 +1,22 @@
-//! QPACK (RFC 9204) with only the static table: encodes and decodes field sections, and checks the peer's instructions.
+//! QPACK (RFC 9204) with only the static table: encodes and decodes field sections. The integers and strings are those
+//! of HPACK (RFC 7541 §5).
 //!
 //! The decoder grants no dynamic table (its capacity is the default, 0), and the encoder uses none. Therefore a field
-//! section never depends on another stream. Any instruction that changes or acknowledges a dynamic table is an error.
+//! section never depends on another stream.
 //!
 //! - `huffman`: the Huffman code of strings
 //! - `static_table`: fields with predefined indices
-//! - `instructions`: the instructions on the encoder and decoder streams
 
 mod huffman;
-mod instructions;
 mod static_table;
 
-pub(super) use instructions::{DecoderInstructions, EncoderInstructions};
-
-use super::frame::MAX_VARINT;
 use static_table::{STATIC_TABLE, StaticMatch, find};
 
+/// RFC 9204 §4.1.1: the largest integer that is decoded.
+const MAX_INTEGER: u64 = (1 << 62) - 1;
+
 /// Appends the encoded field section of `fields` to `out`.
-pub(super) fn encode<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, out: &mut Vec<u8>) {
+pub fn encode<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, out: &mut Vec<u8>) {
     // RFC 9204 §4.5.1: Required Insert Count and Base are 0.
     out.extend_from_slice(&[0, 0]);
     for (name, value) in fields {
@@ -39,7 +38,7 @@ pub(super) fn encode<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, out
 ///
 /// # Errors
 /// The reason why the section cannot be decoded.
-pub(super) fn decode(section: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Result<(), &'static str> {
+pub fn decode(section: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Result<(), &'static str> {
     let mut rest = section;
     // RFC 9204 §4.5.1.1: with a capacity of 0, a field section cannot require an insert.
     if integer(&mut rest, 8)? != 0 {
@@ -76,7 +75,8 @@ pub(super) fn decode(section: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Res
     Ok(())
 }
 
-const DYNAMIC: &str = "a field line refers to the dynamic table, which is empty";
+/// The reason why a field section with a reference to the dynamic table is refused.
+pub const DYNAMIC: &str = "a field line refers to the dynamic table, which is empty";
 
 /// Returns the entry of the static table with this index.
 fn entry(is_static: bool, index: u64) -> Result<(&'static str, &'static str), &'static str> {
@@ -89,10 +89,13 @@ fn entry(is_static: bool, index: u64) -> Result<(&'static str, &'static str), &'
 }
 
 /// A decoded integer or string; `None` if it is incomplete; or the reason why it is invalid.
-type Partial<T> = Result<Option<T>, &'static str>;
+pub type Partial<T> = Result<Option<T>, &'static str>;
 
 /// Decodes an integer that begins in the lowest `prefix` bits of the first byte (RFC 9204 §4.1.1, RFC 7541 §5.1).
-fn partial_integer(rest: &mut &[u8], prefix: u32) -> Partial<u64> {
+///
+/// # Errors
+/// The integer is too large.
+pub fn partial_integer(rest: &mut &[u8], prefix: u32) -> Partial<u64> {
     let mut bytes = rest.iter();
     let Some(&first) = bytes.next() else { return Ok(None) };
     let most = (1_u64 << prefix) - 1;
@@ -103,7 +106,7 @@ fn partial_integer(rest: &mut &[u8], prefix: u32) -> Partial<u64> {
             let Some(&byte) = bytes.next() else { return Ok(None) };
             // RFC 9204 §4.1.1: integers have at most 62 bits.
             let part = u64::from(byte & 0x7f);
-            if shift > 56 || part << shift > MAX_VARINT - value {
+            if shift > 56 || part << shift > MAX_INTEGER - value {
                 return Err("an integer has more than 62 bits");
             }
             value += part << shift;
@@ -117,13 +120,20 @@ fn partial_integer(rest: &mut &[u8], prefix: u32) -> Partial<u64> {
     Ok(Some(value))
 }
 
-fn integer(rest: &mut &[u8], prefix: u32) -> Result<u64, &'static str> {
+/// Decodes an integer like [`partial_integer`].
+///
+/// # Errors
+/// The integer is too large or incomplete.
+pub fn integer(rest: &mut &[u8], prefix: u32) -> Result<u64, &'static str> {
     partial_integer(rest, prefix)?.ok_or("a field section ends within an integer")
 }
 
 /// Decodes a string (RFC 9204 §4.1.2). Its length is an integer with a `prefix`-bit prefix after the Huffman bit. A
 /// Huffman-coded string is decoded into `decoded`.
-fn string<'a, 'b>(
+///
+/// # Errors
+/// The string is incomplete, or its Huffman code is wrong.
+pub fn string<'a, 'b>(
     rest: &mut &'a [u8],
     prefix: u32,
     decoded: &'b mut Vec<u8>,

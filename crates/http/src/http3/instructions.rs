@@ -1,16 +1,16 @@
 //! Checks the instructions on the QPACK streams (RFC 9204 §4.3, §4.4) of a peer, when neither endpoint has a dynamic
 //! table.
 
-use super::{DYNAMIC, Partial, partial_integer};
-use crate::http3::code::{Code, Error};
+use super::code::{Code, Error};
+use anabranch_wire::qpack::{DYNAMIC, Partial, partial_integer};
 
 /// Parses the instructions on the peer's encoder stream (RFC 9204 §4.3).
 #[derive(Default, Debug)]
-pub(in crate::http3) struct EncoderInstructions(PartialInstruction);
+pub(super) struct EncoderInstructions(PartialInstruction);
 
 /// Parses the instructions on the peer's decoder stream (RFC 9204 §4.4).
 #[derive(Default, Debug)]
-pub(in crate::http3) struct DecoderInstructions(PartialInstruction);
+pub(super) struct DecoderInstructions(PartialInstruction);
 
 /// The part of an instruction that has been received. An incomplete instruction is kept only if it is a single integer,
 /// so the size is bounded.
@@ -34,7 +34,7 @@ impl PartialInstruction {
 
 impl EncoderInstructions {
     /// Processes data received on the encoder stream.
-    pub(in crate::http3) fn read(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    pub(super) fn read(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let read = self.0.read(bytes, |rest| match rest[0] {
             // RFC 9204 §4.3.1: Set Dynamic Table Capacity, which must not exceed this endpoint's limit of 0.
             0x20..0x40 => match partial_integer(rest, 5)? {
@@ -53,7 +53,7 @@ impl EncoderInstructions {
 
 impl DecoderInstructions {
     /// Processes data received on the decoder stream.
-    pub(in crate::http3) fn read(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    pub(super) fn read(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let read = self.0.read(bytes, |rest| match rest[0] {
             // RFC 9204 §4.4.1: this is Section Acknowledgment, which is an error because no field section that was sent
             // refers to the dynamic table.

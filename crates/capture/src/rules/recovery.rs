@@ -1,0 +1,390 @@
+//! Losses and their repair.
+
+use super::{Case, Evidence, MILLISECOND, is_share, packets};
+use crate::data_class::{Cause, DataClass};
+use crate::table::{counted, seconds};
+use crate::timeline::{Data, Entry, Event};
+use std::collections::BTreeMap;
+
+/// The shortest time after which a retransmission timer expires.
+const MIN_TIMEOUT: u64 = 100 * MILLISECOND;
+
+/// Identifies a piece of data in all its transmissions: the stream, and the first byte in the stream. For SCTP and TCP,
+/// the first unit and no stream.
+fn key(case: &Case<'_>, data: &Data) -> (u64, u64) {
+    match case.talk.transport {
+        "quic" => (data.stream, data.offset),
+        _ => (0, data.units.0.max(0).unsigned_abs()),
+    }
+}
+
+fn is_new(data: &Data) -> bool {
+    matches!(data.class, DataClass::New | DataClass::Reordered)
+}
+
+/// Returns whether more than half of the retransmissions were spurious.
+fn is_mostly_spurious(case: &Case<'_>) -> bool {
+    let again = &case.talk.directions[case.side].retransmitted;
+    again.spurious * 2 > again.all()
+}
+
+/// Only timeouts repair the losses of a sender, and no fast retransmission does.
+pub(super) fn timeouts_only(case: &Case<'_>) -> Option<Evidence> {
+    let (mut last, mut cost_ns, mut found) = (None::<u64>, 0, Vec::new());
+    for (entry, data) in case.data() {
+        match data.class {
+            DataClass::Retransmitted { cause: Cause::Fast, spurious: false, .. } => return None,
+            DataClass::Retransmitted { cause: Cause::Timeout, spurious: false, .. } => {
+                let waited = last.map_or(0, |last| entry.at.saturating_sub(last));
+                if waited >= MIN_TIMEOUT {
+                    cost_ns += waited;
+                    found.push(entry.packet);
+                }
+            }
+            _ => {}
+        }
+        last = Some(entry.at);
+    }
+    if found.len() < 3 || is_mostly_spurious(case) {
+        return None;
+    }
+    let (sender, receiver) = (case.sender(), case.receiver());
+    let reports = case.talk.directions[1 - case.side].gap_acks;
+    let reason = if reports > 0 {
+        format!(
+            "{receiver} reported gaps in {}, so a fast retransmission was possible.",
+            counted(reports, "packet")
+        )
+    } else {
+        format!("{receiver} reported no gap: too little data was in flight behind the lost data.")
+    };
+    let text = format!(
+        "Only timeouts repaired the losses of {sender}: {}, in {}, after {} of silence together. {reason}",
+        counted(found.len() as u64, "timeout"),
+        packets(&found),
+        seconds(cost_ns),
+    );
+    Some(Evidence { cost_ns, text, packets: found })
+}
+
+/// The transmissions of a piece of data.
+struct Attempts {
+    from: u64,
+    until: u64,
+    packets: Vec<u64>,
+    /// The size of the smallest packet among the first three that carried the data, and of the last one.
+    least: u32,
+    last: u32,
+    /// The unit after the data, in its last transmission.
+    end: i64,
+}
+
+/// Large packets are lost again and again, and small ones arrive (RFC 2923 §2.1, RFC 4821).
+pub(super) fn path_mtu_black_hole(case: &Case<'_>) -> Option<Evidence> {
+    /// Every path carries packets of this size (RFC 791 §3.1).
+    const SMALLEST: u32 = 576;
+    let mut all: BTreeMap<(u64, u64), Attempts> = BTreeMap::new();
+    for (entry, data) in case.data().filter(|(_, data)| data.bytes > 0) {
+        let (size, end) = (data.wire_len, data.units.1);
+        let first =
+            Attempts { from: entry.at, until: entry.at, packets: Vec::new(), least: size, last: size, end };
+        let attempts = all.entry(key(case, data)).or_insert(first);
+        attempts.packets.push(entry.packet);
+        if attempts.packets.len() <= 3 {
+            attempts.least = attempts.least.min(size);
+        }
+        (attempts.until, attempts.last, attempts.end) = (entry.at, size, end);
+    }
+    let acked = case.acks().map(|(_, ack)| ack.cumulative).max().unwrap_or(0);
+    let has_passed = |attempts: &&Attempts| attempts.packets.len() == 1 && attempts.end <= acked;
+    let passed = all.values().filter(has_passed).map(|attempts| attempts.last).max().unwrap_or(0);
+    let is_stuck = |attempts: &&Attempts| {
+        let is_repaired = attempts.last < attempts.least;
+        attempts.packets.len() >= 3
+            && attempts.least > passed.max(SMALLEST)
+            && (is_repaired || attempts.end > acked)
+    };
+    let stuck = all.values().filter(is_stuck).max_by_key(|attempts| attempts.packets.len())?;
+    // If nothing of the peer arrives any more, the path has failed for packets of all sizes.
+    let peer = case.talk.paths.iter().filter_map(|path| path.directions[1 - case.side].span_ns);
+    let is_alive = peer.map(|[_, last]| last).max().is_some_and(|last| last > stuck.from);
+    let is_repaired = stuck.last < stuck.least;
+    if !is_alive || !case.is_whole && !is_repaired || is_mostly_spurious(case) {
+        return None;
+    }
+    let until = if is_repaired { stuck.until } else { case.until() };
+    let cost_ns = until.saturating_sub(stuck.from);
+    let sender = case.sender();
+    let small = match passed {
+        0 => "only packets without data arrived".to_owned(),
+        passed => format!("packets of up to {passed} bytes arrived"),
+    };
+    let end = match is_repaired {
+        true => format!("In packet {}, smaller packets repaired it.", stuck.packets.last()?),
+        false => "It never arrived.".to_owned(),
+    };
+    let text = format!(
+        "Large packets of {sender} do not arrive: data in packets of {} bytes was sent {} times, in {}, and {small}. \
+         {end} This is a path-MTU black hole: a router drops large packets, and no message about it arrives.",
+        stuck.least,
+        stuck.packets.len(),
+        packets(&stuck.packets),
+    );
+    Some(Evidence { cost_ns, text, packets: stuck.packets.clone() })
+}
+
+/// Transmissions of the same FORWARD TSN, and the acknowledgements between them that are below it.
+#[derive(Default)]
+struct Run<'a> {
+    unit: i64,
+    sent: Vec<&'a Entry>,
+    answers: usize,
+}
+
+impl Run<'_> {
+    fn longer(self, other: Self) -> Self {
+        if other.sent.len() > self.sent.len() { other } else { self }
+    }
+}
+
+/// FORWARD TSN and SACK answer each other without progress. RFC 3758 §3.5 F4: the sender repeats a FORWARD TSN for a
+/// SACK whose cumulative TSN is too low.
+pub(super) fn forward_tsn_ping_pong(case: &Case<'_>) -> Option<Evidence> {
+    forward_tsn_ignored(case).or_else(|| forward_tsn_in_flight(case))
+}
+
+/// FORWARD TSNs skip data that is still in flight. The receiver then has this data already, and answers with a SACK at
+/// once (RFC 3758 §3.6), to which the sender answers with the next FORWARD TSN.
+fn forward_tsn_in_flight(case: &Case<'_>) -> Option<Evidence> {
+    const LEAST: usize = 20;
+    let mut sent: BTreeMap<i64, u64> = BTreeMap::new();
+    let (mut has_gaps, mut all, mut early) = (false, 0, Vec::new());
+    for entry in case.entries {
+        match &entry.event {
+            Event::Data(data) if entry.side == case.side => {
+                sent.insert(data.units.0, entry.at);
+                if sent.len() > 1_024 {
+                    sent.pop_first();
+                }
+            }
+            Event::Ack(ack) if entry.side != case.side => has_gaps = ack.has_gaps,
+            Event::ForwardTsn(unit) if entry.side == case.side => {
+                all += 1;
+                let age = sent.get(&(unit - 1)).map(|at| entry.at.saturating_sub(*at));
+                if !has_gaps && age.is_some_and(|age| age < case.round_trip()) {
+                    early.push(entry.packet);
+                }
+            }
+            _ => {}
+        }
+    }
+    if early.len() < LEAST || early.len() * 2 < all {
+        return None;
+    }
+    let (sender, receiver) = (case.sender(), case.receiver());
+    let text = format!(
+        "{sender} sent {all} FORWARD TSNs, and {} of them skip data that was in flight for less than a round trip, first \
+         in {}. {receiver} had reported no gap. It answers each of them with a SACK, and {sender} answers each SACK.",
+        early.len(),
+        packets(&early[..1]),
+    );
+    Some(Evidence { cost_ns: 0, text, packets: early })
+}
+
+/// The receiver does not accept a FORWARD TSN, and both sides repeat themselves.
+fn forward_tsn_ignored(case: &Case<'_>) -> Option<Evidence> {
+    let (mut current, mut longest) = (Run::default(), Run::default());
+    for entry in case.entries {
+        match entry.event {
+            Event::ForwardTsn(unit) if entry.side == case.side => {
+                if unit != current.unit || current.sent.is_empty() {
+                    let ended = std::mem::replace(&mut current, Run { unit, ..Run::default() });
+                    longest = longest.longer(ended);
+                }
+                current.sent.push(entry);
+            }
+            Event::Ack(ack) if entry.side != case.side && ack.cumulative < current.unit => {
+                current.answers += 1;
+            }
+            _ => {}
+        }
+    }
+    let Run { sent, answers, .. } = longest.longer(current);
+    let cost_ns = sent.last()?.at.saturating_sub(sent.first()?.at);
+    // Acknowledgements that are still under way for a round trip may cause repetitions.
+    let shortest = case.round_trip().saturating_mul(4).max(200 * MILLISECOND);
+    if sent.len() < 5 || answers < 4 || cost_ns < shortest {
+        return None;
+    }
+    let numbers: Vec<u64> = sent.iter().map(|entry| entry.packet).collect();
+    let (sender, receiver) = (case.sender(), case.receiver());
+    let text = format!(
+        "{sender} sent the same FORWARD TSN {} times in {}, first in {}. {receiver} answered {answers} times with a SACK \
+         whose cumulative TSN is lower. {receiver} does not accept the FORWARD TSN, and both repeat themselves.",
+        numbers.len(),
+        seconds(cost_ns),
+        packets(&numbers[..1]),
+    );
+    Some(Evidence { cost_ns, text, packets: numbers })
+}
+
+/// A time in which data waited for lost data before it.
+#[derive(Clone, Copy)]
+struct Wait {
+    from: u64,
+    until: u64,
+    behind: u64,
+    repair: u64,
+}
+
+/// Data waits for lost data before it in the same stream. In TCP, all streams wait.
+pub(super) fn head_of_line(case: &Case<'_>) -> Option<Evidence> {
+    // The first transmissions of each stream by position, with their times and packets.
+    let mut sent: BTreeMap<u64, BTreeMap<u64, (u64, u64)>> = BTreeMap::new();
+    let mut waits: BTreeMap<u64, Vec<Wait>> = BTreeMap::new();
+    for (entry, data) in case.data() {
+        let of_stream = sent.entry(data.stream).or_default();
+        let (_, position) = key(case, data);
+        match data.class {
+            DataClass::Retransmitted { spurious: false, .. } => {
+                let behind = of_stream.range(position + 1..).map(|(_, sent)| *sent).min();
+                if let Some((from, behind)) = behind {
+                    let wait = Wait { from, until: entry.at, behind, repair: entry.packet };
+                    waits.entry(data.stream).or_default().push(wait);
+                }
+            }
+            DataClass::Retransmitted { .. } => {}
+            DataClass::New | DataClass::Reordered => {
+                of_stream.insert(position, (entry.at, entry.packet));
+            }
+        }
+        // Data that was acknowledged does not wait. Only the latest positions are needed.
+        while of_stream.len() > 1_024 {
+            of_stream.pop_first();
+        }
+    }
+    let is_ordered = |stream: &u64| {
+        let counters = case.talk.directions[case.side].streams.get(stream);
+        counters.is_none_or(|stream| stream.unordered * 2 <= stream.messages)
+    };
+    let mut totals: Vec<(u64, u64, Wait)> = waits
+        .into_iter()
+        .filter(|(stream, _)| is_ordered(stream))
+        .filter_map(|(stream, waits)| {
+            let longest = *waits.iter().max_by_key(|wait| wait.until - wait.from.min(wait.until))?;
+            Some((union(waits), stream, longest))
+        })
+        .collect();
+    totals.sort_by_key(|(nanos, stream, _)| (std::cmp::Reverse(*nanos), *stream));
+    let &(cost_ns, stream, longest) = totals.first()?;
+    let active = case.active();
+    let wait = longest.until.saturating_sub(longest.from);
+    let is_long = cost_ns >= case.round_trip().max(100 * MILLISECOND)
+        && (is_share(cost_ns, 15, active) || wait >= 500 * MILLISECOND);
+    if !is_long || is_mostly_spurious(case) {
+        return None;
+    }
+    let subject = match case.talk.transport {
+        "tcp" => waiting_requests(case, longest),
+        _ => {
+            let others = match totals.len() {
+                1 => String::new(),
+                2 => " Another stream waited less.".to_owned(),
+                more => format!(" {} other streams waited less.", more - 1),
+            };
+            format!(
+                "Data of {} on stream {stream} waited for lost data of the same stream.{others}",
+                case.sender()
+            )
+        }
+    };
+    let text = format!(
+        "{subject} It waited {} of {}. The longest wait took {}: data of packet {} waited for packet {}, which repaired \
+         the loss.",
+        seconds(cost_ns),
+        seconds(active),
+        seconds(wait),
+        longest.behind,
+        longest.repair,
+    );
+    Some(Evidence { cost_ns, text, packets: vec![longest.behind, longest.repair] })
+}
+
+/// Describes what waited in a TCP connection: the HTTP/2 streams that were open.
+fn waiting_requests(case: &Case<'_>, wait: Wait) -> String {
+    let open = case.talk.requests.iter().filter(|request| {
+        request.stream > 0
+            && request.at_ns <= wait.until
+            && request.done_ns.is_none_or(|done| done >= wait.from)
+    });
+    let streams: Vec<String> = open.take(5).map(|request| request.stream.to_string()).collect();
+    let sender = case.sender();
+    match streams.len() {
+        0 | 1 => format!("All later data of {sender} waited for lost data."),
+        _ => format!(
+            "All later data of {sender} waited for lost data; HTTP/2 streams {} were open.",
+            streams.join(", ")
+        ),
+    }
+}
+
+/// Returns the total time of waits that may overlap.
+fn union(mut waits: Vec<Wait>) -> u64 {
+    waits.sort_by_key(|wait| wait.from);
+    let (mut total, mut known) = (0, 0);
+    for wait in waits {
+        let from = wait.from.max(known);
+        total += wait.until.saturating_sub(from);
+        known = known.max(wait.until);
+    }
+    total
+}
+
+/// Many pieces of data in a row were lost.
+pub(super) fn loss_burst(case: &Case<'_>) -> Option<Evidence> {
+    const SHORTEST: usize = 10;
+    /// A piece that is lost, with the stream, its position, and the position after it.
+    type Lost<'a> = (u64, u64, u64, &'a Entry);
+    let longest_piece =
+        case.data().filter(|(_, data)| is_new(data)).map(|(_, data)| length(case, data)).max()?;
+    let mut lost: Vec<Lost<'_>> = Vec::new();
+    for (entry, data) in case.data() {
+        let is_fast =
+            matches!(data.class, DataClass::Retransmitted { cause: Cause::Fast, spurious: false, .. });
+        if is_fast {
+            let (stream, position) = key(case, data);
+            lost.push((stream, position, position + length(case, data), entry));
+        }
+    }
+    lost.sort_by_key(|(stream, position, end, entry)| (*stream, *position, *end, entry.packet));
+    // A later retransmission of the same data begins no further loss.
+    lost.dedup_by_key(|(stream, position, ..)| (*stream, *position));
+    let is_next = |before: &Lost<'_>, next: &Lost<'_>| {
+        before.0 == next.0 && next.1.saturating_sub(before.2) <= longest_piece
+    };
+    let longest = lost.chunk_by(is_next).max_by_key(|run| run.len()).filter(|run| run.len() >= SHORTEST)?;
+    if is_mostly_spurious(case) {
+        return None;
+    }
+    let times = || longest.iter().map(|(.., entry)| entry.at);
+    let cost_ns = times().max()?.saturating_sub(times().min()?);
+    let mut numbers: Vec<u64> = longest.iter().map(|(.., entry)| entry.packet).collect();
+    numbers.sort_unstable();
+    let text = format!(
+        "The network lost {} of {} in one burst. They were sent again in packets {} to {}. A full queue drops packets in \
+         bursts.",
+        counted(longest.len() as u64, "piece"),
+        case.sender(),
+        numbers[0],
+        numbers[numbers.len() - 1],
+    );
+    Some(Evidence { cost_ns, text, packets: numbers })
+}
+
+/// Returns the length of a piece of data, in the numbers that [`key`] gives.
+fn length(case: &Case<'_>, data: &Data) -> u64 {
+    match case.talk.transport {
+        "quic" => data.bytes.into(),
+        _ => data.units.0.abs_diff(data.units.1),
+    }
+}

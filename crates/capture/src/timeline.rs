@@ -1,0 +1,121 @@
+//! The events of a conversation over time. The rules find the reasons in them why the conversation was slow.
+//!
+//! All transports have the same events. The code calls a TSN of SCTP, a byte of TCP, or a packet number of QUIC a *unit*.
+//! Units are counted from the first unit of the direction. The number of events is limited. Later events are only
+//! counted.
+
+use super::arrival::{Arrival, Side};
+use super::data_class::DataClass;
+
+/// The events of a conversation, in the order of their packets.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Timeline {
+    pub entries: Vec<Entry>,
+    max: usize,
+    /// The number of events that were not kept.
+    pub left_out: u64,
+    /// The number of the packet that is being processed, and its time.
+    packet: (u64, u64),
+}
+
+/// An event with its packet, its time, and the side that sent the packet.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Entry {
+    /// The number of the packet in the capture, counted from 1.
+    pub packet: u64,
+    pub at: u64,
+    pub side: Side,
+    pub event: Event,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Event {
+    Data(Data),
+    Ack(Ack),
+    /// The round-trip time in nanoseconds of data of this side, as an acknowledgement has shown it.
+    RoundTrip(u64),
+    /// An INIT, a SYN, or a ClientHello.
+    Request,
+    /// An INIT ACK, a SYN ACK, or a message of a server to a ClientHello.
+    Answer,
+    CookieEcho,
+    CookieAck,
+    /// A FORWARD TSN, with the first unit that it does not skip.
+    ForwardTsn(i64),
+    /// A request to reset streams (RFC 6525 §4.1), with its number.
+    ResetRequest(u32),
+    /// A response to such a request, with the number of the request and the result.
+    ResetResponse(u32, u32),
+    /// A SHUTDOWN or a FIN.
+    Close,
+    /// A SHUTDOWN ACK.
+    CloseAnswer,
+    /// A new limit of flow control in QUIC or HTTP/2, for a stream or for the connection.
+    Limit(Option<u64>, u64),
+    /// HTTP/2: the number of bytes that the sender has used of a limit.
+    Used(Option<u64>, u64),
+    /// The sender has more data than this limit allows.
+    Blocked(Option<u64>, u64),
+    /// The packet has the ECN mark Congestion Experienced.
+    Marked,
+    /// The packet reports a mark to the peer.
+    MarkReport,
+}
+
+/// Data in a packet.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Data {
+    /// The first unit and the unit after the last one.
+    pub units: (i64, i64),
+    pub stream: u64,
+    /// QUIC: the position of the first byte in the stream.
+    pub offset: u64,
+    /// The number of bytes of user data.
+    pub bytes: u32,
+    /// The size of the packet with its IP header.
+    pub wire_len: u32,
+    /// The number of units in flight after this packet.
+    pub flight: i64,
+    pub class: DataClass,
+    /// SCTP: whether a message begins or ends with this data.
+    pub begins: bool,
+    pub ends: bool,
+}
+
+/// An acknowledgement of the peer's data.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Ack {
+    /// The first unit that is not acknowledged.
+    pub cumulative: i64,
+    /// The number of the peer's units in flight after this packet.
+    pub flight: i64,
+    /// Whether data is missing between data that has arrived.
+    pub has_gaps: bool,
+    /// The receive window in bytes, unless it is unknown.
+    pub window: Option<u64>,
+}
+
+impl Timeline {
+    /// Creates a timeline of at most `max` events.
+    pub fn new(max: usize) -> Self {
+        Self { max, ..Self::default() }
+    }
+
+    /// Begins a packet. Later events belong to it. Times never decrease, even if packets were captured out of order.
+    pub fn packet(&mut self, arrival: &Arrival<'_>) {
+        self.packet = (arrival.number, arrival.at.max(self.packet.1));
+        if arrival.is_marked {
+            self.push(arrival.side, Event::Marked);
+        }
+    }
+
+    /// Adds an event of the current packet. `side` has sent the packet, except for [`Event::RoundTrip`].
+    pub fn push(&mut self, side: Side, event: Event) {
+        if self.entries.len() < self.max {
+            let (packet, at) = self.packet;
+            self.entries.push(Entry { packet, at, side, event });
+        } else {
+            self.left_out += 1;
+        }
+    }
+}

@@ -43,7 +43,7 @@ type Taken = (PacketOutcome, &'static str, Vec<Vec<u8>>);
 
 /// All DTLS connections of a capture.
 pub(super) struct Connections {
-    all: Vec<Box<Connection>>,
+    all: Vec<Connection>,
     by_pair: BTreeMap<Pair, usize>,
     /// The number of bytes that the incomplete handshake messages of all connections may still take.
     room: usize,
@@ -114,7 +114,7 @@ impl Connections {
                 let ports = [datagram.source_port, datagram.target_port];
                 let mut conversation = ConversationBuilder::new(&arrival, ports, settings);
                 conversation.end.how = "incomplete";
-                self.all.push(Box::new(Connection::new(conversation, source)));
+                self.all.push(Connection::new(conversation, source));
                 self.all.len() - 1
             }
         };

@@ -52,9 +52,14 @@ type Pair = [(IpAddr, u16); 2];
 /// The maximum number of connections of which logs are written. Each log is an open file.
 const MAX_LOGS: usize = 512;
 
+/// What the packets of a datagram have brought: new connection IDs with the sides that chose them, the causes of
+/// retransmissions, and the text of the ladder diagram.
+type DatagramContent<'a> = (&'a mut Vec<(Vec<u8>, Side)>, &'a mut Vec<(Cause, bool)>, &'a mut String);
+
 /// All QUIC connections of a capture.
+#[derive(Default)]
 pub(super) struct Connections {
-    all: Vec<Box<Connection>>,
+    all: Vec<Connection>,
     by_pair: BTreeMap<Pair, usize>,
     /// The connection of each connection ID, and the side that chose the ID.
     by_id: BTreeMap<Vec<u8>, (usize, Side)>,
@@ -99,18 +104,6 @@ pub(super) struct Connection {
     /// The size of the packets that each side hands to its network card together, and the number of searches for it
     /// that found nothing.
     segments: [(Option<usize>, u32); 2],
-}
-
-impl Default for Connections {
-    fn default() -> Self {
-        Self {
-            all: Vec::new(),
-            by_pair: BTreeMap::new(),
-            by_id: BTreeMap::new(),
-            budget: Budget::default(),
-            logs: None,
-        }
-    }
 }
 
 impl Default for Budget {
@@ -196,7 +189,7 @@ impl Connections {
         if let Some(open) = self.logs.as_mut().filter(|_| self.all.len() < MAX_LOGS) {
             connection.log = log::Log::begin(open, at, header.target);
         }
-        self.all.push(Box::new(connection));
+        self.all.push(connection);
         Some(self.all.len() - 1)
     }
 
@@ -307,7 +300,7 @@ impl Connection {
         (bytes, header): (&[u8], &Header<'_>),
         log: &KeyLog,
         budget: &mut Budget,
-        (ids, causes, text): (&mut Vec<(Vec<u8>, Side)>, &mut Vec<(Cause, bool)>, &mut String),
+        (ids, causes, text): DatagramContent<'_>,
     ) {
         let side = arrival.side;
         if !text.is_empty() {
@@ -353,7 +346,7 @@ impl Connection {
         (kind, number): (PacketType, u64),
         frames: impl Iterator<Item = Frame<'f>> + Clone,
         budget: &mut Budget,
-        (ids, causes, text): (&mut Vec<(Vec<u8>, Side)>, &mut Vec<(Cause, bool)>, &mut String),
+        (ids, causes, text): DatagramContent<'_>,
     ) {
         let side = arrival.side;
         let _ = write!(text, " {number}");

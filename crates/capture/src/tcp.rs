@@ -278,15 +278,15 @@ impl Connection {
             self.acknowledge(arrival, segment);
         }
         let fin = header.flags.has(Flags::FIN);
-        if !segment.payload.is_empty() || fin {
-            if let Some(start) = self.data(arrival, segment, path, &mut causes) {
-                self.content.bytes(arrival.at, side, start, segment.payload, log, room);
-                for (side, event) in self.content.http.requests.flow_events() {
-                    self.conversation.event(side, event);
-                }
-                if fin {
-                    self.content.ends(arrival.at, side, start + segment.payload.len() as i64);
-                }
+        if (!segment.payload.is_empty() || fin)
+            && let Some(start) = self.data(arrival, segment, path, &mut causes)
+        {
+            self.content.bytes(arrival.at, side, start, segment.payload, log, room);
+            for (side, event) in self.content.http.requests.flow_events() {
+                self.conversation.event(side, event);
+            }
+            if fin {
+                self.content.ends(arrival.at, side, start + segment.payload.len() as i64);
             }
         }
         if header.flags.has(Flags::RST) && self.conversation.end.at_ns.is_none() {

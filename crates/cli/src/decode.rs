@@ -207,8 +207,11 @@ fn decoded<'a>(
     Ok((decoded, are_cut.into_iter().find(|(_, is_cut)| is_cut.get()).map(|(file, _)| file)))
 }
 
+/// The bytes of a file, unpacked if it is compressed, and whether they ended early.
+type Unpacked = (BufReader<Box<dyn Read>>, Rc<Cell<bool>>);
+
 /// Opens a file, which is decompressed if necessary. The flag says at its end whether it was cut off.
-fn unpacked(file: &str) -> Result<(BufReader<Box<dyn Read>>, Rc<Cell<bool>>), Failure> {
+fn unpacked(file: &str) -> Result<Unpacked, Failure> {
     let unreadable = |error: io::Error| Failure::Host(format!("{file}: {error}"));
     let gzip::Capture { bytes, is_cut } = gzip::unpacked(open(file)?).map_err(unreadable)?;
     Ok((BufReader::with_capacity(1 << 16, bytes), is_cut))

@@ -1,7 +1,7 @@
 //! Splits a qlog into its head and its events, so that a log is never in memory as a whole. In JSON the events are the
 //! elements of arrays `events`; in JSON text sequences (RFC 7464) each record after the first is an event.
 
-use std::io::{self, Bytes, Read};
+use std::io::{self, BufRead, Bytes};
 
 /// The maximum length of the head, and of an event, in bytes. Longer events are skipped.
 const MAX_PART: usize = 1 << 20;
@@ -37,7 +37,7 @@ pub(super) struct Parts<R> {
     pub too_long: u64,
 }
 
-impl<R: Read> Parts<R> {
+impl<R: BufRead> Parts<R> {
     pub fn new(input: R) -> Self {
         Self {
             input: input.bytes(),

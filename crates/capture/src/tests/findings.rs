@@ -15,8 +15,11 @@ use crate::{EVENTS, rules};
 
 static BYTES: [u8; 4_096] = [7; 4_096];
 
+/// Adds one packet to a capture.
+type Step = Box<dyn FnOnce(&mut CaptureBuilder)>;
+
 /// The packets of a capture with their times in milliseconds, in any order.
-struct Scene(Vec<(u32, Box<dyn FnOnce(&mut CaptureBuilder)>)>);
+struct Scene(Vec<(u32, Step)>);
 
 impl Scene {
     /// Begins with the handshake of an association, whose round trip takes 50 ms. A sends TSN 100 first.

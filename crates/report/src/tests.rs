@@ -96,6 +96,7 @@ fn run(seed: u64, objects: usize, slow: u64, paths: usize) -> Run {
         rules: None,
         multipath: None,
         late_ns: None,
+        spacing: None,
         path_events: Vec::new(),
         connections: slow,
         objects: all,

@@ -231,6 +231,19 @@ pub struct Run {
     pub wire_bytes: Directions<u64>,
     /// The bytes transferred over time.
     pub series: Series,
+    /// How packets followed each other; absent outside the simulation. Result files leave it out: only studies use it.
+    #[serde(skip)]
+    pub spacing: Option<Spacing>,
+}
+
+/// How the packets of a run followed each other on the paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Spacing {
+    /// The largest number of packets that the servers sent at one instant.
+    pub burst: u64,
+    /// The smallest and the largest number of packets between two lost packets, both directions counted together. Absent
+    /// if fewer than two packets were lost.
+    pub loss_gaps: Option<[u64; 2]>,
 }
 
 /// A change of the state that a transport assigns to a path.

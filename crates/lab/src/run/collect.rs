@@ -112,6 +112,7 @@ pub fn run(
         },
         wire_bytes: traffic.wire_bytes,
         series: traffic.series,
+        spacing: Some(traffic.spacing),
     })
 }
 

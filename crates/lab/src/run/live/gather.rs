@@ -102,6 +102,7 @@ pub fn run(
         },
         wire_bytes: Directions { up: bytes(0), down: bytes(1) },
         series,
+        spacing: None,
     })
 }
 

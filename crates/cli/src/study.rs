@@ -13,7 +13,7 @@ use crate::{Completion, Failure, args, files, race, say};
 use anabranch_lab::run::batch::Options;
 use anabranch_papers::figures::hex;
 use anabranch_papers::{
-    Change, CopyStatus, Findings, NullStore, Seeds, Size, Store, Study, StudyError, StudyRuns, text,
+    Change, CopyStatus, Findings, NullStore, Seeds, Size, Store, Study, StudyError, StudyRuns, summary, text,
 };
 use anabranch_transports::Transports;
 use clap::ArgMatches;
@@ -261,7 +261,7 @@ impl<'a> Request<'a> {
             }
         }
         let whole = self.studies.len() == 1;
-        say(&if whole { text::comparison(study, findings) } else { text::summary(study, findings) })?;
+        say(&if whole { text::comparison(study, findings) } else { summary::summary(study, findings) })?;
         if let Some(scores) = &findings.scores {
             say(&text::readings(study, scores))?;
         }

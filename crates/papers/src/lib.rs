@@ -58,6 +58,7 @@ pub mod readings;
 pub mod sensitivity;
 mod shipped;
 pub mod stored_scores;
+pub mod summary;
 pub mod table;
 pub mod text;
 

@@ -3,7 +3,7 @@
 use super::cell::{Evidence, range_of_means};
 use super::effect::figure;
 use super::findings::{Findings, TableResult};
-use super::{CopyStatus, Seeds, Study, Table, chart, quote, text};
+use super::{CopyStatus, Seeds, Study, Table, chart, quote, summary, text};
 use anabranch_report::paper::{Grid, Paper};
 use anabranch_report::sheet::{Curve, Panel, Sheet};
 use anabranch_results::stats::interval;
@@ -46,7 +46,7 @@ pub fn html(
         source: definition.source.clone(),
         question: definition.question.clone(),
         changed: changed.lines().map(str::to_owned).collect(),
-        summary: text::summary(study, findings)
+        summary: summary::summary(study, findings)
             .lines()
             .map(str::to_owned)
             .chain(text::robustness(study, findings))
@@ -164,7 +164,7 @@ fn claims(findings: &Findings) -> Grid {
     let rows = findings.claims.iter().map(|(claim, found)| {
         let of = [&claim.id, &claim.location, &claim.claim, &claim.check];
         let mut row: Vec<String> = of.into_iter().cloned().collect();
-        row.extend([found.outcome.word().to_owned(), found.description.clone()]);
+        row.extend([text::outcome_word(claim, found), found.description.clone()]);
         row
     });
     Grid {

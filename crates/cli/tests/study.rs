@@ -147,6 +147,14 @@ fn what_cannot_be_is_told_in_a_line_and_nothing_is_lost() {
         (&["run", "own", "--set", "rtt"], "KEY=VALUE"),
         (&["run", "own", "--set", "loss=5%"], "printed cells of pages are labelled with it"),
         (&["run", "own", "--set", "spede=1"], "unknown flag 'spede'"),
+        (
+            &["run", "own", "--set", "iw=10"],
+            "iw=10: a setting of contestants, and of no plan; write many:iw=10, or *:iw=10 for all; it can be for many, one",
+        ),
+        (
+            &["run", "own", "--set", "rack=yes"],
+            "write one:rack=yes, or *:rack=yes for all; it can be for one",
+        ),
         (&["run", "own", "--set", "two:iw=1"], "no such contestant; there are many, one"),
         (&["run", "own", "--set", "one:speed=1"], "unknown key 'speed'"),
         (&["plan", "own/nothing"], "no table 'nothing'; there are pages"),
@@ -557,6 +565,39 @@ fn the_smallest_study_runs_as_written() {
     }
     let page = fs::read_to_string(scratch.0.join("out/my-study/page.md")).expect("a page");
     assert!(page.contains("takes [x1.") && !page.contains("[?]"), "{page}");
+}
+
+/// With `--set`, the study without the change must stand before the comparison with the paper, as text and on the page.
+#[test]
+fn a_changed_study_is_compared_with_itself_first() {
+    let scratch = scratch("study-without");
+    let output = run(&mut study(
+        &scratch,
+        &["run", "own", "--quick", "--quiet", "--out", "out", "--set", "rtt=400ms"],
+    ));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let positions = [
+        "Changed: rtt=400ms",
+        "What the change does: the study without it and with it",
+        "\npages: pages; s\n",
+        "with/without, 95 %",
+        "loss=0  one",
+        "With the change, against the paper",
+        "printed",
+    ]
+    .map(|part| stdout.find(part).unwrap_or_else(|| panic!("no '{part}': {stdout}")));
+    assert!(positions.is_sorted(), "{positions:?}: {stdout}");
+    let html = fs::read_to_string(scratch.0.join("out/own/study.html")).expect("a page");
+    let positions =
+        ["id=\"change-set-pages\"", "id=\"against\"", "What came out, counted", "Parameters", "id=\"cells\""]
+            .map(|part| html.find(part).unwrap_or_else(|| panic!("no '{part}'")));
+    assert!(positions.is_sorted(), "{positions:?}");
+    let plain = run(&mut study(&scratch, &["run", "own", "--quick", "--quiet"]));
+    assert!(!String::from_utf8_lossy(&plain.stdout).contains("What the change does"));
+    // What changes nothing is said to change nothing.
+    let same = run(&mut study(&scratch, &["run", "own", "--quick", "--quiet", "--set", "deadline=600s"]));
+    let same = String::from_utf8_lossy(&same.stdout).into_owned();
+    assert!(same.contains("\npages: all 4 numbers are the same\n"), "{same}");
 }
 
 /// `study plan` must print a plan with which `race` reproduces the numbers of the study's cells.

@@ -15,6 +15,9 @@ pub struct Definition {
     pub source: String,
     /// The question of the published work.
     pub question: String,
+    /// What the runs answer, in two sentences of Markdown, which may quote results as `page.md` does; may be empty.
+    #[serde(default)]
+    pub answer: String,
     /// The names of the tables, in their order. The first table is the main table.
     pub tables: Vec<String>,
     /// The tables and figures of the published work. Each entry names the tables of our study that reproduce the

@@ -3,7 +3,7 @@
 use super::cell::{Evidence, range_of_means};
 use super::effect::figure;
 use super::findings::{Findings, TableResult};
-use super::{CopyStatus, Seeds, Study, Table, chart, quote, summary, text};
+use super::{CopyStatus, Seeds, Study, Table, chart, quote, summary, text, unchanged};
 use anabranch_report::paper::{Grid, Paper};
 use anabranch_report::sheet::{Curve, Panel, Sheet};
 use anabranch_results::stats::interval;
@@ -12,12 +12,14 @@ use std::collections::BTreeMap;
 /// The citation file of the program.
 const CITATION: &str = include_str!("../../../CITATION.cff");
 
-/// Renders the page of a study with these findings. `changed` lists differences from the study as shipped, `command`
+/// Renders the page of a study with these findings. `without` has the findings without the changes of `seeds`, if there
+/// are changes. `changed` lists differences from the study as shipped, `command`
 /// reproduces the page, and `program` is the version and source of the program.
 #[must_use]
 pub fn html(
     study: &Study,
     findings: &Findings,
+    without: Option<&Findings>,
     seeds: &Seeds<'_>,
     [changed, command, program]: [&str; 3],
 ) -> String {
@@ -26,6 +28,9 @@ pub fn html(
         findings.tables.iter().filter_map(|found| Some(sheet(study.table(&found.name)?, found))).collect();
     let is_drawn = |name: &str| tables.iter().any(|sheet| sheet.name == name);
     let prose = quote::html(&quote::filled(study, findings), is_drawn);
+    let answer = quote::html(&quote::filled_text(&definition.answer, study, findings), is_drawn);
+    let (against, against_numbers) =
+        without.map(|without| unchanged::page(study, without, findings, seeds.changes)).unwrap_or_default();
     let mut set: Vec<String> = seeds.changes.iter().map(ToString::to_string).collect();
     for name in study.tables.iter().flat_map(|table| &table.added) {
         let added = format!("{name} added");
@@ -45,6 +50,9 @@ pub fn html(
         title: definition.title.clone(),
         source: definition.source.clone(),
         question: definition.question.clone(),
+        answer,
+        against,
+        against_numbers,
         changed: changed.lines().map(str::to_owned).collect(),
         summary: summary::summary(study, findings)
             .lines()

@@ -167,11 +167,16 @@ fn map_of(name: &str, all: &Path) -> String {
             commands.replace("./", "").replace(&format!("anabranch study run studies/{name} --quick "), "");
         let with = if with.is_empty() { "".to_owned() } else { format!("`{with}`") };
         let (subject, location, outcome) = match &*kind {
-            "table" => (
-                format!("table {id}"),
-                location,
-                verdicts.get(&*id).cloned().unwrap_or("no published value".to_owned()),
-            ),
+            "table" => {
+                let definition = &study.table(&id).expect("its table").definition;
+                let other = match &definition.beside {
+                    Some(instrument) => format!("of {instrument}, not of print: "),
+                    None if definition.exploratory => "exploratory: ".to_owned(),
+                    None => String::new(),
+                };
+                let verdicts = verdicts.get(&*id).map(|verdicts| other + verdicts);
+                (format!("table {id}"), location, verdicts.unwrap_or("no published value".to_owned()))
+            }
             "figure" if check.is_empty() => ("shown there".to_owned(), id, "those of its tables".to_owned()),
             "figure" => ("shown there".to_owned(), id, format!("by {check}")),
             "claim" if ["", "transport"].contains(&&*evidence) => (id, location, outcome),

@@ -169,10 +169,11 @@ fn map_of(name: &str, all: &Path) -> String {
         let (subject, location, outcome) = match &*kind {
             "table" => {
                 let definition = &study.table(&id).expect("its table").definition;
-                let other = match &definition.beside {
-                    Some(instrument) => format!("of {instrument}, not of print: "),
-                    None if definition.exploratory => "exploratory: ".to_owned(),
-                    None => String::new(),
+                let other = match (&definition.beside, &definition.repeats) {
+                    (Some(instrument), _) => format!("of {instrument}, not of print: "),
+                    (None, Some(first)) => format!("the cells of {first} again: "),
+                    (None, None) if definition.exploratory => "exploratory: ".to_owned(),
+                    (None, None) => String::new(),
                 };
                 let verdicts = verdicts.get(&*id).map(|verdicts| other + verdicts);
                 (format!("table {id}"), location, verdicts.unwrap_or("no published value".to_owned()))

@@ -311,6 +311,13 @@ impl Study {
                 .ok_or_else(|| format!("causes.toml: {}: no table '{}'", cause.id, cause.table))?;
             cause.changes().map_err(|error| format!("causes.toml: {}: {error}", cause.id))?;
         }
+        for table in &self.tables {
+            let Some(name) = &table.definition.repeats else { continue };
+            let first = self.table(name).filter(|first| first.published.is_some() && first.name != table.name);
+            first.ok_or_else(|| {
+                format!("{}.toml: repeats: no other table '{name}' with published cells", table.name)
+            })?;
+        }
         self.check_parameters()?;
         for vary in &self.definition.vary {
             if let Some(problem) = vary.wrong() {

@@ -18,7 +18,11 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
         let instrument = table.and_then(|table| table.definition.beside.as_deref());
         let seen = table.and_then(|table| table.definition.seen.as_deref());
         let is_exploratory = table.is_some_and(|table| table.definition.exploratory);
-        let word = if is_exploratory { "exploratory, proves nothing by itself: " } else { "" };
+        let word = match table.and_then(|table| table.definition.repeats.as_deref()) {
+            Some(first) => format!("the cells of {first} in another reading, counted there: "),
+            None if is_exploratory => "exploratory, proves nothing by itself: ".to_owned(),
+            None => String::new(),
+        };
         let line = table_line(found, instrument, seen);
         let _ = writeln!(out, "{}/{}: {word}{line}", study.definition.name, found.name);
     }
@@ -50,12 +54,13 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
 }
 
 /// Returns the line that comes first: what is evidence about the transports, and nothing else. Cells of other instruments
-/// and of exploratory tables are left out. Empty if the study has no such cell or claim.
+/// and of exploratory tables are left out, and so are cells that another table has. Empty if the study has no such cell
+/// or claim.
 fn headline(study: &Study, findings: &Findings) -> String {
     let counts = |found: &&TableResult| {
-        study
-            .table(&found.name)
-            .is_some_and(|table| table.definition.beside.is_none() && !table.definition.exploratory)
+        study.table(&found.name).map(|table| &table.definition).is_some_and(|definition| {
+            definition.beside.is_none() && definition.repeats.is_none() && !definition.exploratory
+        })
     };
     let cells = findings.tables.iter().filter(counts).flat_map(|found| &found.cells);
     let cells: Vec<&PublishedCell> = cells.filter(|cell| cell.evidence == Evidence::Transport).collect();

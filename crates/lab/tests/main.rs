@@ -6,6 +6,7 @@ mod handover;
 mod http2;
 mod in_force;
 mod messages;
+mod ns_trace;
 mod order;
 mod pages;
 mod parts;

@@ -16,6 +16,7 @@ use anabranch_papers::{
     Change, CopyStatus, Findings, NullStore, Seeds, Size, Store, Study, StudyError, StudyRuns, summary, text,
     unchanged,
 };
+use anabranch_report::graph::Graph;
 use anabranch_transports::Transports;
 use clap::ArgMatches;
 use std::collections::BTreeMap;
@@ -364,7 +365,9 @@ fn run_studies(
         let without = without.transpose().map_err(failure)?.flatten();
         met &= request.tell(study, &findings, without.as_ref(), say)?;
         if let Some(directory) = &directory {
-            directory.publish(&request, study, &findings, without.as_ref())?;
+            let options = Options { threads, progress: &|_| {}, stop: &STOP };
+            let graphs = study.graphs(&request.seeds(), &options).map_err(failure)?;
+            directory.publish(&request, study, (&findings, without.as_ref()), graphs)?;
         }
         all.push((study, findings));
     }
@@ -444,8 +447,8 @@ impl Directory {
         &self,
         request: &Request<'_>,
         study: &Study,
-        findings: &Findings,
-        without: Option<&Findings>,
+        (findings, without): (&Findings, Option<&Findings>),
+        graphs: Vec<Graph>,
     ) -> Result<(), Failure> {
         let (changed, command) = (request.changed(study), request.command(study));
         let folder = self.path.join(&study.definition.name);
@@ -462,6 +465,7 @@ impl Directory {
                     study,
                     findings,
                     without,
+                    graphs,
                     &request.seeds(),
                     [&changed, &command, SOURCE],
                 ),

@@ -47,6 +47,7 @@ pub mod effect;
 pub mod emulated;
 pub mod figures;
 pub mod findings;
+pub mod graph;
 pub mod measured;
 pub mod metric;
 pub mod order;
@@ -313,7 +314,8 @@ impl Study {
         }
         for table in &self.tables {
             let Some(name) = &table.definition.repeats else { continue };
-            let first = self.table(name).filter(|first| first.published.is_some() && first.name != table.name);
+            let first =
+                self.table(name).filter(|first| first.published.is_some() && first.name != table.name);
             first.ok_or_else(|| {
                 format!("{}.toml: repeats: no other table '{name}' with published cells", table.name)
             })?;
@@ -332,6 +334,11 @@ impl Study {
         }
         if let Some(line) = self.readings.as_ref().and_then(|readings| readings.first_unknown_item(self)) {
             return Err(format!("readings.toml: {line}"));
+        }
+        for graph in &self.definition.graphs {
+            if let Some(problem) = graph.wrong(self) {
+                return Err(format!("{MAIN}: graph {}: {problem}", graph.figure));
+            }
         }
         for figure in &self.definition.figures {
             let wrong = |problem: String| format!("{MAIN}: {}: {problem}", figure.name);

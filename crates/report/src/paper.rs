@@ -5,6 +5,7 @@
 //! does not depend on the crate with the studies.
 
 use super::contrast::{self, Contrast};
+use super::graph::{self, Graph};
 use super::sheet::{self, Sheet};
 use super::svg::escape;
 use super::{document, heat};
@@ -35,6 +36,8 @@ pub struct Paper {
     pub prose: String,
     /// The tables of the published work, as curves.
     pub tables: Vec<Sheet>,
+    /// Single runs that are drawn as the figures of the published work.
+    pub graphs: Vec<Graph>,
     /// One row for each published value, with its result.
     pub cells: Grid,
     /// The findings.
@@ -96,6 +99,7 @@ pub fn html(paper: &Paper) -> String {
     for sheet in printed {
         sheet::draw(&mut out, sheet);
     }
+    graph::draw_all(&mut out, &paper.graphs);
     let _ = write!(
         out,
         "<section class=\"prose\">{}</section>\n<h2>Findings, each a run that can fail</h2>\n",

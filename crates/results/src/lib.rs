@@ -537,6 +537,10 @@ pub struct PathSeries {
     pub wire: Vec<u64>,
     /// IP bytes that arrived at the other host.
     pub delivered: Vec<u64>,
+    /// Packets that the host handed to the path; empty outside the simulation. Result files leave them out: only studies
+    /// draw them.
+    #[serde(skip)]
+    pub packets: Vec<u64>,
 }
 
 /// The outcome of one `[[expect]]` at one point.

@@ -51,6 +51,7 @@ pub fn of(built: &Built, lane: &ContestantHosts, link_events: &[TapRecord]) -> T
                 packets.sent += 1;
                 *wire_bytes += bytes;
                 add(&mut series.wire, at, bytes);
+                add(&mut series.packets, at, 1);
             }
             TapEvent::Left => add(&mut series.delivered, at, bytes),
             TapEvent::Lost(_) => packets.lost += 1,

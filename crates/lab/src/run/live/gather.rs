@@ -195,6 +195,7 @@ fn path_series(lane: &LaneOutcome) -> Directions<PathSeries> {
     let series = |way: &LaneCounts| PathSeries {
         wire: way.series.entered.clone(),
         delivered: way.series.left.clone(),
+        packets: Vec::new(),
     };
     Directions { up: series(up), down: series(down) }
 }

@@ -558,13 +558,52 @@ fn the_smallest_study_runs_as_written() {
     assert!(output.status.success(), "{}", errors(&output));
     for what in [
         "my-study/pages: 1 cell (1 agree)",
-        "my-study: 1 claims: 1 hold",
+        "my-study: evidence, by runs: 1 claim (1 hold",
         "my-study: causes that are as the study says: 1 of 1 findings",
     ] {
         assert!(stdout.contains(what), "{what}: {stdout}");
     }
     let page = fs::read_to_string(scratch.0.join("out/my-study/page.md")).expect("a page");
     assert!(page.contains("takes [x1.") && !page.contains("[?]"), "{page}");
+}
+
+/// Single runs must be drawn as `[[graph]]` says. Graphs and repeated cells of tables that do not exist must be refused.
+#[test]
+fn single_runs_are_drawn() {
+    let scratch = Scratch::new("study-graphs");
+    smallest(&scratch);
+    let read = |file: &str| fs::read_to_string(scratch.0.join("my-study").join(file)).expect("a file");
+    let (toml, table) = (read("study.toml"), read("pages.toml"));
+    let graph = "\n[[graph]]\nfigure = \"figure 9\"\ntable = \"pages\"\n\
+                 draws = [\"throughput\", \"packets\", \"messages\"]\n";
+    scratch.file("my-study/study.toml", toml.clone() + graph);
+    let run_it = || run(&mut study(&scratch, &["run", "./my-study", "--quick", "--quiet", "--out", "out"]));
+    let output = run_it();
+    assert!(output.status.success(), "{}", errors(&output));
+    let html = fs::read_to_string(scratch.0.join("out/my-study/study.html")).expect("a page");
+    for part in
+        ["id=\"graphs\"", "figure 9", "bytes/s, each 0.1 s", "packets, each 0.1 s", "client ──► server"]
+    {
+        assert!(html.contains(part), "no '{part}'");
+    }
+    for (file, text, expected) in [
+        ("study.toml", toml.clone() + &graph.replace("pages", "page"), "graph figure 9: no table 'page'"),
+        (
+            "study.toml",
+            toml.clone() + graph + "contestants = [\"ten\"]\n",
+            "pages has no contestant 'ten'; it has one, six",
+        ),
+        (
+            "pages.toml",
+            table.replace("[plan]", "repeats = \"none\"\n\n[plan]"),
+            "pages.toml: repeats: no other table 'none' with published cells",
+        ),
+    ] {
+        scratch.file("my-study/study.toml", &toml);
+        scratch.file(&format!("my-study/{file}"), text);
+        let refused = errors(&run_it());
+        assert!(refused.contains(expected), "{refused}");
+    }
 }
 
 /// With `--set`, the study without the change must stand before the comparison with the paper, as text and on the page.

@@ -120,6 +120,10 @@ fn the_outcomes_that_are_written_down_are_those_of_a_run() {
     let (prose, _) = papers.split_once(EVERY).expect("the map in docs/papers.md");
     let map: String = PAPERS.map(|name| map_of(name, &scratch.0.join("all"))).concat();
     expect_file!["../../../docs/papers.md"].assert_eq(&format!("{prose}{EVERY}{map}"));
+    let html = fs::read_to_string(scratch.0.join("all/ha-2005/study.html")).expect("a page");
+    for part in ["<h3>figure 8", "<h3>figure 11", "bytes/s, each", "packets, each", "SHUTDOWN COMPLETE"] {
+        assert!(html.contains(part), "ha-2005 draws no '{part}'");
+    }
     for (question, name, causes) in CHARTS {
         let html = fs::read_to_string(scratch.0.join("all").join(name).join("study.html")).expect("a page");
         for cause in causes {

@@ -98,7 +98,8 @@ fn claim_counts(findings: &Findings, evidence: ClaimEvidence) -> Option<String> 
         let count = of.iter().filter(|one| **one == outcome).count();
         (count > 0).then(|| format!("{count} {}", outcome.of_several()))
     });
-    (!of.is_empty()).then(|| format!("{} claims ({})", of.len(), counts.collect::<Vec<_>>().join(", ")))
+    let noun = if of.len() == 1 { "claim" } else { "claims" };
+    (!of.is_empty()).then(|| format!("{} {noun} ({})", of.len(), counts.collect::<Vec<_>>().join(", ")))
 }
 
 const fn evidence_heading(evidence: ClaimEvidence) -> &'static str {

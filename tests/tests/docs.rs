@@ -120,7 +120,9 @@ fn the_prose_of_the_security_page_promises_nothing() {
 /// Returns README and the other pages at the root, and the pages of the folders below it.
 fn pages() -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for folder in ["", "docs", "docs/decisions", "docs/guide", "benches", "benches/physics", "interop"] {
+    for folder in
+        ["", "docs", "docs/decisions", "docs/guide", "docs/how-to", "benches", "benches/physics", "interop"]
+    {
         let entries = fs::read_dir(root().join(folder)).expect("a folder of pages");
         found.extend(entries.map(|entry| entry.expect("an entry").path()));
     }

@@ -125,6 +125,8 @@ fn output() -> Vec<Arg> {
         ),
         file("pcap", "WHICH", "Captures in --out: median (of each contestant), all, or off [default: median]")
             .value_parser(["median", "all", "off"]),
+        file("trace-out", "FORMAT", "Beside each capture a trace for scripts: ns2 (a .tr file as ns-2 writes it)")
+            .value_parser(["ns2"]),
         file(
             "resume",
             "DIR",

@@ -1,5 +1,5 @@
-//! Writes the files of `--out DIR`: the result, the report, page loads as HAR, packets as pcapng, and qlog files of
-//! QUIC connections.
+//! Writes the files of `--out DIR`: the result, the report, page loads as HAR, packets as pcapng and as a trace of ns-2,
+//! and qlog files of QUIC connections.
 
 use crate::Failure;
 use crate::files::PendingFile;
@@ -11,7 +11,7 @@ use anabranch_http::har::write::{self as har, Fetch};
 use anabranch_http::page::Page;
 use anabranch_lab::plan::Plan;
 use anabranch_lab::run::one::HostPackets;
-use anabranch_lab::run::{batch, one};
+use anabranch_lab::run::{batch, ns_trace, one};
 use anabranch_report::{Captured, PageContext, packets, table};
 use anabranch_results::course::Course;
 use anabranch_results::{Point, Race, Run, label};
@@ -31,13 +31,14 @@ pub fn fill(
     race: &Race,
     json: &str,
     (pcap, kept): (&str, Option<&[HostPackets]>),
+    trace: bool,
     transports: &Transports,
 ) -> Result<Vec<PendingFile>, Failure> {
     let (mut files, mut drawn) = (Vec::new(), Vec::new());
     for p in 0..race.points.len() {
         let prefix = if race.points.len() > 1 { format!("point-{}.", p + 1) } else { String::new() };
         // If there are many points, the report draws individual packets of only the first `DRAWN_POINTS` points.
-        let of = PointFiles { plan, race, point: p, prefix: &prefix, draw: p < DRAWN_POINTS };
+        let of = PointFiles { plan, race, point: p, prefix: &prefix, draw: p < DRAWN_POINTS, trace };
         let (new, captured) = of_point(directory, &of, (pcap, kept))?;
         files.extend(new);
         drawn.extend(captured);
@@ -68,6 +69,8 @@ pub struct PointFiles<'a> {
     pub prefix: &'a str,
     /// Whether the report shows every packet of the point's median runs, in a figure for each contestant.
     pub draw: bool,
+    /// Whether a trace in the format of ns-2 accompanies the captures of each run.
+    pub trace: bool,
 }
 
 /// Writes the page loads (HAR) and packet captures of one point of the plan to files. Returns the files, which still
@@ -85,7 +88,7 @@ pub fn of_point(
         files.push(PendingFile::new(&directory.join(name))?.fill(content)?);
         Ok(())
     };
-    let &PointFiles { plan, point: p, draw, .. } = of;
+    let &PointFiles { plan, point: p, draw, trace, .. } = of;
     let point = &of.race.points[p];
     let workload = &plan.points[p].workload;
     for (a, (contestant, name)) in point.contestants.iter().zip(names(point, of.prefix)).enumerate() {
@@ -120,7 +123,7 @@ pub fn of_point(
                     }
                 }
                 None => {
-                    let server = recapture(plan, (p, a), run, &name, &mut add)?.filter(|_| draw);
+                    let server = recapture(plan, (p, a), run, &name, trace, &mut add)?.filter(|_| draw);
                     drawn.extend(
                         server.and_then(|(server, course)| decoded(&server, course, (p, a), run.seed)),
                     );
@@ -145,7 +148,7 @@ pub fn left_over(directory: &Path, files: &[PendingFile]) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let is_left_over = |name: &String| {
         name.contains(".seed-")
-            && [".pcapng", ".har", ".sqlog"].iter().any(|ending| name.ends_with(ending))
+            && [".pcapng", ".har", ".sqlog", ".tr"].iter().any(|ending| name.ends_with(ending))
             && !files.iter().any(|file| file.user_path().file_name().is_some_and(|new| *new == **name))
     };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -178,6 +181,7 @@ fn recapture(
     (p, a): (usize, usize),
     run: &Run,
     name: &str,
+    trace: bool,
     mut add: impl FnMut(String, &[u8]) -> Result<(), Failure>,
 ) -> Result<Option<(Vec<u8>, Course)>, Failure> {
     // Contestants that shared the network must run together again. Only the packets of contestant `a` are kept.
@@ -189,8 +193,14 @@ fn recapture(
             format!("{name}, seed {}: the run with captures differs from the run without", run.seed);
         return Err(Failure::Internal(message));
     }
+    let own: Vec<_> = captures.into_iter().filter(|captured| captured.contestant == index).collect();
+    if trace {
+        let hosts: Vec<&[u8]> = own.iter().map(|captured| captured.pcapng.as_slice()).collect();
+        let text = ns_trace::of_run(&hosts).map_err(|error| Failure::Internal(error.to_string()))?;
+        add(format!("{name}.seed-{}.tr", run.seed), text.as_bytes())?;
+    }
     let mut server = None;
-    for captured in captures.into_iter().filter(|captured| captured.contestant == index) {
+    for captured in own {
         let file = format!("{name}.seed-{}.{}.pcapng", run.seed, captured.host);
         add(file, &captured.pcapng)?;
         for log in &captured.logs {

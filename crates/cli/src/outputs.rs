@@ -95,8 +95,8 @@ pub fn reproducing_command() -> String {
 }
 
 fn without_outputs(arguments: impl Iterator<Item = String>) -> String {
-    const WITH_VALUE: [&str; 7] =
-        ["--out", "--json", "--csv", "--threads", "--compare", "--resume", "--shard"];
+    const WITH_VALUE: [&str; 8] =
+        ["--out", "--json", "--csv", "--threads", "--compare", "--resume", "--shard", "--trace-out"];
     let mut result = vec!["anabranch".to_owned()];
     let mut arguments = arguments;
     while let Some(argument) = arguments.next() {

@@ -84,6 +84,16 @@ pub fn run(
         return Ok(Completion::Well);
     };
     let mut outputs = RaceOutputs::interpret(matches, transports)?;
+    let untraced = match &planned {
+        Planned::Sweep(_) => Some("the plan has several points; race one of them"),
+        Planned::Race(plan) if plan.world == World::Emulated => {
+            Some("emulated runs have none; race in virtual time")
+        }
+        Planned::Race(_) => None,
+    };
+    if let Some(reason) = untraced.filter(|_| outputs.trace) {
+        return Err(Failure::Usage(format!("--trace-out: {reason}")));
+    }
     if matches.get_flag("dry-run") {
         let plan = match &planned {
             Planned::Race(plan) => plan,
@@ -281,6 +291,8 @@ pub struct RaceOutputs<'a> {
     csv: Option<&'a str>,
     out: Option<&'a Path>,
     pcap: &'a str,
+    /// Whether a trace in the format of ns-2 accompanies each capture.
+    trace: bool,
     /// The earlier result to compare the new result with.
     pub baseline: Option<Race>,
     /// The warnings that were printed before the race.
@@ -330,11 +342,15 @@ impl<'a> RaceOutputs<'a> {
         if text("pcap").is_some() && text("out").is_none() && text("resume").is_none() {
             return Err(Failure::Usage("--pcap: goes with --out DIR".to_owned()));
         }
+        if text("trace-out").is_some() && (text("out").is_none() || text("pcap") == Some("off")) {
+            return Err(Failure::Usage("--trace-out: goes with --out DIR, and with its captures".to_owned()));
+        }
         Ok(Self {
             json: text("json"),
             csv: text("csv"),
             out: text("out").map(Path::new),
             pcap: text("pcap").unwrap_or("median"),
+            trace: text("trace-out").is_some(),
             baseline,
             printed_warnings: Vec::new(),
             transports,
@@ -350,6 +366,7 @@ impl<'a> RaceOutputs<'a> {
             csv: None,
             out: None,
             pcap: "off",
+            trace: false,
             baseline: None,
             printed_warnings,
             transports,
@@ -415,7 +432,8 @@ impl<'a> RaceOutputs<'a> {
             });
         }
         if let Some(directory) = self.out {
-            let new = out::fill(directory, plan, race, &text, (self.pcap, captures), self.transports)?;
+            let new =
+                out::fill(directory, plan, race, &text, (self.pcap, captures), self.trace, self.transports)?;
             let old = out::left_over(directory, &new);
             if let [first, ..] = old.as_slice() {
                 complain(&format!(

@@ -13,8 +13,10 @@ use crate::{Completion, Failure, args, files, race, say};
 use anabranch_lab::run::batch::Options;
 use anabranch_papers::figures::hex;
 use anabranch_papers::{
-    Change, CopyStatus, Findings, NullStore, Seeds, Size, Store, Study, StudyError, StudyRuns, text,
+    Change, CopyStatus, Findings, NullStore, Seeds, Size, Store, Study, StudyError, StudyRuns, summary, text,
+    unchanged,
 };
+use anabranch_report::graph::Graph;
 use anabranch_transports::Transports;
 use clap::ArgMatches;
 use std::collections::BTreeMap;
@@ -129,7 +131,8 @@ fn plan_of(matches: &ArgMatches, transports: &Transports) -> Result<String, Fail
     })?;
     let runs = if matches.get_flag("quick") { table.definition.quick_runs } else { table.definition.runs };
     let (changes, seeds) = (changes(matches)?, Seeds { runs, first: 1, changes: &[], transports });
-    if let Some(line) = study.first_unsupported_change(&changes) {
+    let of_contestants = changes.iter().find_map(|change| study.setting_of_contestants(change, transports));
+    if let Some(line) = of_contestants.or_else(|| study.first_unsupported_change(&changes)) {
         return Err(Failure::Usage(format!("--set: {line}")));
     }
     let draft = table.draft(runs, 1, &Seeds { changes: &changes, ..seeds }.changes_of(table, &[]));
@@ -187,7 +190,9 @@ impl<'a> Request<'a> {
     fn counts(&self) -> Result<Vec<usize>, Failure> {
         let set = |line: String| Failure::Usage(format!("--set: {line}"));
         let count = |study: &Study| {
-            let unsupported = study.first_unsupported_change(&self.changes);
+            let of_contestants =
+                self.changes.iter().find_map(|change| study.setting_of_contestants(change, self.transports));
+            let unsupported = of_contestants.or_else(|| study.first_unsupported_change(&self.changes));
             if let Some(line) = unsupported.or_else(|| study.first_fixed_label(&self.changes)) {
                 return Err(set(line));
             }
@@ -208,6 +213,7 @@ impl<'a> Request<'a> {
     fn runs_of(&self, study: &Study, store: &dyn Store) -> Result<usize, StudyError> {
         let (seeds, mut bench) = (self.seeds(), StudyRuns::counting(store));
         study.run(self.size, &seeds, &mut bench)?;
+        self.run_without(study, &mut bench)?;
         if self.matches.get_flag("sensitivity") {
             study.sensitivity(&seeds, &mut bench)?;
         }
@@ -232,6 +238,12 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Runs a study without the changes of `--set`; `None` if there are none.
+    fn run_without(&self, study: &Study, bench: &mut StudyRuns<'_>) -> Result<Option<Findings>, StudyError> {
+        let plain = Seeds { changes: &[], ..self.seeds() };
+        (!self.changes.is_empty()).then(|| study.run(self.size, &plain, bench)).transpose()
+    }
+
     /// Runs a study, including the additional analyses that the flags request.
     fn run_study(&self, study: &Study, bench: &mut StudyRuns<'_>) -> Result<Findings, StudyError> {
         let seeds = self.seeds();
@@ -250,10 +262,16 @@ impl<'a> Request<'a> {
         text::changed(study, &self.changes, &self.also, self.first_seed)
     }
 
-    /// Passes the findings of a study to `say`. Returns true if all claims of the study are met. Without `--set`,
-    /// `--also` and `--seed`, the findings are also compared with the stored findings; if the two differ, returns
-    /// false.
-    fn tell(&self, study: &Study, findings: &Findings, say: Say<'_>) -> Result<bool, Failure> {
+    /// Passes the findings of a study to `say`. `without` are the findings without the changes of `--set`; a comparison
+    /// with them comes first. Returns true if all claims of the study are met. Without `--set`, `--also` and `--seed`,
+    /// the findings are also compared with the stored findings; if the two differ, returns false.
+    fn tell(
+        &self,
+        study: &Study,
+        findings: &Findings,
+        without: Option<&Findings>,
+        say: Say<'_>,
+    ) -> Result<bool, Failure> {
         say(&self.changed(study))?;
         // A shipped study keeps the settings of the paper's test bed on purpose, so it prints no warnings about
         // outdated settings.
@@ -263,7 +281,10 @@ impl<'a> Request<'a> {
             }
         }
         let whole = self.studies.len() == 1;
-        say(&if whole { text::comparison(study, findings) } else { text::summary(study, findings) })?;
+        if let Some(without) = without.filter(|_| whole) {
+            say(&unchanged::text(study, without, findings, &self.changes))?;
+        }
+        say(&if whole { text::comparison(study, findings) } else { summary::summary(study, findings) })?;
         if let Some(scores) = &findings.scores {
             say(&text::readings(study, scores))?;
         }
@@ -336,13 +357,18 @@ fn run_studies(
     let (mut before, mut met, mut all) = (0, true, Vec::new());
     for (study, count) in request.studies.iter().zip(counts) {
         let options = Options { threads, progress: &|done| progress.update(before + done), stop: &STOP };
-        let findings = request.run_study(study, &mut StudyRuns::new(&options, store));
+        let mut bench = StudyRuns::new(&options, store);
+        let findings = request.run_study(study, &mut bench);
+        let without = findings.is_ok().then(|| request.run_without(study, &mut bench));
         before += count;
         progress.finish();
         let findings = findings.map_err(failure)?;
-        met &= request.tell(study, &findings, say)?;
+        let without = without.transpose().map_err(failure)?.flatten();
+        met &= request.tell(study, &findings, without.as_ref(), say)?;
         if let Some(directory) = &directory {
-            directory.publish(&request, study, &findings)?;
+            let options = Options { threads, progress: &|_| {}, stop: &STOP };
+            let graphs = study.graphs(&request.seeds(), &options).map_err(failure)?;
+            directory.publish(&request, study, (&findings, without.as_ref()), graphs)?;
         }
         all.push((study, findings));
     }
@@ -418,7 +444,13 @@ impl Directory {
     }
 
     /// Writes the page and the other result files of a study.
-    fn publish(&self, request: &Request<'_>, study: &Study, findings: &Findings) -> Result<(), Failure> {
+    fn publish(
+        &self,
+        request: &Request<'_>,
+        study: &Study,
+        (findings, without): (&Findings, Option<&Findings>),
+        graphs: Vec<Graph>,
+    ) -> Result<(), Failure> {
         let (changed, command) = (request.changed(study), request.command(study));
         let folder = self.path.join(&study.definition.name);
         files::reserve_own_directory(&folder)?;
@@ -430,7 +462,14 @@ impl Directory {
             ("page.md", changes_line + &anabranch_papers::quote::filled(study, findings)),
             (
                 "study.html",
-                anabranch_papers::page::html(study, findings, &request.seeds(), [&changed, &command, SOURCE]),
+                anabranch_papers::page::html(
+                    study,
+                    findings,
+                    without,
+                    graphs,
+                    &request.seeds(),
+                    [&changed, &command, SOURCE],
+                ),
             ),
         ];
         written.extend(

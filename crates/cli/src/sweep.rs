@@ -166,6 +166,7 @@ fn keep(directory: &Directory, single: &Plan, race: Race, number: usize) -> Resu
         point: 0,
         prefix: &prefix,
         draw: number <= out::DRAWN_POINTS,
+        trace: false,
     };
     let (mut files, drawn) = out::of_point(&directory.points(), &of, (pcap, None))?;
     for captured in &drawn {

@@ -274,7 +274,7 @@ fn verbs() -> Vec<String> {
 
 fn all_sessions() -> Vec<Session> {
     let mut pages = vec!["README.md".to_owned()];
-    for folder in ["docs", "docs/guide"] {
+    for folder in ["docs", "docs/guide", "docs/how-to"] {
         let entries = fs::read_dir(root().join(folder)).expect("the pages");
         let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
         pages.extend(names.filter(|name| name.ends_with(".md")).map(|name| format!("{folder}/{name}")));

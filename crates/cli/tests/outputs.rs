@@ -160,3 +160,26 @@ fn an_interrupt_leaves_nothing() {
     assert!(names(&scratch).is_empty(), "{:?}", names(&scratch));
     let _ = fs::remove_dir_all(scratch);
 }
+
+/// `--trace-out ns2` must write one trace beside each capture. Where there is no capture, it must be refused in one line.
+#[test]
+fn a_trace_stands_beside_each_capture() {
+    let scratch = new_directory("trace");
+    let output = run(&scratch, &["--out", "out", "--trace-out", "ns2"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let traces: Vec<String> =
+        names(&scratch.join("out")).into_iter().filter(|name| name.ends_with(".tr")).collect();
+    assert_eq!(traces, ["tcp.seed-1.tr"]);
+    let text = fs::read_to_string(scratch.join("out/tcp.seed-1.tr")).expect("a trace");
+    assert!(text.starts_with("+ 0 0 1 tcp ") && text.contains("\nr "), "{text}");
+    for (arguments, what) in [
+        (&["--trace-out", "ns2"][..], "goes with --out DIR"),
+        (&["--out", "off", "--trace-out", "ns2", "--pcap", "off"], "goes with --out DIR"),
+        (&["--out", "many", "--trace-out", "ns2", "--rtt", "10ms,20ms"], "the plan has several points"),
+        (&["--out", "other", "--trace-out", "ns3"], "ns3"),
+    ] {
+        let output = run(&scratch, arguments);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && stderr.contains(what), "{arguments:?}: {stderr}");
+    }
+}

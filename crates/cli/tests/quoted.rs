@@ -18,10 +18,10 @@ fn printed(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Returns README and every page of `docs/` and `docs/guide/`, with name and text.
+/// Returns README and every page of `docs/`, `docs/guide/` and `docs/how-to/`, with name and text.
 fn pages() -> Vec<(String, String)> {
     let mut paths = vec![root().join("README.md")];
-    for folder in ["docs", "docs/guide"] {
+    for folder in ["docs", "docs/guide", "docs/how-to"] {
         let entries = fs::read_dir(root().join(folder)).expect("the pages");
         paths.extend(entries.map(|entry| entry.expect("an entry").path()));
     }

@@ -147,6 +147,14 @@ fn what_cannot_be_is_told_in_a_line_and_nothing_is_lost() {
         (&["run", "own", "--set", "rtt"], "KEY=VALUE"),
         (&["run", "own", "--set", "loss=5%"], "printed cells of pages are labelled with it"),
         (&["run", "own", "--set", "spede=1"], "unknown flag 'spede'"),
+        (
+            &["run", "own", "--set", "iw=10"],
+            "iw=10: a setting of contestants, and of no plan; write many:iw=10, or *:iw=10 for all; it can be for many, one",
+        ),
+        (
+            &["run", "own", "--set", "rack=yes"],
+            "write one:rack=yes, or *:rack=yes for all; it can be for one",
+        ),
         (&["run", "own", "--set", "two:iw=1"], "no such contestant; there are many, one"),
         (&["run", "own", "--set", "one:speed=1"], "unknown key 'speed'"),
         (&["plan", "own/nothing"], "no table 'nothing'; there are pages"),
@@ -552,13 +560,85 @@ fn the_smallest_study_runs_as_written() {
     assert!(output.status.success(), "{}", errors(&output));
     for what in [
         "my-study/pages: 1 cell (1 agree)",
-        "my-study: 1 claims: 1 hold",
+        "my-study: evidence, by runs: 1 claim (1 hold",
         "my-study: causes that are as the study says: 1 of 1 findings",
     ] {
         assert!(stdout.contains(what), "{what}: {stdout}");
     }
     let page = fs::read_to_string(scratch.0.join("out/my-study/page.md")).expect("a page");
     assert!(page.contains("takes [x1.") && !page.contains("[?]"), "{page}");
+}
+
+/// Single runs must be drawn as `[[graph]]` says. Graphs and repeated cells of tables that do not exist must be refused.
+#[test]
+fn single_runs_are_drawn() {
+    let scratch = Scratch::new("study-graphs");
+    smallest(&scratch);
+    let read = |file: &str| fs::read_to_string(scratch.0.join("my-study").join(file)).expect("a file");
+    let (toml, table) = (read("study.toml"), read("pages.toml"));
+    let graph = "\n[[graph]]\nfigure = \"figure 9\"\ntable = \"pages\"\n\
+                 draws = [\"throughput\", \"packets\", \"messages\"]\n";
+    scratch.file("my-study/study.toml", toml.clone() + graph);
+    let run_it = || run(&mut study(&scratch, &["run", "./my-study", "--quick", "--quiet", "--out", "out"]));
+    let output = run_it();
+    assert!(output.status.success(), "{}", errors(&output));
+    let html = fs::read_to_string(scratch.0.join("out/my-study/study.html")).expect("a page");
+    for part in
+        ["id=\"graphs\"", "figure 9", "bytes/s, each 0.1 s", "packets, each 0.1 s", "client ──► server"]
+    {
+        assert!(html.contains(part), "no '{part}'");
+    }
+    for (file, text, expected) in [
+        ("study.toml", toml.clone() + &graph.replace("pages", "page"), "graph figure 9: no table 'page'"),
+        (
+            "study.toml",
+            toml.clone() + graph + "contestants = [\"ten\"]\n",
+            "pages has no contestant 'ten'; it has one, six",
+        ),
+        (
+            "pages.toml",
+            table.replace("[plan]", "repeats = \"none\"\n\n[plan]"),
+            "pages.toml: repeats: no other table 'none' with published cells",
+        ),
+    ] {
+        scratch.file("my-study/study.toml", &toml);
+        scratch.file(&format!("my-study/{file}"), text);
+        let refused = errors(&run_it());
+        assert!(refused.contains(expected), "{refused}");
+    }
+}
+
+/// With `--set`, the study without the change must stand before the comparison with the paper, as text and on the page.
+#[test]
+fn a_changed_study_is_compared_with_itself_first() {
+    let scratch = scratch("study-without");
+    let output = run(&mut study(
+        &scratch,
+        &["run", "own", "--quick", "--quiet", "--out", "out", "--set", "rtt=400ms"],
+    ));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let positions = [
+        "Changed: rtt=400ms",
+        "What the change does: the study without it and with it",
+        "\npages: pages; s\n",
+        "with/without, 95 %",
+        "loss=0  one",
+        "With the change, against the paper",
+        "printed",
+    ]
+    .map(|part| stdout.find(part).unwrap_or_else(|| panic!("no '{part}': {stdout}")));
+    assert!(positions.is_sorted(), "{positions:?}: {stdout}");
+    let html = fs::read_to_string(scratch.0.join("out/own/study.html")).expect("a page");
+    let positions =
+        ["id=\"change-set-pages\"", "id=\"against\"", "What came out, counted", "Parameters", "id=\"cells\""]
+            .map(|part| html.find(part).unwrap_or_else(|| panic!("no '{part}'")));
+    assert!(positions.is_sorted(), "{positions:?}");
+    let plain = run(&mut study(&scratch, &["run", "own", "--quick", "--quiet"]));
+    assert!(!String::from_utf8_lossy(&plain.stdout).contains("What the change does"));
+    // What changes nothing is said to change nothing.
+    let same = run(&mut study(&scratch, &["run", "own", "--quick", "--quiet", "--set", "deadline=600s"]));
+    let same = String::from_utf8_lossy(&same.stdout).into_owned();
+    assert!(same.contains("\npages: all 4 numbers are the same\n"), "{same}");
 }
 
 /// `study plan` must print a plan with which `race` reproduces the numbers of the study's cells.

@@ -120,6 +120,10 @@ fn the_outcomes_that_are_written_down_are_those_of_a_run() {
     let (prose, _) = papers.split_once(EVERY).expect("the map in docs/papers.md");
     let map: String = PAPERS.map(|name| map_of(name, &scratch.0.join("all"))).concat();
     expect_file!["../../../docs/papers.md"].assert_eq(&format!("{prose}{EVERY}{map}"));
+    let html = fs::read_to_string(scratch.0.join("all/ha-2005/study.html")).expect("a page");
+    for part in ["<h3>figure 8", "<h3>figure 11", "bytes/s, each", "packets, each", "SHUTDOWN COMPLETE"] {
+        assert!(html.contains(part), "ha-2005 draws no '{part}'");
+    }
     for (question, name, causes) in CHARTS {
         let html = fs::read_to_string(scratch.0.join("all").join(name).join("study.html")).expect("a page");
         for cause in causes {
@@ -153,25 +157,35 @@ fn map_of(name: &str, all: &Path) -> String {
     let map = anabranch_papers::bundle::map(&study, &outputs.into(), None);
     let verdicts = verdicts_of(&read("cells.csv"));
     let command = format!("anabranch study run {name} --quick");
+    let outcomes = fs::read_to_string(all.join("outcomes.md")).expect("outcomes");
+    let headline = format!("- {name}: what is evidence: ");
+    let evidence = outcomes.lines().find_map(|line| line.strip_prefix(&headline)).expect("a headline");
     let mut out = format!(
-        "\n### {name}\n\n`{command}`, with:\n\n| what | in the paper | with | outcome |\n|---|---|---|---|\n"
+        "\n### {name}\n\nWhat is evidence: {evidence}.\n\n`{command}`, with:\n\n| what | in the paper | with | outcome |\n|---|---|---|---|\n"
     );
     for row in csv::Reader::from_reader(map.as_bytes()).records() {
         let row = row.expect("a row");
-        let [kind, id, location, check, commands, outcome] =
-            [0, 1, 2, 4, 5, 6].map(|column| row[column].replace('|', "\\|"));
+        let [kind, id, location, check, commands, outcome, evidence] =
+            [0, 1, 2, 4, 5, 6, 9].map(|column| row[column].replace('|', "\\|"));
         let with =
             commands.replace("./", "").replace(&format!("anabranch study run studies/{name} --quick "), "");
         let with = if with.is_empty() { "".to_owned() } else { format!("`{with}`") };
         let (subject, location, outcome) = match &*kind {
-            "table" => (
-                format!("table {id}"),
-                location,
-                verdicts.get(&*id).cloned().unwrap_or("no published value".to_owned()),
-            ),
+            "table" => {
+                let definition = &study.table(&id).expect("its table").definition;
+                let other = match (&definition.beside, &definition.repeats) {
+                    (Some(instrument), _) => format!("of {instrument}, not of print: "),
+                    (None, Some(first)) => format!("the cells of {first} again: "),
+                    (None, None) if definition.exploratory => "exploratory: ".to_owned(),
+                    (None, None) => String::new(),
+                };
+                let verdicts = verdicts.get(&*id).map(|verdicts| other + verdicts);
+                (format!("table {id}"), location, verdicts.unwrap_or("no published value".to_owned()))
+            }
             "figure" if check.is_empty() => ("shown there".to_owned(), id, "those of its tables".to_owned()),
             "figure" => ("shown there".to_owned(), id, format!("by {check}")),
-            "claim" => (id, location, outcome),
+            "claim" if ["", "transport"].contains(&&*evidence) => (id, location, outcome),
+            "claim" => (id, location, format!("{outcome} ({evidence})")),
             _ => continue,
         };
         out += &format!("| {subject} | {location} | {with} | {outcome} |\n");
@@ -179,25 +193,34 @@ fn map_of(name: &str, all: &Path) -> String {
     out
 }
 
-/// Returns the number of cells with each verdict for each table.
+/// Returns the number of cells with each verdict for each table. Cells that are evidence come first; those of arithmetic
+/// and calibrated ones follow, each kind counted apart.
 fn verdicts_of(cells: &str) -> BTreeMap<String, String> {
     let mut rows = csv::Reader::from_reader(cells.as_bytes());
     let header = rows.headers().expect("a header").clone();
-    let [table, verdict] = ["table", "verdict"]
+    let [table, verdict, evidence] = ["table", "verdict", "evidence"]
         .map(|name| header.iter().position(|column| column == name).unwrap_or_else(|| panic!("{name}")));
-    let mut counts: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
+    let mut counts: BTreeMap<(String, usize), BTreeMap<String, usize>> = BTreeMap::new();
+    let kinds = ["transport", "arithmetic", "calibrated"];
     for row in rows.records() {
         let row = row.expect("a row");
-        *counts.entry(row[table].to_owned()).or_default().entry(row[verdict].to_owned()).or_default() += 1;
+        let kind = kinds.iter().position(|kind| *kind == &row[evidence]).expect("a kind of evidence");
+        let of_kind = counts.entry((row[table].to_owned(), kind)).or_default();
+        *of_kind.entry(row[verdict].to_owned()).or_default() += 1;
     }
-    let line = |counts: BTreeMap<String, usize>| {
+    let mut lines: BTreeMap<String, String> = BTreeMap::new();
+    for ((table, kind), counts) in counts {
         let word = |verdict: &str, count| {
             if count == 1 { verdict.to_owned() } else { verdict.trim_end_matches('s').to_owned() }
         };
         let counts = counts.iter().map(|(verdict, count)| format!("{count} {}", word(verdict, *count)));
-        counts.collect::<Vec<_>>().join(", ")
-    };
-    counts.into_iter().map(|(table, counts)| (table, line(counts))).collect()
+        let counts = counts.collect::<Vec<_>>().join(", ");
+        let kind = if kind == 0 { String::new() } else { format!("no evidence, {}: ", kinds[kind]) };
+        let line = lines.entry(table).or_default();
+        let between = if line.is_empty() { "" } else { "; " };
+        line.push_str(&format!("{between}{kind}{counts}"));
+    }
+    lines
 }
 
 /// The rows of a table in docs/papers.md. Each entry has a question, the study that answers it, and the causes in this

@@ -52,13 +52,24 @@ pub(super) fn probe(kind: TransportKind) -> Result<FeatureCell, String> {
     Ok(FeatureCell::switched(plain.is_bounded(), on.is_bounded(), observed))
 }
 
+/// Floods TCP with the settings of a profile. The verdict is of these settings alone: nothing is switched on.
+pub(super) fn with_tcp_profile(profile: &str) -> Result<FeatureCell, String> {
+    let config =
+        anabranch_tcp::Config::profile(profile).ok_or_else(|| format!("no profile '{profile}' of TCP"))?;
+    let seen = flooded_with(TransportKind::Tcp, &MessageTransport::Tcp(Box::new(config)))?;
+    Ok(FeatureCell::of(seen.is_bounded(), seen.tell()))
+}
+
 /// Measures how many connections and bytes a listener holds during and after a flood. An honest client connects at the
 /// end of the flood. A second run has the honest client but no flood. The connections and bytes that the client leaves
 /// behind in the second run are subtracted from the numbers after the flood.
 fn flooded(kind: TransportKind, changes: &[(&str, &str)]) -> Result<FloodResult, String> {
-    let carrier = kind.carrier(changes);
-    let mut seen = flood(kind, &carrier, PACKETS)?;
-    let quiet = flood(kind, &carrier, 0)?;
+    flooded_with(kind, &kind.carrier(changes))
+}
+
+fn flooded_with(kind: TransportKind, carrier: &MessageTransport) -> Result<FloodResult, String> {
+    let mut seen = flood(kind, carrier, PACKETS)?;
+    let quiet = flood(kind, carrier, 0)?;
     if seen.connected.is_some() {
         let (after, own) = (&mut seen.states[2], quiet.states[2]);
         after.connections = after.connections.saturating_sub(own.connections);

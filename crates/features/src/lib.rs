@@ -213,6 +213,18 @@ pub fn line(feature: &str) -> Result<Line, String> {
     row.ok_or_else(|| format!("no row '{feature}' in the features"))?.line()
 }
 
+/// Runs the probe of a row against TCP with the settings of a profile and no other. Only the row about SYN flooding has
+/// such a probe.
+///
+/// # Errors
+/// A one-line message if there is no such profile or no such probe.
+pub fn with_tcp_profile(feature: &str, profile: &str) -> Result<FeatureCell, String> {
+    match feature {
+        "protection against SYN flooding" => flood::with_tcp_profile(profile),
+        _ => Err(format!("'{feature}': no probe of this row runs with a profile")),
+    }
+}
+
 impl Row {
     /// Runs the probe over each transport.
     fn line(&self) -> Result<Line, String> {

@@ -349,6 +349,23 @@ fn a_tunnel_adds_to_each_packet_for_who_keeps_its_address() {
     assert_eq!(bare[1..], tunnel[1..]);
 }
 
+/// Loss must grow on the whole edge of a network, before the client reaches the other network. Without a length, the
+/// edge must be the overlap.
+#[test]
+fn loss_grows_on_the_edge_before_the_overlap() {
+    let lost = |keys: &[(&str, &str)]| {
+        let all = [("transport", "tcp"), ("bulk", "2MB"), ("handover", "1900ms"), ("deadline", "1800ms")];
+        let all: Vec<_> = all.iter().chain(&[("speed", "10m/s")]).chain(keys).copied().collect();
+        let race = race(&all);
+        race.points[0].contestants[0].runs[0].packets.down.lost
+    };
+    let near = [("overlap", "1m"), ("edge-loss", "50%")];
+    let far = [("overlap", "1m"), ("edge-loss", "50%"), ("edge-length", "15m")];
+    // The run is over before the overlap begins, at 1.8 s.
+    assert_eq!(lost(&near), 0);
+    assert!(lost(&far) > 0);
+}
+
 /// Each wrong combination of handover settings must give an error of one line. The error must be the same for flags and
 /// for a plan file.
 #[test]
@@ -375,6 +392,16 @@ fn wrong_moves_are_answered_in_one_line() {
         refused(&[("advertisement", "1s")]),
         refused(&[("handover", "2s"), ("edge-loss", "20%")]),
         refused(&[("handover", "2s"), ("edge-loss", "2")]),
+        refused(&[("handover", "2s"), ("edge-length", "20m"), ("speed", "1m/s")]),
+        refused(&[("handover", "2s"), ("edge-loss", "2%"), ("edge-length", "20m")]),
+        refused(&[("handover", "2s"), ("edge-loss", "2%"), ("edge-length", "0m")]),
+        refused(&[
+            ("handover", "2s"),
+            ("edge-loss", "2%"),
+            ("edge-length", "20m"),
+            ("cell", "30m"),
+            ("speed", "1m/s"),
+        ]),
         refused(&[("handover", "2s"), ("tunnel", "20")]),
         refused(&[("handover", "2s"), ("tunnel", "20B"), ("rate", "unlimited")]),
         refused(&[("handover", "2s"), ("tunnel", "20B"), ("together", "yes")]),
@@ -401,8 +428,12 @@ fn wrong_moves_are_answered_in_one_line() {
         --path 1: unknown key 'overlap'; accepted: rate, delay, rtt, jitter, loss, overhead, packet-time, queue, aqm, ecn, reorder, duplicate, corrupt, mtu, trace, half-duplex, preset, up-.. and down-.. of the network's
         --transport sctp:asconf_primary=yes: sctp:asconf_primary=yes needs asconf=yes
         --advertisement: goes with handover
-        --edge-loss: grows along the overlap, and there is none
+        --edge-loss: grows along the overlap, and there is none; write edge-length 20m
         --edge-loss: '2': the unit is missing (did you mean 2%?); write a share such as 1%, 0.05% or 0 (from 0% to 100%)
+        --edge-length: goes with edge-loss
+        --edge-length: needs a speed; write speed 5m/s
+        --edge-length: '0m': no length; write one such as 20m
+        --edge-length: '20m': longer than half the cell
         --tunnel: '20': the unit is missing; write a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB
         --tunnel: down: overhead goes with a rate: it is what a packet takes of one
         --tunnel: adds to the packets of one client, and others share its network; leave together and cross out

@@ -8,6 +8,7 @@ mod har;
 mod http2;
 mod in_force;
 mod messages;
+mod ns_trace;
 mod order;
 mod pages;
 mod parts;

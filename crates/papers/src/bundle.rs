@@ -126,7 +126,8 @@ pub fn check(study: &Study, full: bool) -> String {
 #[must_use]
 pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
     let name = &study.definition.name;
-    let header = ["kind", "id", "place", "says", "decided_by", "command", "quick", "full", "file"];
+    let header =
+        ["kind", "id", "place", "says", "decided_by", "command", "quick", "full", "file", "evidence"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     let file = |file: &str| format!("expected/quick/{name}/{file}");
     // Returns the command that prints our results for `tables`, next to the published values.
@@ -146,6 +147,7 @@ pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
             "",
             "",
             &file(&format!("tables/{}.csv", table.name)),
+            "",
         ];
         rows.push(row.map(str::to_owned).to_vec());
     }
@@ -158,7 +160,7 @@ pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
         let command = if tables.is_empty() { FEATURES.to_owned() } else { show(&tables) };
         let of = file(if figure.tables.is_empty() { "claims.csv" } else { "cells.csv" });
         let claims = figure.claims.join(" ");
-        let row = ["figure", &figure.name, "", &figure.shows, &claims, &command, "", "", &of];
+        let row = ["figure", &figure.name, "", &figure.shows, &claims, &command, "", "", &of, ""];
         rows.push(row.map(str::to_owned).to_vec());
     }
     let outcomes = |of: &str, column: &str| {
@@ -188,6 +190,7 @@ pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
             quick,
             full,
             file("claims.csv"),
+            claim.evidence.word().to_owned(),
         ]);
     }
     let holds = outcomes("causes.csv", "holds");
@@ -210,7 +213,10 @@ pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
         let bounds = format!("effect on {} in {low}..{high}", cause.of);
         let [id, table, says] = [&cause.id, &cause.table, &cause.says].map(Clone::clone);
         let command = show(&[&cause.table]);
-        rows.push(vec![kind.to_owned(), id, table, says, bounds, command, quick, full, file("causes.csv")]);
+        let mut row =
+            vec![kind.to_owned(), id, table, says, bounds, command, quick, full, file("causes.csv")];
+        row.push(String::new());
+        rows.push(row);
     }
     of_rows(&rows)
 }

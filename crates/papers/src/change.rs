@@ -42,6 +42,12 @@ impl Change {
         self.of.is_none().then(|| self.key.clone())
     }
 
+    /// Returns the change of the same key for one contestant.
+    #[must_use]
+    pub(crate) fn of_contestant(&self, name: &str) -> Self {
+        Self { of: Some(name.to_owned()), ..self.clone() }
+    }
+
     /// Returns whether the change applies to a plan with these contestants.
     #[must_use]
     pub fn is_of(&self, contestants: &[String]) -> bool {

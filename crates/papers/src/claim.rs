@@ -1,7 +1,7 @@
 //! The claims of a published work, and the checks that decide them.
 //!
-//! `claims.csv` holds the claims, with the columns `id,place,kind,claim,check`. [`check`] defines the language of the
-//! last column.
+//! `claims.csv` holds the claims, with the columns `id,place,kind,claim,check` and, optionally, `evidence`. [`check`]
+//! defines the language of the column `check`.
 
 use super::check::{self, Check, Reading};
 use serde::Deserialize;
@@ -21,6 +21,59 @@ pub struct Claim {
     pub check: String,
     /// The parsed check: one or several readings of the claim.
     pub readings: Vec<Reading>,
+    /// What the outcome of the check is evidence of.
+    pub evidence: ClaimEvidence,
+}
+
+/// What the outcome of a claim rests on. Only [`Transport`](Self::Transport) is evidence from runs of the transports.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum ClaimEvidence {
+    /// Runs in which the transports decide.
+    Transport,
+    /// Rows of the feature table alone, which say that a mechanism exists.
+    Features,
+    /// Numbers that follow from the plan by arithmetic.
+    Arithmetic,
+    /// Numbers that were used to set an input of the runs.
+    Calibrated,
+    /// Nothing: the claim has no published value, or no run decides it.
+    Nothing,
+}
+
+impl ClaimEvidence {
+    /// All kinds, in the order in which they are counted.
+    pub const ALL: [Self; 5] =
+        [Self::Transport, Self::Features, Self::Arithmetic, Self::Calibrated, Self::Nothing];
+
+    /// Returns the word for files. For [`Nothing`](Self::Nothing) it is empty.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Transport => "transport",
+            Self::Features => "features",
+            Self::Arithmetic => "arithmetic",
+            Self::Calibrated => "calibrated",
+            Self::Nothing => "",
+        }
+    }
+
+    /// Returns the kind for the column `evidence` and the checks of a claim. An empty column means that the checks tell.
+    fn of(column: &str, readings: &[Reading]) -> Result<Self, String> {
+        let checks = || readings.iter().flat_map(|reading| &reading.checks);
+        let undecided = |check: &Check| matches!(check, Check::Prediction(_) | Check::Undecidable(_));
+        Ok(match column {
+            "arithmetic" => Self::Arithmetic,
+            "calibrated" => Self::Calibrated,
+            "" if checks().all(undecided) => Self::Nothing,
+            "" if checks().all(|check| matches!(check, Check::Feature { .. })) => Self::Features,
+            "" => Self::Transport,
+            other => {
+                return Err(format!(
+                    "evidence '{other}' where arithmetic, calibrated or nothing was expected"
+                ));
+            }
+        })
+    }
 }
 
 impl Claim {
@@ -37,6 +90,8 @@ struct Row {
     kind: String,
     claim: String,
     check: String,
+    #[serde(default)]
+    evidence: String,
 }
 
 /// Reads the text of `claims.csv`.
@@ -46,9 +101,12 @@ struct Row {
 pub fn parse(text: &str) -> Result<Vec<Claim>, String> {
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
     let claims = reader.deserialize::<Row>().map(|row| {
-        let Row { id, place, kind, claim, check } = row.map_err(|error| format!("claims.csv: {error}"))?;
-        let readings = check::readings(&check).map_err(|error| format!("claims.csv: {id}: {error}"))?;
-        Ok(Claim { id, location: place, kind, claim, check, readings })
+        let Row { id, place, kind, claim, check, evidence } =
+            row.map_err(|error| format!("claims.csv: {error}"))?;
+        let wrong = |error| format!("claims.csv: {id}: {error}");
+        let readings = check::readings(&check).map_err(wrong)?;
+        let evidence = ClaimEvidence::of(&evidence, &readings).map_err(wrong)?;
+        Ok(Claim { id, location: place, kind, claim, check, readings, evidence })
     });
     claims.collect()
 }

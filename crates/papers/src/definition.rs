@@ -1,5 +1,6 @@
 //! The definition of a study: the published work, its question, the tables, and each parameter with its origin.
 
+use super::graph::GraphDefinition;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -15,6 +16,12 @@ pub struct Definition {
     pub source: String,
     /// The question of the published work.
     pub question: String,
+    /// What the runs answer, in two sentences of Markdown, which may quote results as `page.md` does; may be empty.
+    #[serde(default)]
+    pub answer: String,
+    /// Figures of the published work that show single runs.
+    #[serde(default, rename = "graph")]
+    pub graphs: Vec<GraphDefinition>,
     /// The names of the tables, in their order. The first table is the main table.
     pub tables: Vec<String>,
     /// The tables and figures of the published work. Each entry names the tables of our study that reproduce the

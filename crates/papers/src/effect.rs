@@ -98,16 +98,44 @@ impl MeanEstimate {
     /// `None` if there is no such seed, or if a mean is not above 0.
     #[must_use]
     pub fn of_means(one: &[Option<f64>], other: &[Option<f64>]) -> Option<Self> {
-        let pairs: Vec<(f64, f64)> = paired(one, other).flatten().collect();
-        let first = interval::mean(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>())?;
-        let second = interval::mean(&pairs.iter().map(|pair| pair.1).collect::<Vec<_>>())?;
-        if first <= 0.0 || second <= 0.0 {
+        Self::of_product(&[one, other], &[1.0, -1.0], true)
+    }
+
+    /// Returns the product of several results, each raised to its power in `powers`, which is 1 or -1. Each result has one value per seed;
+    /// a result with a single value has it for every seed. Only seeds with all values count. With `means` it is the
+    /// product of the means, otherwise the geometric mean of the products. `None` if there is no such seed, or if a
+    /// factor is not above 0.
+    #[must_use]
+    pub fn of_product(results: &[&[Option<f64>]], powers: &[f64], means: bool) -> Option<Self> {
+        let count = results.iter().map(|values| values.len()).max()?;
+        let at = |values: &[Option<f64>], i: usize| {
+            values.get(if values.len() == 1 { 0 } else { i }).copied().flatten()
+        };
+        let of_seed = |i: usize| results.iter().map(|values| at(values, i)).collect::<Option<Vec<f64>>>();
+        let seeds: Vec<Vec<f64>> = (0..count).filter_map(of_seed).collect();
+        if !means {
+            let product = |values: &Vec<f64>| {
+                let logs = values.iter().zip(powers).map(|(value, power)| value.ln() * power);
+                values.iter().all(|value| *value > 0.0).then(|| logs.sum())
+            };
+            let logs: Vec<Option<f64>> = seeds.iter().map(product).collect();
+            return if logs.contains(&None) { None } else { Self::of(&logs) };
+        }
+        let mean = |at: usize| interval::mean(&seeds.iter().map(|values| values[at]).collect::<Vec<_>>());
+        let all = (0..results.len()).map(mean).collect::<Option<Vec<f64>>>()?;
+        if all.iter().any(|mean| *mean <= 0.0) {
             return None;
         }
-        // The contribution of each run to the logarithm of the ratio, to first order.
-        let parts: Vec<f64> = pairs.iter().map(|(one, other)| one / first - other / second).collect();
+        // The contribution of each run to the logarithm of the product, to first order.
+        let part = |values: &Vec<f64>| {
+            values.iter().zip(&all).zip(powers).map(|((value, mean), power)| power * value / mean).sum()
+        };
+        let parts: Vec<f64> = seeds.iter().map(part).collect();
         let [low, high] = interval::ci95(&parts).unwrap_or([0.0, 0.0]);
-        let mean = first / second;
+        let product = |so_far: f64, (mean, power): (&f64, &f64)| {
+            if *power > 0.0 { so_far * mean } else { so_far / mean }
+        };
+        let mean = all.iter().zip(powers).fold(1.0, product);
         Some(Self { mean, interval: [mean * low.exp(), mean * high.exp()] })
     }
 

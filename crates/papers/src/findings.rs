@@ -208,7 +208,7 @@ impl Study {
             let (found, table) = own(table)?;
             comparisons += relation.comparisons(&found.figures, at, by(found, table, 1));
         }
-        let mut all: Option<CheckResult> = None;
+        let (mut all, mut features_decided): (Option<CheckResult>, _) = (None, false);
         for check in checks {
             let one = match check {
                 // The claim refers to a key that `--set` fixed at one value in all tables. The levels that the claim
@@ -244,7 +244,11 @@ impl Study {
                 Check::Undecidable(why) => {
                     CheckResult { outcome: Outcome::Undecidable, description: why.clone() }
                 }
-                Check::Feature { row, words } => feature(row, words)?,
+                Check::Feature { .. } if features_decided => continue,
+                Check::Feature { .. } => {
+                    features_decided = true;
+                    features(checks)?
+                }
             };
             all = Some(match all {
                 None => one,
@@ -315,22 +319,44 @@ fn explain(
     Ok(effect)
 }
 
-/// Compares a row of the feature table with the expected words in its columns.
-fn feature(row: &str, words: &[(String, String)]) -> Result<CheckResult, String> {
-    let line = anabranch_features::line(row)?;
-    let mut wrong = Vec::new();
-    for (column, word) in words {
-        let cell = line.cells.iter().find(|cell| cell.transport.eq_ignore_ascii_case(column));
-        let verdict = cell.ok_or_else(|| format!("no column '{column}'"))?.cell.verdict.name();
-        if verdict != word {
-            wrong.push(format!("{column}: {verdict}"));
+/// Compares the feature table with all words that the checks expect in its cells. A column `tcp/PROFILE` is TCP with the
+/// settings of a profile.
+fn features(checks: &[Check]) -> Result<CheckResult, String> {
+    let (mut rows, mut cells, mut wrong) = (Vec::new(), 0, Vec::new());
+    for check in checks {
+        let Check::Feature { row, words } = check else { continue };
+        rows.push(row.as_str());
+        let line =
+            words.iter().any(|(column, _)| !column.contains('/')).then(|| anabranch_features::line(row));
+        let line = line.transpose()?;
+        for (column, word) in words {
+            cells += 1;
+            let verdict = match (column.split_once('/'), &line) {
+                (Some(("tcp", profile)), _) => anabranch_features::with_tcp_profile(row, profile)?.verdict,
+                (None, Some(line)) => verdict_of(line, column)?,
+                _ => return Err(format!("no column '{column}'")),
+            };
+            if verdict.name() != word {
+                wrong.push(format!("{row}: {column}: {}", verdict.name()));
+            }
         }
     }
+    let (right, rows) = (cells - wrong.len(), rows.join("; "));
+    let counted = if cells > 1 { format!("{right} of {cells} cells; ") } else { String::new() };
     Ok(match wrong.is_empty() {
-        true => CheckResult { outcome: Outcome::Holds, description: format!("features: {row}") },
+        true => CheckResult { outcome: Outcome::Holds, description: format!("features: {counted}{rows}") },
         false => CheckResult {
             outcome: Outcome::Fails,
-            description: format!("features: {row}: {}", wrong.join(", ")),
+            description: format!("features: {counted}{}", wrong.join("; ")),
         },
     })
+}
+
+/// Returns the verdict in a column of a row of the feature table.
+fn verdict_of(
+    line: &anabranch_features::Line,
+    column: &str,
+) -> Result<anabranch_features::FeatureVerdict, String> {
+    let cell = line.cells.iter().find(|cell| cell.transport.eq_ignore_ascii_case(column));
+    Ok(cell.ok_or_else(|| format!("no column '{column}'"))?.cell.verdict)
 }

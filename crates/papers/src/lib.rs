@@ -47,6 +47,7 @@ pub mod effect;
 pub mod emulated;
 pub mod figures;
 pub mod findings;
+pub mod graph;
 pub mod measured;
 pub mod metric;
 pub mod order;
@@ -58,8 +59,10 @@ pub mod readings;
 pub mod sensitivity;
 mod shipped;
 pub mod stored_scores;
+pub mod summary;
 pub mod table;
 pub mod text;
+pub mod unchanged;
 
 pub use bench::{NullStore, Store, StudyError, StudyRuns};
 pub use cause::{CauseDefinition, CauseKind, Seeds};
@@ -74,6 +77,7 @@ pub use stored_scores::StoredScores;
 pub use table::{Size, Table};
 
 use anabranch_lab::plan;
+use anabranch_transports::Transports;
 use check::{Check, Relation};
 use serde::de::DeserializeOwned;
 use shipped::SHIPPED;
@@ -267,6 +271,36 @@ impl Study {
         ))
     }
 
+    /// Returns an error message if the change sets no key of a plan, but is a setting that contestants of the study take.
+    /// The message names these contestants.
+    #[must_use]
+    pub fn setting_of_contestants(&self, change: &Change, transports: &Transports) -> Option<String> {
+        change.factor()?;
+        let mut names = Vec::new();
+        for table in &self.tables {
+            let draft = table.draft(1, 1, &[]).ok()?;
+            if change.apply(draft.clone()).is_ok() {
+                return None;
+            }
+            for name in table.names() {
+                let fits = |change: Change| {
+                    let draft = change.apply(draft.clone()).ok()?;
+                    plan::Plan::interpret(draft, transports).ok()
+                };
+                if !names.contains(&name) && fits(change.of_contestant(&name)).is_some() {
+                    names.push(name);
+                }
+            }
+        }
+        names.sort();
+        let first = names.first()?;
+        Some(format!(
+            "{change}: a setting of contestants, and of no plan; write {first}:{change}, or *:{change} for all; it can be \
+             for {}",
+            names.join(", ")
+        ))
+    }
+
     /// Returns the table of this name.
     #[must_use]
     pub fn table(&self, name: &str) -> Option<&Table> {
@@ -279,6 +313,14 @@ impl Study {
             self.table(&cause.table)
                 .ok_or_else(|| format!("causes.toml: {}: no table '{}'", cause.id, cause.table))?;
             cause.changes().map_err(|error| format!("causes.toml: {}: {error}", cause.id))?;
+        }
+        for table in &self.tables {
+            let Some(name) = &table.definition.repeats else { continue };
+            let first =
+                self.table(name).filter(|first| first.published.is_some() && first.name != table.name);
+            first.ok_or_else(|| {
+                format!("{}.toml: repeats: no other table '{name}' with published cells", table.name)
+            })?;
         }
         self.check_parameters()?;
         for vary in &self.definition.vary {
@@ -294,6 +336,11 @@ impl Study {
         }
         if let Some(line) = self.readings.as_ref().and_then(|readings| readings.first_unknown_item(self)) {
             return Err(format!("readings.toml: {line}"));
+        }
+        for graph in &self.definition.graphs {
+            if let Some(problem) = graph.wrong(self) {
+                return Err(format!("{MAIN}: graph {}: {problem}", graph.figure));
+            }
         }
         for figure in &self.definition.figures {
             let wrong = |problem: String| format!("{MAIN}: {}: {problem}", figure.name);
@@ -388,7 +435,6 @@ impl Study {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anabranch_transports::Transports;
     use std::collections::BTreeMap;
 
     /// Each study must have the listed number of claims, and at least the listed number of figures. The study `today`
@@ -408,14 +454,15 @@ mod tests {
             let all: Vec<String> = (1..=claims).map(|number| format!("{letter}{number:02}")).collect();
             assert_eq!(ids, all, "{name}: its claims, in order, each once");
             assert!(study.definition.figures.len() >= figures, "{name}: tables and figures");
-            // Only these claims may be undecidable. They are about statements of other authors, which no run can test.
+            // Only these claims may be undecidable: statements of other authors, a question, and sentences about a rig that
+            // no run of a model has.
             let undecidable = study
                 .claims
                 .iter()
                 .filter(|claim| claim.checks().any(|check| matches!(check, Check::Undecidable(_))));
             let undecidable: Vec<&str> = undecidable.map(|claim| claim.id.as_str()).collect();
             assert!(
-                undecidable.iter().all(|id| ["o13", "o17", "o42"].contains(id)),
+                undecidable.iter().all(|id| ["o13", "o14", "o17", "o36", "o38", "o42"].contains(id)),
                 "{name}: {undecidable:?}"
             );
             assert!(study.causes.iter().any(|cause| cause.planted), "{name}: no planted cause");

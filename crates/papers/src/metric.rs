@@ -67,10 +67,16 @@ pub enum Metric {
     Share,
     /// Jain's index of the shares of all contestants, which is 1 if the shares are equal.
     Jain,
+    /// The largest number of packets that the servers sent at one instant.
+    Burst,
+    /// The smallest number of packets between two lost packets, both directions counted together.
+    LossGapLeast,
+    /// The largest number of packets between two lost packets, both directions counted together.
+    LossGapMost,
 }
 
 /// All metrics of whole runs, in the order in which files store them. Metrics of objects are not among them.
-pub const OF_RUNS: [Metric; 25] = [
+pub const OF_RUNS: [Metric; 28] = [
     Metric::ObjectMean,
     Metric::Page,
     Metric::NetIo,
@@ -96,6 +102,9 @@ pub const OF_RUNS: [Metric; 25] = [
     Metric::Blocked,
     Metric::Share,
     Metric::Jain,
+    Metric::Burst,
+    Metric::LossGapLeast,
+    Metric::LossGapMost,
 ];
 
 impl Metric {
@@ -158,6 +167,9 @@ impl Metric {
             Self::Blocked => mean(run, |object| object.why.and_then(|breakdown| breakdown.blocked_ns)),
             Self::Share => shared.map(|(share, _)| share),
             Self::Jain => shared.map(|(_, jain)| jain),
+            Self::Burst => run.spacing.map(|spacing| spacing.burst as f64),
+            Self::LossGapLeast => Some(run.spacing?.loss_gaps?[0] as f64),
+            Self::LossGapMost => Some(run.spacing?.loss_gaps?[1] as f64),
         }
     }
 
@@ -190,7 +202,10 @@ impl Metric {
             | Self::Fast
             | Self::Connections
             | Self::Share
-            | Self::Jain => "1",
+            | Self::Jain
+            | Self::Burst
+            | Self::LossGapLeast
+            | Self::LossGapMost => "1",
         }
     }
 

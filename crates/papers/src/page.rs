@@ -2,8 +2,10 @@
 
 use super::cell::{Evidence, range_of_means};
 use super::effect::figure;
+use super::figures::MEAN;
 use super::findings::{Findings, TableResult};
-use super::{CopyStatus, Seeds, Study, Table, chart, quote, text};
+use super::{CopyStatus, Seeds, Study, Table, chart, quote, summary, text, unchanged};
+use anabranch_report::graph::Graph;
 use anabranch_report::paper::{Grid, Paper};
 use anabranch_report::sheet::{Curve, Panel, Sheet};
 use anabranch_results::stats::interval;
@@ -12,12 +14,15 @@ use std::collections::BTreeMap;
 /// The citation file of the program.
 const CITATION: &str = include_str!("../../../CITATION.cff");
 
-/// Renders the page of a study with these findings. `changed` lists differences from the study as shipped, `command`
+/// Renders the page of a study with these findings. `without` has the findings without the changes of `seeds`, if there
+/// are changes, and `graphs` the drawn runs. `changed` lists differences from the study as shipped, `command`
 /// reproduces the page, and `program` is the version and source of the program.
 #[must_use]
 pub fn html(
     study: &Study,
     findings: &Findings,
+    without: Option<&Findings>,
+    graphs: Vec<Graph>,
     seeds: &Seeds<'_>,
     [changed, command, program]: [&str; 3],
 ) -> String {
@@ -26,6 +31,9 @@ pub fn html(
         findings.tables.iter().filter_map(|found| Some(sheet(study.table(&found.name)?, found))).collect();
     let is_drawn = |name: &str| tables.iter().any(|sheet| sheet.name == name);
     let prose = quote::html(&quote::filled(study, findings), is_drawn);
+    let answer = quote::html(&quote::filled_text(&definition.answer, study, findings), is_drawn);
+    let (against, against_numbers) =
+        without.map(|without| unchanged::page(study, without, findings, seeds.changes)).unwrap_or_default();
     let mut set: Vec<String> = seeds.changes.iter().map(ToString::to_string).collect();
     for name in study.tables.iter().flat_map(|table| &table.added) {
         let added = format!("{name} added");
@@ -45,8 +53,11 @@ pub fn html(
         title: definition.title.clone(),
         source: definition.source.clone(),
         question: definition.question.clone(),
+        answer,
+        against,
+        against_numbers,
         changed: changed.lines().map(str::to_owned).collect(),
-        summary: text::summary(study, findings)
+        summary: summary::summary(study, findings)
             .lines()
             .map(str::to_owned)
             .chain(text::robustness(study, findings))
@@ -54,6 +65,7 @@ pub fn html(
         charts: chart::all(study, findings),
         prose,
         tables,
+        graphs,
         cells: cells(findings),
         causes: causes(findings),
         claims: claims(findings),
@@ -164,7 +176,7 @@ fn claims(findings: &Findings) -> Grid {
     let rows = findings.claims.iter().map(|(claim, found)| {
         let of = [&claim.id, &claim.location, &claim.claim, &claim.check];
         let mut row: Vec<String> = of.into_iter().cloned().collect();
-        row.extend([found.outcome.word().to_owned(), found.description.clone()]);
+        row.extend([text::outcome_word(claim, found), found.description.clone()]);
         row
     });
     Grid {
@@ -233,14 +245,25 @@ fn sheet(table: &Table, found: &TableResult) -> Sheet {
                 let mut labels_of_panel = labels.clone();
                 let level = labels_of_panel.remove(&along).unwrap_or_default();
                 labels_of_panel.remove("contestant");
-                match panels.iter_mut().find(|(known, _)| *known == labels_of_panel) {
-                    Some((_, levels)) if levels.contains(&level) => {}
-                    Some((_, levels)) => levels.push(level),
-                    None => panels.push((labels_of_panel, vec![level])),
-                }
+                add_level(&mut panels, labels_of_panel, level);
                 numbers.push((labels, estimate.map(|(mean, [low, high])| [low, mean, high])));
             }
         }
+    }
+    // A published mean over the levels of a factor is a point of its own panel.
+    for cell in found.cells.iter().filter(|cell| cell.labels.values().any(|level| level == MEAN)) {
+        let mut labels_of_panel = cell.labels.clone();
+        let level = labels_of_panel.get(&along).cloned().unwrap_or_default();
+        labels_of_panel.remove("contestant");
+        if level != MEAN {
+            labels_of_panel.remove(&along);
+        }
+        add_level(&mut panels, labels_of_panel, level);
+        let estimate = cell.ours.map(|ours| {
+            let [low, high] = cell.range.unwrap_or([ours, ours]);
+            [low, ours, high]
+        });
+        numbers.push((cell.labels.clone(), estimate));
     }
     let panels = panels.into_iter().map(|(labels_of_panel, levels)| {
         let at = |name: &str, level: &String| {
@@ -277,6 +300,15 @@ fn sheet(table: &Table, found: &TableResult) -> Sheet {
         panels: panels.collect(),
         along,
         map: table.definition.map,
+    }
+}
+
+/// Adds a level to the panel with these labels, which is created if there is none.
+fn add_level(panels: &mut Vec<(Labels, Vec<String>)>, labels: Labels, level: String) {
+    match panels.iter_mut().find(|(known, _)| *known == labels) {
+        Some((_, levels)) if levels.contains(&level) => {}
+        Some((_, levels)) => levels.push(level),
+        None => panels.push((labels, vec![level])),
     }
 }
 

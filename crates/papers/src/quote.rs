@@ -367,21 +367,29 @@ pub fn check(study: &Study) -> Result<(), String> {
         let text = &study.page[range];
         quote.check(study).map_err(|error| format!("page.md: the link '{text}': {error}"))?;
     }
+    for (_, quote) in quotes(&study.definition.answer)? {
+        quote.check(study).map_err(|error| format!("study.toml: answer: {error}"))?;
+    }
     Ok(())
 }
 
 /// Returns the prose of the study with the text of every quotation filled in from these results.
 #[must_use]
 pub fn filled(study: &Study, findings: &Findings) -> String {
-    let mut out = String::with_capacity(study.page.len());
+    filled_text(&study.page, study, findings)
+}
+
+/// Returns a Markdown text of the study with the text of every quotation filled in from these results.
+pub(super) fn filled_text(text: &str, study: &Study, findings: &Findings) -> String {
+    let mut out = String::with_capacity(text.len());
     let mut end = 0;
-    // Errors in the page are ignored here, because they are reported when the study is opened.
-    for (range, quote) in quotes(&study.page).unwrap_or_default() {
-        out.push_str(&study.page[end..range.start]);
+    // Errors in the text are ignored here, because they are reported when the study is opened.
+    for (range, quote) in quotes(text).unwrap_or_default() {
+        out.push_str(&text[end..range.start]);
         out.push_str(&quote.text(study, findings));
         end = range.end;
     }
-    out.push_str(&study.page[end..]);
+    out.push_str(&text[end..]);
     out
 }
 

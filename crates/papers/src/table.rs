@@ -65,6 +65,9 @@ pub struct Definition {
     /// The program or protocol stack on which we measured the cells, for example `ns-2.35`. Absent if the paper
     /// publishes the cells.
     pub beside: Option<String>,
+    /// The table that has the same published cells, if this table runs another reading of the rig. The cells count as
+    /// evidence only in that table.
+    pub repeats: Option<String>,
     /// The number of runs over which the paper averaged a published value; 1 if the paper does not state it.
     #[serde(default = "one")]
     pub averaged: usize,

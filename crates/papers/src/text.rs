@@ -1,13 +1,15 @@
 //! Renders studies as text and as CSV: the list, the description, the comparison, and the files of `--out`.
 
 use super::baseline::Model;
-use super::cell::{CellVerdict, Evidence, PublishedCell};
-use super::check::Outcome;
+use super::cell::{Evidence, PublishedCell};
+use super::check::{CheckResult, Outcome};
+use super::claim::{Claim, ClaimEvidence};
 use super::effect::figure;
 use super::findings::{Findings, TableResult, WholeTableEffect};
 use super::readings::Scores;
 use super::sensitivity::{FRAGILE, POINTS, SEEDS, Sensitivity};
-use super::{CauseKind, Change, CopyStatus, Study, Table, measured, stored_scores};
+use super::summary::summary;
+use super::{Change, CopyStatus, Study, Table, measured, stored_scores};
 use anabranch_results::csv::{of_rows, optional};
 use std::fmt::Write;
 
@@ -102,14 +104,22 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
     for (claim, found) in &findings.claims {
         let is_open = matches!(found.outcome, Outcome::Fails | Outcome::Undetermined | Outcome::Reading);
         if is_open || study.part.is_some() {
-            let line =
-                format!("{} ({}): {}: {}", claim.id, found.outcome.word(), claim.claim, found.description);
+            let word = outcome_word(claim, found);
+            let line = format!("{} ({word}): {}: {}", claim.id, claim.claim, found.description);
             out.push_str(&wrapped(&line, 98));
         }
     }
     out.push('\n');
     out += &summary(study, findings);
     out
+}
+
+/// Returns the outcome of a claim, with its kind of evidence if that is not runs of the transports.
+pub(super) fn outcome_word(claim: &Claim, found: &CheckResult) -> String {
+    match claim.evidence {
+        ClaimEvidence::Transport | ClaimEvidence::Nothing => found.outcome.word().to_owned(),
+        other => format!("{} ({})", found.outcome.word(), other.word()),
+    }
 }
 
 /// Describes the effect of a cause on the whole table, as a sentence that follows another sentence. Empty if the study
@@ -157,59 +167,6 @@ pub fn changed(study: &Study, changes: &[Change], also: &[String], first_seed: u
         "Changed: {}; seeds from {first_seed} on. Prose and bounds were written for the study without that change.",
         all.join(", ")
     );
-    out
-}
-
-/// Returns one line per table, and one line for the claims.
-#[must_use]
-pub fn summary(study: &Study, findings: &Findings) -> String {
-    let mut out = String::new();
-    let (compared, alone): (Vec<_>, Vec<_>) =
-        findings.tables.iter().partition(|found| !found.cells.is_empty());
-    for found in compared {
-        let table = study.table(&found.name);
-        let instrument = table.and_then(|table| table.definition.beside.as_deref());
-        let seen = table.and_then(|table| table.definition.seen.as_deref());
-        let is_exploratory = table.is_some_and(|table| table.definition.exploratory);
-        let word = if is_exploratory { "exploratory, proves nothing by itself: " } else { "" };
-        let line = table_line(found, instrument, seen);
-        let _ = writeln!(out, "{}/{}: {word}{line}", study.definition.name, found.name);
-    }
-    if !alone.is_empty() {
-        let names: Vec<&str> = alone.iter().map(|found| found.name.as_str()).collect();
-        let _ = writeln!(
-            out,
-            "{}: nothing is printed of {}: those numbers are ours",
-            study.definition.name,
-            names.join(", ")
-        );
-    }
-    let outcomes = [
-        Outcome::Holds,
-        Outcome::Fails,
-        Outcome::Undetermined,
-        Outcome::Reading,
-        Outcome::Prediction,
-        Outcome::Undecidable,
-    ];
-    let counts = outcomes.iter().filter_map(|outcome| {
-        let count = findings.claims.iter().filter(|(_, found)| found.outcome == *outcome).count();
-        (count > 0).then(|| format!("{count} {}", outcome.of_several()))
-    });
-    let name = &study.definition.name;
-    let counts: Vec<String> = counts.collect();
-    if !counts.is_empty() {
-        let _ = writeln!(out, "{name}: {} claims: {}", findings.claims.len(), counts.join(", "));
-    }
-    let counts = CauseKind::ALL.into_iter().filter_map(|kind| {
-        let of: Vec<_> = findings.causes.iter().filter(|found| found.cause.kind() == kind).collect();
-        let met = of.iter().filter(|found| found.is_met()).count();
-        (!of.is_empty()).then(|| format!("{met} of {} {}", of.len(), kind.of_several()))
-    });
-    let counts: Vec<String> = counts.collect();
-    if !counts.is_empty() {
-        let _ = writeln!(out, "{name}: causes that are as the study says: {}", counts.join(", "));
-    }
     out
 }
 
@@ -293,7 +250,7 @@ pub fn outcomes<'a>(all: impl IntoIterator<Item = (&'a Study, &'a Findings)>) ->
         out.push_str("\n| claim | says | decided by | outcome |\n|---|---|---|---|\n");
         for (claim, found) in &findings.claims {
             let (says, check) = (escape_cell(&claim.claim), escape_cell(&claim.check));
-            let _ = writeln!(out, "| {} | {says} | `{check}` | {} |", claim.id, found.outcome.word());
+            let _ = writeln!(out, "| {} | {says} | `{check}` | {} |", claim.id, outcome_word(claim, found));
         }
         out.push_str("\n| cause | kind | what it does |\n|---|---|---|\n");
         for found in findings.causes.iter().filter(|found| !found.cause.planted) {
@@ -309,117 +266,6 @@ pub fn outcomes<'a>(all: impl IntoIterator<Item = (&'a Study, &'a Findings)>) ->
 /// Escapes text for a cell of a Markdown table.
 fn escape_cell(text: &str) -> String {
     text.replace('|', "\\|")
-}
-
-/// Returns one line of counts. For example, the line counts the cells with each verdict, and the pairs of contestants
-/// that have the published order.
-fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>) -> String {
-    let mut parts = Vec::new();
-    for (evidence, what) in
-        [(Evidence::Transport, "cells"), (Evidence::Arithmetic, "cells of arrivals or arithmetic")]
-    {
-        let of: Vec<&PublishedCell> = found.cells.iter().filter(|cell| cell.evidence == evidence).collect();
-        if of.is_empty() {
-            continue;
-        }
-        let verdicts = [
-            CellVerdict::Agrees,
-            CellVerdict::Near,
-            CellVerdict::Differs,
-            CellVerdict::Undetermined,
-            CellVerdict::Missing,
-        ];
-        let counts = verdicts.iter().filter_map(|verdict| {
-            let count = of.iter().filter(|cell| cell.verdict == *verdict).count();
-            (count > 0).then(|| format!("{count} {}", verdict.of_several()))
-        });
-        let what = if of.len() == 1 {
-            if evidence == Evidence::Transport { "cell" } else { "cell of arrivals or arithmetic" }
-        } else {
-            what
-        };
-        let instrument = instrument.map_or(String::new(), |name| format!(" of {name}, not of print"));
-        parts.push(format!("{} {what}{instrument} ({})", of.len(), counts.collect::<Vec<_>>().join(", ")));
-    }
-    let calibrated = found.cells.iter().filter(|cell| cell.evidence == Evidence::Calibrated).count();
-    if calibrated > 0 {
-        parts.push(format!("{calibrated} calibrated"));
-    }
-    let orders = &found.orders;
-    let of_orders = || {
-        let models = found.baselines.iter().map(|one| {
-            // If a model predicts equal values for two contestants, it does not order this pair. The number of these
-            // pairs is printed separately.
-            let alike = match one.orders.alike {
-                0 => String::new(),
-                alike => format!(" ({alike} alike)"),
-            };
-            format!(", {} {}{alike}", one.model.name(), one.orders.same)
-        });
-        let seen =
-            seen.map_or(String::new(), |what| format!(" (none held out: {what} chosen with them in view)"));
-        format!(
-            "orders {}/{}, independent rows {}/{}{seen}, a coin {}{}",
-            orders.same,
-            orders.all,
-            orders.same_rows,
-            orders.rows,
-            orders.all.div_ceil(2),
-            models.collect::<String>()
-        )
-    };
-    parts.extend((orders.all > 0).then(of_orders));
-    let skills = found.baselines.iter().filter_map(|one| {
-        let skill = one.skill(&found.cells)?;
-        let worse = if skill < 0.0 { " (worse)" } else { "" };
-        Some(format!("{} {skill:.2}{worse}", one.model.name()))
-    });
-    let skills: Vec<String> = skills.collect();
-    parts.extend((!skills.is_empty()).then(|| format!("skill over {}", skills.join(", "))));
-    // Runs without randomness all give the same value, so there is no range that could contain the published value.
-    let with_range = |cell: &&PublishedCell| {
-        cell.evidence != Evidence::Calibrated && cell.range.is_some_and(|[low, high]| low < high)
-    };
-    let inside: Vec<&PublishedCell> =
-        found.cells.iter().filter(with_range).filter(|cell| cell.is_inside() == Some(true)).collect();
-    let of = found.cells.iter().filter(with_range).count();
-    if of > 0 {
-        let informative = inside.iter().filter(|cell| cell.is_informative()).count();
-        parts.push(format!(
-            "print inside our runs {} of {of} times, {informative} of them with a range below x2",
-            inside.len()
-        ));
-    }
-    parts.push(mismatches(found));
-    parts.join("; ")
-}
-
-/// Summarises the cells that differ from their published values, and how many of them are explained.
-fn mismatches(found: &TableResult) -> String {
-    let (mismatches, unexplained) = (found.mismatches(), found.unexplained());
-    // Several causes may bring the same cell near its published value, so this function counts cells and not causes.
-    let left = || mismatches.iter().filter(|cell| cell.explained.is_empty());
-    let perhaps = left().filter(|cell| !cell.exploratory_causes.is_empty()).count();
-    let against = left().filter(|cell| !cell.counterfactual_causes.is_empty()).count();
-    match mismatches.len() {
-        0 => "none differs".to_owned(),
-        all => {
-            let mut more = Vec::new();
-            more.extend((perhaps > 0).then(|| format!("{perhaps} by exploratory causes")));
-            more.extend((against > 0).then(|| format!("{against} by counterfactuals")));
-            let more = if more.is_empty() {
-                String::new()
-            } else {
-                format!(" (of these {} come near print, which explains nothing)", more.join(", "))
-            };
-            let price = match found.explained_at_a_price() {
-                0 => String::new(),
-                some => format!(" ({some} by causes that take other cells away from print)"),
-            };
-            let explained = all - unexplained;
-            format!("of {all} that differ {explained} explained{price}, {unexplained} not explained{more}")
-        }
-    }
 }
 
 /// Returns the names of the causes that bring a cell near its published value. A cause that explains the cell but moves
@@ -579,12 +425,13 @@ pub fn cells_csv(findings: &Findings) -> String {
 /// Returns a CSV text with one row per claim.
 #[must_use]
 pub fn claims_csv(findings: &Findings) -> String {
-    let mut rows =
-        vec![["id", "place", "kind", "claim", "check", "outcome", "found"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["id", "place", "kind", "claim", "check", "outcome", "found", "evidence"].map(str::to_owned).to_vec(),
+    ];
     for (claim, found) in &findings.claims {
         let fields = [&claim.id, &claim.location, &claim.kind, &claim.claim, &claim.check];
         let mut row: Vec<String> = fields.into_iter().cloned().collect();
-        row.extend([found.outcome.word().to_owned(), found.description.clone()]);
+        row.extend([found.outcome.word(), &found.description, claim.evidence.word()].map(str::to_owned));
         rows.push(row);
     }
     of_rows(&rows)

@@ -21,6 +21,7 @@ mod document;
 mod failover;
 mod fairness;
 mod first;
+pub mod graph;
 mod heat;
 mod overview;
 pub mod packets;

@@ -1,10 +1,11 @@
 //! Renders a study as a page: published values on our curves, each finding with its effect, and each claim with its
 //! result.
 //!
-//! This module decides the order of the sections on the page. The content is plain data ([`Paper`]), so this crate
+//! This module decides the order of the sections on the page: question, answer and pictures first, the accounting last. The content is plain data ([`Paper`]), so this crate
 //! does not depend on the crate with the studies.
 
 use super::contrast::{self, Contrast};
+use super::graph::{self, Graph};
 use super::sheet::{self, Sheet};
 use super::svg::escape;
 use super::{document, heat};
@@ -19,8 +20,14 @@ pub struct Paper {
     pub source: String,
     /// The question that the published work asks.
     pub question: String,
+    /// The answer of the study to the question, as HTML; empty if the study gives none.
+    pub answer: String,
     /// The differences between this study and the study that is shipped with the program.
     pub changed: Vec<String>,
+    /// Charts of the tables that differ from the study without its changes.
+    pub against: Vec<Contrast>,
+    /// The numbers that differ from the study without its changes.
+    pub against_numbers: Grid,
     /// One line per table, and one line for the claims.
     pub summary: Vec<String>,
     /// The findings that are drawn as charts.
@@ -29,6 +36,8 @@ pub struct Paper {
     pub prose: String,
     /// The tables of the published work, as curves.
     pub tables: Vec<Sheet>,
+    /// Single runs that are drawn as the figures of the published work.
+    pub graphs: Vec<Graph>,
     /// One row for each published value, with its result.
     pub cells: Grid,
     /// The findings.
@@ -68,6 +77,9 @@ pub fn html(paper: &Paper) -> String {
         escape(&paper.source),
         escape(&paper.question)
     );
+    if !paper.answer.is_empty() {
+        let _ = write!(out, "<section class=\"prose answer\">{}</section>\n", paper.answer);
+    }
     if !paper.changed.is_empty() {
         out.push_str("<div class=\"change\"><h2>Not the study as it is shipped</h2><ul>");
         for line in &paper.changed {
@@ -75,11 +87,11 @@ pub fn html(paper: &Paper) -> String {
         }
         out.push_str("</ul></div>\n");
     }
-    out.push_str("<div class=\"why\"><h2>What came out</h2><ul>");
-    for line in &paper.summary {
-        let _ = write!(out, "<li>{}</li>", escape(line));
+    if !paper.against_numbers.heads.is_empty() {
+        contrast::draw_all(&mut out, &paper.against);
+        out.push_str("<h2 id=\"against\">What the change does: without it, and with it</h2>\n");
+        grid(&mut out, &paper.against_numbers, "figures");
     }
-    out.push_str("</ul></div>\n");
     paper.tables.iter().filter(|sheet| sheet.map).for_each(|sheet| heat::draw(&mut out, sheet));
     contrast::draw_all(&mut out, &paper.charts);
     let (printed, own): (Vec<&Sheet>, Vec<&Sheet>) =
@@ -87,6 +99,7 @@ pub fn html(paper: &Paper) -> String {
     for sheet in printed {
         sheet::draw(&mut out, sheet);
     }
+    graph::draw_all(&mut out, &paper.graphs);
     let _ = write!(
         out,
         "<section class=\"prose\">{}</section>\n<h2>Findings, each a run that can fail</h2>\n",
@@ -96,17 +109,29 @@ pub fn html(paper: &Paper) -> String {
     for sheet in own {
         sheet::draw(&mut out, sheet);
     }
+    accounting(&mut out, paper);
+    document::end(&mut out);
+    out
+}
+
+/// Writes the last part of the page: counts, parameters, claims and cells, the command, and how to cite.
+fn accounting(out: &mut String, paper: &Paper) {
+    out.push_str("<div class=\"why\"><h2>What came out, counted</h2><ul>");
+    for line in &paper.summary {
+        let _ = write!(out, "<li>{}</li>", escape(line));
+    }
+    out.push_str("</ul></div>\n");
     for (number, (title, more)) in paper.more.iter().enumerate() {
         let _ = writeln!(out, "<h2 id=\"more-{}\">{}</h2>", number + 1, escape(title));
-        grid(&mut out, more, "words");
+        grid(out, more, "words");
     }
     out.push_str("<h2>Parameters</h2>\n");
-    grid(&mut out, &paper.parameters, "words");
+    grid(out, &paper.parameters, "words");
     out.push_str("<h2>Claims, and what decides each</h2>\n");
-    grid_of(&mut out, &paper.claims, "words", Some("claim"));
+    grid_of(out, &paper.claims, "words", Some("claim"));
     if !paper.cells.rows.is_empty() {
         out.push_str("<h2 id=\"cells\">Printed cells</h2>\n");
-        grid(&mut out, &paper.cells, "figures");
+        grid(out, &paper.cells, "figures");
     }
     let _ = write!(
         out,
@@ -115,8 +140,6 @@ pub fn html(paper: &Paper) -> String {
         escape(&paper.cite),
         escape(&paper.provenance)
     );
-    document::end(&mut out);
-    out
 }
 
 fn grid(out: &mut String, grid: &Grid, class: &str) {

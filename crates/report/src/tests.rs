@@ -80,7 +80,7 @@ fn run(seed: u64, objects: usize, slow: u64, paths: usize) -> Run {
     let mut series = |most: u64| -> PathSeries {
         let wire: Vec<u64> = (0..buckets).map(|_| most / 2 + rng.below(most / 2)).collect();
         let delivered = wire.iter().map(|bytes| bytes * 97 / 100).collect();
-        PathSeries { wire, delivered }
+        PathSeries { wire, delivered, packets: Vec::new() }
     };
     let paths = (0..paths).map(|_| Directions { up: series(6_000), down: series(120_000) }).collect();
     Run {
@@ -96,6 +96,7 @@ fn run(seed: u64, objects: usize, slow: u64, paths: usize) -> Run {
         rules: None,
         multipath: None,
         late_ns: None,
+        spacing: None,
         path_events: Vec::new(),
         connections: slow,
         objects: all,

@@ -235,6 +235,19 @@ pub struct Run {
     pub wire_bytes: Directions<u64>,
     /// The bytes transferred over time.
     pub series: Series,
+    /// How packets followed each other; absent outside the simulation. Result files leave it out: only studies use it.
+    #[serde(skip)]
+    pub spacing: Option<Spacing>,
+}
+
+/// How the packets of a run followed each other on the paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Spacing {
+    /// The largest number of packets that the servers sent at one instant.
+    pub burst: u64,
+    /// The smallest and the largest number of packets between two lost packets, both directions counted together. Absent
+    /// if fewer than two packets were lost.
+    pub loss_gaps: Option<[u64; 2]>,
 }
 
 /// A change of the state that a transport assigns to a path.
@@ -526,6 +539,10 @@ pub struct PathSeries {
     pub wire: Vec<u64>,
     /// IP bytes that arrived at the other host.
     pub delivered: Vec<u64>,
+    /// Packets that the host handed to the path; empty outside the simulation. Result files leave them out: only studies
+    /// draw them.
+    #[serde(skip)]
+    pub packets: Vec<u64>,
 }
 
 /// The outcome of one `[[expect]]` at one point.

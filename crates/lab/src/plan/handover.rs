@@ -45,10 +45,13 @@ pub struct Handover {
     /// The interval at which a router advertises itself. The client waits at most this time for the first
     /// advertisement, after which `detection` begins.
     pub advertisement: Option<Duration>,
-    /// The share of packets that are lost at the edge of a network's coverage. While both networks reach the client,
-    /// the loss in the old network rises to this value. At the same time, the loss in the new network falls from this
-    /// value.
+    /// The share of packets that are lost at the edge of a network's coverage. During the time `edge` before the client
+    /// leaves the old network, the loss there rises to this value. During the time `edge` after the client reaches the
+    /// new network, the loss there falls from this value.
     pub edge_loss: Ratio,
+    /// The time for which the client is at the edge of a network: the length of the edge divided by the speed. Unless
+    /// the plan has a length, the edge is the overlap.
+    pub edge: Duration,
     /// The number of bytes that Mobile IP adds to each packet of its tunnel. The tunnel carries packets for the old
     /// address to the new network.
     pub tunnel: Bytes,
@@ -91,6 +94,7 @@ impl Handover {
             "cell",
             "advertisement",
             "edge-loss",
+            "edge-length",
             "tunnel",
             "stretch",
         ];
@@ -136,8 +140,9 @@ impl Handover {
         };
         let time = |name: &str| concrete.setting(name).map(span).transpose();
         let (shared, dwell) = (takes("overlap")?.unwrap_or_default(), takes("cell")?);
+        let (edge, edge_length) = (takes("edge-length")?, concrete.setting("edge-length"));
         match (speed, concrete.setting("overlap"), concrete.setting("cell")) {
-            (Some(speed), None, None) => {
+            (Some(speed), None, None) if edge_length.is_none() => {
                 return Err(PlanError::at(&speed.place, "goes with overlap or cell"));
             }
             (_, _, Some(cell)) if dwell.is_some_and(|dwell| dwell.is_zero()) => {
@@ -160,19 +165,36 @@ impl Handover {
             dwell,
             advertisement: time("advertisement")?.filter(|period| !period.is_zero()),
             edge_loss: read(concrete, "edge-loss")?.unwrap_or(Ratio::ZERO),
+            edge: edge.unwrap_or(shared),
             tunnel: read(concrete, "tunnel")?.unwrap_or(Bytes(0)),
             stretch: time("stretch")?.unwrap_or_default(),
         };
-        if let Some(edge) = concrete.setting("edge-loss")
-            && handover.edge_loss > Ratio::ZERO
-            && shared.is_zero()
-        {
-            return Err(PlanError::at(&edge.place, "grows along the overlap, and there is none"));
-        }
+        handover.check_edge(concrete)?;
         if let Some(tunnel) = concrete.setting("tunnel") {
             handover.with_mobile_ip_tunnel(&paths[1]).map_err(|error| PlanError::at(&tunnel.place, error))?;
         }
         Ok(Some(handover))
+    }
+
+    /// Rejects an edge without a loss, a loss without an edge, and edges that overlap in a cell.
+    fn check_edge(&self, concrete: &Concrete) -> Result<(), PlanError> {
+        let has_loss = self.edge_loss > Ratio::ZERO;
+        match (concrete.setting("edge-loss"), concrete.setting("edge-length")) {
+            (_, Some(length)) if !has_loss => Err(PlanError::at(&length.place, "goes with edge-loss")),
+            (Some(loss), None) if has_loss && self.edge.is_zero() => Err(PlanError::at(
+                &loss.place,
+                "grows along the overlap, and there is none; write edge-length 20m",
+            )),
+            (_, Some(length)) if self.edge.is_zero() => {
+                let what = format!("'{}': no length; write one such as 20m", length.value);
+                Err(PlanError::at(&length.place, what))
+            }
+            (_, Some(length)) if self.dwell.is_some_and(|dwell| dwell < 2 * self.edge) => {
+                let what = format!("'{}': longer than half the cell", length.value);
+                Err(PlanError::at(&length.place, what))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Rejects a client that would move too often before the deadline.
@@ -236,6 +258,9 @@ impl Handover {
         }
         if self.edge_loss > Ratio::ZERO {
             text += &format!(", loss at the edge {}", self.edge_loss);
+            if self.edge != self.shared {
+                text += &format!(" for {}", format_duration(self.edge));
+            }
         }
         if self.tunnel.0 > 0 {
             text += &format!(", tunnel {}", self.tunnel);

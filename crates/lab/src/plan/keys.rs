@@ -164,6 +164,11 @@ const OURS: &[Key] = &[
          other: 20% [default: 0]",
     ),
     handover(
+        "edge-length",
+        "LENGTH",
+        "How far from where a network ends its edge begins, at which the edge-loss grows: 20m [default: the overlap]",
+    ),
+    handover(
         "tunnel",
         "SIZE",
         "What Mobile IP's tunnel adds to each packet to a client in the second network: 20B [default: 0B]",

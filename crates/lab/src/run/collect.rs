@@ -116,6 +116,7 @@ pub fn run(
         },
         wire_bytes: traffic.wire_bytes,
         series: traffic.series,
+        spacing: Some(traffic.spacing),
     })
 }
 

@@ -81,7 +81,8 @@ pub async fn start(
         if logs {
             host.start_logging();
         }
-        let listener = host.listen(PORT, MAX_CONNECTIONS as u32).map_err(|error| error.to_string())?;
+        // 0 stands for the setting `backlog` of the contestant.
+        let listener = host.listen(PORT, 0).map_err(|error| error.to_string())?;
         serve(world, listener, &job, recorder.clone());
         servers.push(host);
     }

@@ -115,13 +115,17 @@ fn changes(
             due.push((enters, NetworkChange::Up(radios[new])));
             due.push((at, NetworkChange::Down(radios[old])));
             if handover.edge_loss > Ratio::ZERO {
+                let edge = span(handover.edge);
+                let mut respec = |then: i128, path: usize, loss: Ratio| {
+                    let spec = radio(path, *changes_address, loss);
+                    due.push((then, NetworkChange::Respec(radios[path], spec)));
+                };
                 for step in 0..EDGE_STEPS {
-                    let then = enters + span(handover.shared) * i128::from(step) / i128::from(EDGE_STEPS);
-                    let (out, into) = (in_step(step), in_step(EDGE_STEPS - 1 - step));
-                    due.push((then, NetworkChange::Respec(radios[old], radio(old, *changes_address, out))));
-                    due.push((then, NetworkChange::Respec(radios[new], radio(new, *changes_address, into))));
+                    let part = edge * i128::from(step) / i128::from(EDGE_STEPS);
+                    respec(at - edge + part, old, in_step(step));
+                    respec(enters + part, new, in_step(EDGE_STEPS - 1 - step));
                 }
-                due.push((at, NetworkChange::Respec(radios[new], radio(new, *changes_address, Ratio::ZERO))));
+                respec(enters + edge, new, Ratio::ZERO);
             }
             let interface = |path: usize| lane.client.interface(path as u32);
             if !changes_address {

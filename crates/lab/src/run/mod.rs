@@ -2,7 +2,8 @@
 //!
 //! [`one`] carries out one simulated run, and [`batch`] all of them. [`topology`] builds the network of a run, and
 //! `handover` changes the network if clients move. `contest` runs a contestant in the network. `collect`, `traffic` and
-//! `course` turn records into results. `bound` computes the lower bound. [`live`] carries out runs in an emulated
+//! `course` turn records into results. [`ns_trace`] and [`sequence`] write the packets
+//! of a run as text. `bound` computes the lower bound. [`live`] carries out runs in an emulated
 //! network, in real time.
 
 pub mod batch;
@@ -15,6 +16,8 @@ mod handover;
 mod host;
 #[cfg(target_os = "linux")]
 pub mod live;
+pub mod ns_trace;
 pub mod one;
+pub mod sequence;
 pub mod topology;
 mod traffic;

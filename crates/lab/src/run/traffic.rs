@@ -3,7 +3,7 @@
 use super::topology::{Built, ContestantHosts};
 use anabranch_base::Instant;
 use anabranch_http::observe::ObjectRecord;
-use anabranch_results::{BUCKET_NS, Directions, Packets, PathSeries, Series};
+use anabranch_results::{BUCKET_NS, Directions, Packets, PathSeries, Series, Spacing};
 use anabranch_sim::{Direction, TapEvent, TapRecord};
 
 /// The packets and bytes of one contestant on the paths.
@@ -15,6 +15,8 @@ pub struct Traffic {
     pub wire_bytes: Directions<u64>,
     /// The bytes in each interval of time.
     pub series: Series,
+    /// How the packets followed each other.
+    pub spacing: Spacing,
 }
 
 /// Returns the traffic of one contestant, summed over all paths.
@@ -24,6 +26,7 @@ pub fn of(built: &Built, lane: &ContestantHosts, link_events: &[TapRecord]) -> T
     traffic.series.bucket_ns = BUCKET_NS;
     traffic.series.paths = built.paths.iter().map(|_| Directions::default()).collect();
     let radios = built.lanes.iter().position(|own| own == lane).and_then(|at| built.radios.get(at));
+    let mut order = Order::default();
     for link_event in link_events {
         if radios.is_some_and(|radios| radios.contains(&link_event.link)) {
             lost_by_radio(&mut traffic.packets, link_event);
@@ -35,6 +38,7 @@ pub fn of(built: &Built, lane: &ContestantHosts, link_events: &[TapRecord]) -> T
         if built.lanes.len() > 1 && !lane.client_addresses.contains(&client) {
             continue;
         }
+        order.add(link_event);
         let both = &mut traffic.series.paths[path];
         let (packets, wire_bytes, series): (&mut Packets, &mut u64, &mut PathSeries) = if up {
             (&mut traffic.packets.up, &mut traffic.wire_bytes.up, &mut both.up)
@@ -47,11 +51,13 @@ pub fn of(built: &Built, lane: &ContestantHosts, link_events: &[TapRecord]) -> T
                 packets.sent += 1;
                 *wire_bytes += bytes;
                 add(&mut series.wire, at, bytes);
+                add(&mut series.packets, at, 1);
             }
             TapEvent::Left => add(&mut series.delivered, at, bytes),
             TapEvent::Lost(_) => packets.lost += 1,
         }
     }
+    traffic.spacing = order.spacing;
     if let [_] = built.lanes.as_slice() {
         // A damaged packet reaches its receiver, but the receiver drops it, so it counts as lost.
         for link in &built.paths {
@@ -62,6 +68,41 @@ pub fn of(built: &Built, lane: &ContestantHosts, link_events: &[TapRecord]) -> T
         }
     }
     traffic
+}
+
+/// Counts how packets follow each other, record by record.
+#[derive(Default)]
+struct Order {
+    spacing: Spacing,
+    /// The time of the server's last packet, and how many packets it has sent at that time.
+    last_sent: (Instant, u64),
+    /// The number of packets that entered the paths.
+    entered: u64,
+    /// The number of the packet that entered before the last loss.
+    lost: Option<u64>,
+}
+
+impl Order {
+    fn add(&mut self, link_event: &TapRecord) {
+        match link_event.event {
+            TapEvent::Entered => {
+                self.entered += 1;
+                if link_event.direction == Direction::Down {
+                    let before = if self.last_sent.0 == link_event.at { self.last_sent.1 } else { 0 };
+                    self.last_sent = (link_event.at, before + 1);
+                    self.spacing.burst = self.spacing.burst.max(before + 1);
+                }
+            }
+            TapEvent::Lost(_) => {
+                if let Some(before) = self.lost.replace(self.entered) {
+                    let gap = self.entered.saturating_sub(before + 1);
+                    let [least, most] = self.spacing.loss_gaps.unwrap_or([gap, gap]);
+                    self.spacing.loss_gaps = Some([least.min(gap), most.max(gap)]);
+                }
+            }
+            TapEvent::Left => {}
+        }
+    }
 }
 
 /// Counts a packet that was lost on the radio link because the client was out of the network's range.

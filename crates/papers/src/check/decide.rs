@@ -47,6 +47,7 @@ impl Relation {
     ) -> Vec<(Outcome, String)> {
         match self {
             Self::Within(one, other, bounds) => decide_bounds(figures, at, by, one, other.as_ref(), *bounds),
+            Self::Ratios(terms, bounds) => decide_ratios(figures, at, by, terms, *bounds),
             Self::Trend(term, direction, factor) => trend(figures, at, by, term, *direction, factor),
         }
     }
@@ -69,7 +70,7 @@ impl Relation {
             levels.len().max(1)
         };
         match self {
-            Self::Within(..) => outcomes,
+            Self::Within(..) | Self::Ratios(..) => outcomes,
             Self::Trend(_, _, factor) => outcomes * steps(factor),
         }
     }
@@ -90,6 +91,7 @@ impl Relation {
     pub fn terms(&self) -> Vec<&Term> {
         match self {
             Self::Within(one, other, _) => std::iter::once(one).chain(other).collect(),
+            Self::Ratios(terms, _) => terms.iter().collect(),
             Self::Trend(term, ..) => vec![term],
         }
     }
@@ -162,10 +164,18 @@ impl Term {
     }
 }
 
-/// Describes the point and the object of a result, as the end of a sentence, for example ` at loss 1%, object 2`.
-fn result_suffix(point: &Point, object: Option<usize>) -> String {
-    let mut parts: Vec<String> = point.factors.iter().map(|(key, level)| format!("{key} {level}")).collect();
-    parts.extend(object.map(|number| format!("object {number}")));
+/// Describes where `terms` were compared, as the end of a sentence, for example ` at loss 1%, object 2`. Names the level
+/// of each term if a term has a level of its own, for example `timeout 15s against 60s`.
+fn result_suffix(point: &Point, object: Option<usize>, terms: &[&Term]) -> String {
+    let mut factors = point.factors.clone();
+    factors.extend(object.map(|number| ("object".to_owned(), number.to_string())));
+    let part = |(key, level): (&String, &String)| {
+        let mut levels: Vec<&String> = terms.iter().map(|term| term.at.get(key).unwrap_or(level)).collect();
+        levels.dedup();
+        let levels: Vec<&str> = levels.into_iter().map(String::as_str).collect();
+        format!("{key} {}", levels.join(" against "))
+    };
+    let parts: Vec<String> = factors.iter().map(part).collect();
     if parts.is_empty() { String::new() } else { format!(" at {}", parts.join(", ")) }
 }
 
@@ -287,8 +297,44 @@ fn decide_bounds(
                 }
             };
             let (outcome, found) = found.unwrap_or((Outcome::Undetermined, "no value".to_owned()));
-            outcomes.push((outcome, format!("{found}{}", result_suffix(point, object))));
+            let terms: Vec<&Term> = std::iter::once(first_term).chain(second_term).collect();
+            outcomes.push((outcome, format!("{found}{}", result_suffix(point, object, &terms))));
         }
+    }
+    outcomes
+}
+
+/// Decides whether the ratio of two ratios is within the bounds. The first two terms form the one ratio, the last two
+/// the other.
+fn decide_ratios(
+    figures: &Figures,
+    at: &BTreeMap<String, String>,
+    by: ComparisonContext,
+    terms: &[Term; 4],
+    bounds: [f64; 2],
+) -> Vec<(Outcome, String)> {
+    let mut outcomes = Vec::new();
+    let mut done: Vec<BTreeMap<String, String>> = Vec::new();
+    for point in figures.points.iter().filter(|point| is_at(point, at)) {
+        let mut factors = point.factors.clone();
+        factors.retain(|key, _| !terms.iter().all(|term| term.at.contains_key(key)));
+        if done.contains(&factors) {
+            continue;
+        }
+        done.push(factors);
+        let values = terms.each_ref().map(|term| {
+            let moved = moved_point(figures, point, &term.at);
+            moved.map_or(Vec::new(), |moved| term.by_run(moved, by.metric, None))
+        });
+        let parts = [1.0, -1.0, -1.0, 1.0];
+        let found = MeanEstimate::of_product(&values.each_ref().map(Vec::as_slice), &parts, by.means);
+        let runs = values.iter().map(Vec::len).max().unwrap_or(0);
+        let (outcome, found) = match found.map(|found| found.of_cases(runs, by.cases)) {
+            Some(found) => (found.among(runs, by.comparisons, true).outcome(bounds), found.to_string()),
+            None => (Outcome::Undetermined, "no ratio of ratios".to_owned()),
+        };
+        let terms: Vec<&Term> = terms.iter().collect();
+        outcomes.push((outcome, format!("{found}{}", result_suffix(point, None, &terms))));
     }
     outcomes
 }
@@ -330,7 +376,13 @@ fn trend(
             let (outcome, change) =
                 step(first, last, ahead).unwrap_or((Outcome::Undetermined, "no value".to_owned()));
             let outcome = if line.windows(2).any(is_back) { Outcome::Fails } else { outcome };
-            outcomes.push((outcome, format!("last over first: {change}{}", result_suffix(first, object))));
+            let ends = [first, last].map(|point| {
+                let at = point.factors.get_key_value(factor).map(|(key, level)| (key.clone(), level.clone()));
+                Term { at: at.into_iter().collect(), ..term.clone() }
+            });
+            let [one, other] = &ends;
+            let suffix = result_suffix(first, object, &[other, one]);
+            outcomes.push((outcome, format!("last over first: {change}{suffix}")));
         }
     }
     outcomes

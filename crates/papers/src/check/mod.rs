@@ -5,12 +5,13 @@
 //! TABLE: TERM > TERM            the first number is larger
 //! TABLE: TERM = TERM            the two numbers are within a factor of 1.1
 //! TABLE: TERM / TERM in A..B    the ratio of the two numbers is within these bounds
+//! TABLE: TERM / TERM < TERM / TERM   the first ratio is smaller (or `>`, `=`)
 //! TABLE: TERM in A..B           the number is within these bounds
 //! TABLE: TERM rises over KEY    the number rises from the first level of a factor to the last, and never falls between
 //! TABLE: TERM falls over KEY    the number falls from the first level of a factor to the last, and never rises between
 //! .. at KEY=LEVEL, KEY=LEVEL    only at these levels
 //! TERM:  CONTESTANT[.METRIC][\[KEY=LEVEL, ..\]]
-//! feature ROW: COLUMN=WORD      a row of the feature table has this word in this column
+//! feature ROW: COLUMN=WORD      a row of the feature table has this word in this column; `tcp/PROFILE`: with a profile
 //! cause ID                      the cause of the study with this identifier holds
 //! prediction TABLE              the paper publishes no value to compare with; the table is our prediction
 //! undecidable WHY               no run decides the claim
@@ -109,6 +110,8 @@ pub struct ComparisonContext {
 pub enum Relation {
     /// The ratio of two numbers, or a single number, is within these bounds.
     Within(Term, Option<Term>, [f64; 2]),
+    /// The ratio of the first two numbers, divided by that of the last two, is within these bounds.
+    Ratios(Box<[Term; 4]>, [f64; 2]),
     /// A number rises or falls from the first level of the named factor to the last.
     Trend(Term, Direction, String),
 }

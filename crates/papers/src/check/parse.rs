@@ -75,6 +75,10 @@ fn relation_of(text: &str) -> Result<Relation, String> {
     }
     for (sign, bounds) in [(" < ", SMALLER), (" > ", LARGER), (" = ", SAME)] {
         if let Some((one, other)) = text.split_once(sign) {
+            if let (Some((a, b)), Some((c, d))) = (one.split_once(" / "), other.split_once(" / ")) {
+                let terms = [Term::parse(a)?, Term::parse(b)?, Term::parse(c)?, Term::parse(d)?];
+                return Ok(Relation::Ratios(Box::new(terms), bounds));
+            }
             return Ok(Relation::Within(Term::parse(one)?, Some(Term::parse(other)?), bounds));
         }
     }

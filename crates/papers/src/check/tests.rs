@@ -196,3 +196,39 @@ fn what_cannot_be_read_is_told() {
     let both = parse("cause a; prediction b").expect("two");
     assert_eq!(both, [Check::Cause("a".to_owned()), Check::Prediction("b".to_owned())]);
 }
+
+/// Checks that two ratios can be compared, in both directions. From no loss to 1 % loss the number of `tcp` grows by a
+/// factor of 4.15, that of `sctp` by 1.98.
+#[test]
+fn ratios_are_compared_with_each_other() {
+    for (text, outcome) in [
+        ("t: sctp[loss=1%] / sctp[loss=0] < tcp[loss=1%] / tcp[loss=0]", Outcome::Holds),
+        ("t: sctp[loss=1%] / sctp[loss=0] > tcp[loss=1%] / tcp[loss=0]", Outcome::Fails),
+        ("t: sctp[loss=1%] / sctp[loss=0] = tcp[loss=1%] / tcp[loss=0]", Outcome::Fails),
+        ("t: tcp[loss=1%] / tcp[loss=0] = tcp[loss=1%] / tcp[loss=0]", Outcome::Holds),
+        ("t: tcp[loss=1%] / tcp[loss=7%] < sctp[loss=1%] / sctp[loss=0]", Outcome::Undetermined),
+    ] {
+        assert_eq!(decided(text), outcome, "{text}");
+    }
+    let checks = parse("t: sctp[loss=1%] / sctp[loss=0] < tcp[loss=1%] / tcp[loss=0]").expect("a check");
+    let [Check::Table { relation, at, .. }] = checks.as_slice() else { panic!("one of a table") };
+    let means = relation.decide(&figures(), at, ComparisonContext { means: true, ..PAGE });
+    assert_eq!(means.outcome, Outcome::Holds, "{}", means.description);
+}
+
+/// Checks that the description names the levels that were compared, not the first level of the table.
+#[test]
+fn what_is_found_names_the_compared_levels() {
+    for (text, place) in [
+        ("t: tcp[loss=1%] > tcp[loss=0]", " at loss 1% against 0"),
+        ("t: tcp[loss=1%] in 4..5", " at loss 1%"),
+        ("t: tcp[loss=1%] > sctp[loss=1%]", " at loss 1%"),
+        ("t: tcp < sctp at loss=0", " at loss 0"),
+        ("t: tcp rises over loss", " at loss 0 against 1%"),
+    ] {
+        let checks = parse(text).expect(text);
+        let [Check::Table { relation, at, .. }] = checks.as_slice() else { panic!("{text}: one of a table") };
+        let found = relation.decide(&figures(), at, PAGE).description;
+        assert!(found.ends_with(place), "{text}: {found}");
+    }
+}

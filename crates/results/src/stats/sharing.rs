@@ -70,6 +70,7 @@ mod tests {
             rules: None,
             multipath: None,
             late_ns: None,
+            spacing: None,
             events: Events::default(),
             wire_bytes: Directions { up: 0, down: 0 },
             series: Series { bucket_ns: 100_000_000, paths: Vec::new(), application: application.to_vec() },

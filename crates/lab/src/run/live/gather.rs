@@ -102,6 +102,7 @@ pub fn run(
         },
         wire_bytes: Directions { up: bytes(0), down: bytes(1) },
         series,
+        spacing: None,
     })
 }
 
@@ -195,6 +196,7 @@ fn path_series(lane: &LaneOutcome) -> Directions<PathSeries> {
     let series = |way: &LaneCounts| PathSeries {
         wire: way.series.entered.clone(),
         delivered: way.series.left.clone(),
+        packets: Vec::new(),
     };
     Directions { up: series(up), down: series(down) }
 }

@@ -1,0 +1,228 @@
+//! Compares a study that runs with changed assumptions with the same study as its author wrote it: every number of its
+//! tables, side by side on the same seeds, and the claims whose outcome is another one.
+
+use super::effect::{MeanEstimate, difference, figure};
+use super::figures::Point;
+use super::findings::{Findings, TableResult};
+use super::{Change, Study, Table};
+use anabranch_report::contrast::{Contrast, Marks, Row};
+use anabranch_report::paper::Grid;
+use anabranch_results::stats::interval;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// A number of a table without the changes and with them.
+struct Pair<'a> {
+    contestant: String,
+    object: Option<usize>,
+    /// The point without the changes, and the point with them.
+    points: [&'a Point; 2],
+    /// The means without the changes and with them.
+    means: [f64; 2],
+    /// The second number over the first, run by run; `None` if a run has no such ratio.
+    ratio: Option<MeanEstimate>,
+}
+
+/// Returns the numbers of a table's own metric, without the changes and with them. Points belong together if they have
+/// the same level of every factor that is not changed.
+fn pairs<'a>(table: &Table, [without, with]: [&'a TableResult; 2], changed_keys: &[String]) -> Vec<Pair<'a>> {
+    let metric = table.definition.metric;
+    let mut found = Vec::new();
+    for first in &without.figures.points {
+        let belongs = |second: &&std::rc::Rc<Point>| {
+            let is_same = |(key, level): (&String, &String)| {
+                changed_keys.contains(key) || first.factors.get(key).is_none_or(|own| own == level)
+            };
+            second.factors.iter().all(is_same)
+        };
+        let Some(second) = with.figures.points.iter().find(belongs) else { continue };
+        for contestant in table.names() {
+            let Some(runs) = first.contestants.get(&contestant) else { continue };
+            let objects: Vec<Option<usize>> = match metric.is_of_objects() {
+                true => (1..=runs.first().map_or(0, |run| run.objects())).map(Some).collect(),
+                false => vec![None],
+            };
+            for object in objects {
+                let values = [first, second].map(|point| point.by_run(&contestant, metric, object));
+                let mean = |values: &Vec<Option<f64>>| {
+                    interval::mean(&values.iter().copied().flatten().collect::<Vec<_>>())
+                };
+                let (Some(one), Some(other)) = (mean(&values[0]), mean(&values[1])) else { continue };
+                let is_positive = values.iter().flatten().flatten().all(|value| *value > 0.0);
+                let [one_logs, other_logs] = values
+                    .map(|values| values.into_iter().map(|value| value.map(f64::ln)).collect::<Vec<_>>());
+                let ratio = MeanEstimate::of(&difference(&other_logs, &one_logs)).filter(|_| is_positive);
+                found.push(Pair {
+                    contestant: contestant.clone(),
+                    object,
+                    points: [first, second],
+                    means: [one, other],
+                    ratio,
+                });
+            }
+        }
+    }
+    found
+}
+
+impl Pair<'_> {
+    fn is_same(&self) -> bool {
+        self.means[0] == self.means[1]
+    }
+
+    /// Returns the cells of a row: where, who, both numbers, and how they differ.
+    fn row(&self) -> [String; 5] {
+        let mut place: Vec<String> =
+            self.points[0].factors.iter().map(|(key, level)| format!("{key}={level}")).collect();
+        place.extend(self.object.map(|object| format!("object={object}")));
+        let ratio = self.ratio.as_ref().map_or("-".to_owned(), ToString::to_string);
+        let [one, other] = self.means.map(figure);
+        [place.join(" "), self.contestant.clone(), one, other, ratio]
+    }
+}
+
+/// The comparison of one table.
+struct Compared {
+    name: String,
+    title: String,
+    unit: String,
+    rows: Vec<[String; 5]>,
+    same: usize,
+    picture: Option<Contrast>,
+}
+
+fn compared(study: &Study, [without, with]: [&Findings; 2], changes: &[Change]) -> Vec<Compared> {
+    let keys: Vec<String> = changes.iter().filter_map(Change::factor).collect();
+    let one = |own: &TableResult| {
+        let (table, before) =
+            study.table(&own.name).zip(without.tables.iter().find(|t| t.name == own.name))?;
+        let pairs = pairs(table, [before, own], &keys);
+        let rows: Vec<_> = pairs.iter().filter(|pair| !pair.is_same()).map(Pair::row).collect();
+        let same = pairs.len() - rows.len();
+        Some(Compared {
+            name: own.name.clone(),
+            title: table.definition.title.clone(),
+            unit: table.definition.unit.clone(),
+            picture: (!rows.is_empty()).then(|| picture(table, before, &pairs, changes)),
+            rows,
+            same,
+        })
+    };
+    with.tables.iter().filter_map(one).collect()
+}
+
+/// Returns the chart of a table without the changes and with them, along the factor of its curves.
+fn picture(table: &Table, before: &TableResult, pairs: &[Pair<'_>], changes: &[Change]) -> Contrast {
+    let along = table.along().unwrap_or_default();
+    let mut rows: Vec<Row> = Vec::new();
+    for pair in pairs {
+        let mut labels = pair.points[0].factors.clone();
+        labels.extend(pair.object.map(|object| ("object".to_owned(), object.to_string())));
+        let first = labels.remove(&along);
+        let parts: Vec<&str> = first.iter().chain(labels.values()).map(String::as_str).collect();
+        let label = if parts.is_empty() { pair.contestant.clone() } else { parts.join(" ") };
+        let value = |point: &Point| {
+            let values = point.values(&pair.contestant, table.definition.metric, pair.object);
+            let mean = interval::mean(&values)?;
+            let [low, high] = interval::ci95_from_zero(&values).unwrap_or([mean, mean]);
+            Some([mean, low, high])
+        };
+        let marks = Marks {
+            contestant: pair.contestant.clone(),
+            published: published(before, pair),
+            without: value(pair.points[0]),
+            with: value(pair.points[1]),
+        };
+        match rows.iter_mut().find(|row| row.label == label) {
+            Some(row) => row.marks.push(marks),
+            None => rows.push(Row { label, marks: vec![marks] }),
+        }
+    }
+    let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    let changes = changes.join(" ");
+    Contrast {
+        id: format!("set-{}", table.name),
+        heading: format!("{}: {changes}", table.name),
+        sentence: "Without what was set, and with it.".to_owned(),
+        change: changes,
+        scope: format!("Table {}: {}", table.name, table.definition.title),
+        unit: table.definition.unit.clone(),
+        along,
+        rows,
+    }
+}
+
+/// Returns the published value of the cell that a pair belongs to.
+fn published(found: &TableResult, pair: &Pair<'_>) -> Option<f64> {
+    let mut labels: BTreeMap<String, String> = pair.points[0].factors.clone();
+    labels.insert("contestant".to_owned(), pair.contestant.clone());
+    labels.extend(pair.object.map(|object| ("object".to_owned(), object.to_string())));
+    let is_it = |label: (&String, &String)| labels.get(label.0) == Some(label.1);
+    found.cells.iter().find(|cell| cell.labels.iter().all(is_it)).map(|cell| cell.published)
+}
+
+/// Returns a line for each claim whose outcome is another one with the changes.
+fn other_outcomes([without, with]: [&Findings; 2]) -> Vec<String> {
+    let pairs = without.claims.iter().zip(&with.claims);
+    let others = pairs.filter(|((_, one), (_, other))| one.outcome != other.outcome);
+    others
+        .map(|((claim, one), (_, other))| {
+            format!(
+                "{}: {} (without: {}): {}",
+                claim.id,
+                other.outcome.word(),
+                one.outcome.word(),
+                claim.claim
+            )
+        })
+        .collect()
+}
+
+const HEADS: [&str; 5] = ["place", "contestant", "without", "with", "with/without, 95 %"];
+
+/// Renders the comparison as text. `without` and `with` are the findings without the changes and with them.
+#[must_use]
+pub fn text(study: &Study, without: &Findings, with: &Findings, changes: &[Change]) -> String {
+    let mut out = "What the change does: the study without it and with it, on the same seeds\n".to_owned();
+    for table in compared(study, [without, with], changes) {
+        if table.rows.is_empty() {
+            let _ = writeln!(out, "\n{}: all {} numbers are the same", table.name, table.same);
+            continue;
+        }
+        let _ = writeln!(out, "\n{}: {}; {}\n", table.name, table.title, table.unit);
+        let width = |at: usize| {
+            let cells = table.rows.iter().map(|row| row[at].chars().count());
+            cells.chain([HEADS[at].len()]).max().unwrap_or(0)
+        };
+        let widths = [0, 1, 2, 3].map(width);
+        for row in std::iter::once(&HEADS.map(str::to_owned)).chain(&table.rows) {
+            let [place, contestant, one, other, ratio] = row;
+            let [a, b, c, d] = widths;
+            let _ = writeln!(out, "{place:<a$}  {contestant:<b$}  {one:>c$}  {other:>d$}  {ratio}");
+        }
+        if table.same > 0 {
+            let _ = writeln!(out, "{} more numbers are the same", table.same);
+        }
+    }
+    let others = other_outcomes([without, with]);
+    if !others.is_empty() {
+        out.push_str("\nclaims with another outcome\n");
+        others.iter().for_each(|line| out += &super::text::wrapped(line, 98));
+    }
+    out.push_str("\nWith the change, against the paper\n\n");
+    out
+}
+
+/// Returns the comparison for the page: a chart for each table that changes, and the numbers of all of them.
+#[must_use]
+pub fn page(study: &Study, without: &Findings, with: &Findings, changes: &[Change]) -> (Vec<Contrast>, Grid) {
+    let (mut charts, mut rows) = (Vec::new(), Vec::new());
+    for table in compared(study, [without, with], changes) {
+        charts.extend(table.picture);
+        for [place, rest @ ..] in table.rows {
+            let place = format!("{} {place}", table.name);
+            rows.push(std::iter::once(place).chain(rest).collect());
+        }
+    }
+    (charts, Grid { heads: HEADS.map(str::to_owned).to_vec(), rows })
+}

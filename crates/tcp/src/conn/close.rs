@@ -114,6 +114,7 @@ impl Connection {
     }
 
     fn enter_time_wait(&mut self, now: Instant, out: &mut Outbox) {
+        self.keep_metrics(out);
         self.state = State::TimeWait;
         self.timers.stop_all();
         self.send.discard();
@@ -123,6 +124,7 @@ impl Connection {
 
     /// Ends the connection and skips TIME-WAIT. Received data can still be read.
     pub(super) fn finish_early(&mut self, now: Instant, out: &mut Outbox) {
+        self.keep_metrics(out);
         self.state = State::Closed;
         self.timers.stop_all();
         self.send.discard();

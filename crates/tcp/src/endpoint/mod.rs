@@ -12,7 +12,7 @@ mod listen;
 mod open;
 mod syncookie;
 
-use crate::conn::{Connection, Outbox};
+use crate::conn::{Connection, Outbox, RouteMetrics};
 use crate::state::State;
 use crate::{Config, Event, Info, ListenError, RecvError, SendError, Stats};
 use anabranch_base::trace::TraceRecord;
@@ -111,6 +111,7 @@ impl Endpoint {
                 trace: Vec::new(),
                 totals: Stats::default(),
                 fast_path: true,
+                routes: RouteMetrics::default(),
             },
             rng,
             secret,

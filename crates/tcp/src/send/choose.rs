@@ -262,6 +262,7 @@ impl SendHalf {
         } else {
             self.recovery.on_retransmitted(stamp, counted);
             self.record_retransmission(choice.range.start, now);
+            self.record_for_fack(choice.range.start, now);
         }
         // Karn's algorithm: a retransmission is not timed.
         self.timed = None;

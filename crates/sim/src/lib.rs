@@ -42,6 +42,7 @@ mod audit;
 mod events;
 mod executor;
 mod faults;
+mod filter;
 mod forward;
 mod host;
 mod ids;

@@ -237,6 +237,26 @@ impl Network {
         }
     }
 
+    /// Adds the loss models of `spec` as packet filter rules to the hosts at both ends of `link`. Each host then drops
+    /// packets when it sends them, before they enter the link, as a rule in the OUTPUT chain of Linux does. The link
+    /// itself should be lossless.
+    ///
+    /// A socket for an IP protocol gets the error `PermissionDenied` for a dropped packet, as the kernel's own TCP and
+    /// SCTP do. Programs with a UDP socket are not informed.
+    ///
+    /// # Errors
+    /// The description of the link is invalid.
+    pub fn filter_output(&self, link: LinkId, spec: &LinkSpec) -> Result<(), SpecError> {
+        let mut state = self.shared.state.borrow_mut();
+        let state = &mut *state;
+        let rules = spec.loss_rules(state.seed, &state.rng.fork(&format!("link/{}", link.0)))?;
+        for (direction, rule) in [Direction::Up, Direction::Down].into_iter().zip(rules) {
+            let from = state.directions[link.direction(direction)].from;
+            state.nodes[from.node.0 as usize].output_rules.extend(rule.map(|rule| (from.index, rule)));
+        }
+        Ok(())
+    }
+
     /// Adds a static route to the node of `via`: packets for `prefix`/`length` leave through `via`. Static routes take
     /// precedence over computed routes.
     pub fn route(&self, prefix: IpAddr, length: u8, via: InterfaceId) {

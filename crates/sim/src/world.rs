@@ -388,7 +388,7 @@ impl State {
     /// Sends every packet of `batch` and clears the batch.
     #[inline(always)]
     fn send(&mut self, index: u32, batch: &mut SendBatch) -> io::Result<()> {
-        let State { sockets, nodes, pool, .. } = self;
+        let State { sockets, nodes, .. } = self;
         let Some(socket) = sockets.at(index) else { return Err(io::ErrorKind::NotConnected.into()) };
         let node = socket.node;
         let host = &mut nodes[node as usize];
@@ -405,10 +405,14 @@ impl State {
                 }
             };
         }
+        if !nodes[node as usize].output_rules.is_empty() && self.is_filtered(index, node, batch) {
+            return self.refuse(index, batch);
+        }
         if batch.may_fragment {
             self.send_fragmentable(index, node, batch);
             return Ok(());
         }
+        let State { pool, .. } = self;
         let (ecn, first_tag) = (batch.ecn, batch.first_tag);
         if batch.len() == 1 {
             let mut packet_buf = pool.take();

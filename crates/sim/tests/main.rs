@@ -3,6 +3,7 @@
 mod capture;
 mod determinism;
 mod faults;
+mod filter;
 mod fragments;
 mod processor;
 mod suite;

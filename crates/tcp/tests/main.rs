@@ -7,6 +7,7 @@ mod common;
 mod handshake;
 mod icmp;
 mod linux;
+mod local_drop;
 mod marks;
 mod physics;
 mod rack;

@@ -48,6 +48,7 @@ pub fn of(
                 let by_queue = matches!(cause, DropCause::Overflow | DropCause::Early);
                 lost.push(Loss { at_ns: at.as_nanos(), path, by_queue });
             }
+            TapEvent::Filtered => lost.push(Loss { at_ns: at.as_nanos(), path, by_queue: false }),
         }
     }
     // A link may record a loss before the time of the loss, so the list must be sorted by time.

@@ -16,6 +16,7 @@ impl Connection {
             return;
         }
         self.send.begin_burst();
+        self.send.forget_refusal();
         self.send.finished = true;
         self.recv.on_own_fin();
         match self.state {

@@ -7,6 +7,7 @@ mod close;
 mod handshake;
 mod input;
 pub(crate) mod output;
+mod refused;
 mod route;
 pub(crate) mod timers;
 
@@ -201,6 +202,7 @@ impl Connection {
             return Err(SendError::Finished);
         }
         self.send.begin_burst();
+        self.send.forget_refusal();
         if !self.send.has_unsent() {
             self.send.on_resume(now);
         }

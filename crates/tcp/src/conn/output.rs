@@ -184,13 +184,14 @@ impl Connection {
         None
     }
 
-    /// Called when nothing more can be sent. Runs the persist timer if and only if the peer's closed window prevents
-    /// sending. Records in the trace what limits sending.
+    /// Called when nothing more can be sent. Runs the persist timer if and only if no acknowledgement is expected: the
+    /// peer's closed window prevents sending, or this host has refused to send the only segment. Records in the trace
+    /// what limits sending.
     fn settle(&mut self, now: Instant, out: &mut Outbox) {
         if !self.state.is_synchronized() {
             return;
         }
-        if self.send.is_shut_out() {
+        if self.send.is_shut_out() || self.send.waits_to_try_again() {
             if !self.timers.is_set(Timer::Persist) {
                 self.timers.set(Timer::Persist, now + self.probe_delay());
             }

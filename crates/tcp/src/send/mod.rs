@@ -11,6 +11,7 @@ mod choose;
 mod fack;
 mod rack;
 mod recovery;
+mod refused;
 mod scoreboard;
 mod usage;
 
@@ -31,6 +32,7 @@ use anabranch_congestion::{
 use burst::Bursts;
 use fack::Fack;
 use rack::RackTlp;
+use refused::Refusal;
 use std::ops::Range;
 use usage::Usage;
 
@@ -107,6 +109,8 @@ pub(crate) struct SendHalf {
     max_burst: Option<u32>,
     /// The number of segments that may still be sent in response to the current event.
     burst_left: u32,
+    /// Whether a segment that this host refused to send keeps the connection from sending.
+    refusal: Refusal,
     /// The reason why the last call of `choose` found nothing to send.
     pub(crate) limit: Limit,
 }
@@ -155,6 +159,7 @@ impl SendHalf {
             pacer: None,
             max_burst: config.max_burst,
             burst_left: config.max_burst.unwrap_or(u32::MAX),
+            refusal: Refusal::None,
             limit: Limit::Application,
         };
         half.begin(config, mss, false, false, 0);

@@ -395,6 +395,30 @@ impl Recovery {
         }
     }
 
+    /// Takes back the sending of `bytes` bytes of new data, which this host refused to send.
+    pub(crate) fn take_back_new(&mut self, bytes: u64) {
+        self.limited_bytes = self.limited_bytes.saturating_sub(bytes);
+        if let (Phase::Fast, Some(prr)) = (self.phase, &mut self.prr) {
+            prr.on_unsent(bytes);
+        }
+    }
+
+    /// Takes back the retransmission of `bytes` bytes, which this host refused to send. The next event may send them
+    /// regardless of the windows, as at the beginning of the recovery.
+    pub(crate) fn take_back_retransmission(&mut self, bytes: u64) {
+        self.urgent = self.phase != Phase::Open;
+        if let (Phase::Fast, Some(prr)) = (self.phase, &mut self.prr) {
+            prr.on_unsent(bytes);
+        }
+        if let Some(undo) = &mut self.undo_state {
+            undo.unexplained = undo.unexplained.saturating_sub(1);
+            undo.sent = undo.sent.saturating_sub(1);
+            if undo.sent == 0 {
+                undo.first_timestamp = None;
+            }
+        }
+    }
+
     fn count_sent(&mut self, bytes: u64) {
         if let (Phase::Fast, Some(prr)) = (self.phase, &mut self.prr) {
             prr.on_sent(bytes);

@@ -5,6 +5,7 @@ mod grid;
 mod handover;
 mod http2;
 mod in_force;
+mod loopback;
 mod messages;
 mod order;
 mod pages;

@@ -48,6 +48,7 @@ mod host;
 mod ids;
 mod network;
 mod packet_buf;
+mod programs;
 mod reassembly;
 mod state;
 mod tap;

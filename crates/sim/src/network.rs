@@ -270,6 +270,18 @@ impl Network {
         self.shared.state.borrow_mut().nodes[host.0 as usize].processor.set_cost(cost);
     }
 
+    /// Makes these hosts share one processor, as if they were programs on one machine. The processor does one piece of
+    /// work at a time, with the cost that is set for the first host. A program runs until it waits, and only while the
+    /// network stacks of these hosts have nothing to do at this instant.
+    pub fn share_processor(&self, hosts: &[NodeId]) {
+        let Some(first) = hosts.first() else { return };
+        let mut state = self.shared.state.borrow_mut();
+        for host in hosts {
+            state.nodes[host.0 as usize].processor.share(first.0);
+        }
+        self.shared.executor.programs.share(hosts.iter().map(|host| host.0));
+    }
+
     /// Sets the maximum number of bytes of packets that wait in each socket of this host. The default is 8 MiB.
     pub fn set_receive_buffer(&self, host: NodeId, bytes: usize) {
         self.shared.state.borrow_mut().nodes[host.0 as usize].socket_limit = bytes;
@@ -377,6 +389,11 @@ impl Network {
             }
             let mut state = shared.state.borrow_mut();
             loop {
+                if shared.executor.programs.any_runnable() && state.is_idle_now() {
+                    drop(state);
+                    shared.executor.run_program();
+                    break;
+                }
                 let Some(at) = state.events.next() else {
                     drop(state);
                     return Outcome::Stalled(self.waiting());

@@ -231,6 +231,9 @@ impl DatagramSocket for SimSocket {
 
     #[inline(always)]
     fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
+        if self.shared.executor.programs.is_enabled() {
+            self.shared.executor.mark_stack();
+        }
         let mut state = self.shared.state.borrow_mut();
         let State { sockets, pool, .. } = &mut *state;
         let Some(socket) = sockets.at(self.index) else {

@@ -6,6 +6,7 @@ mod faults;
 mod filter;
 mod fragments;
 mod processor;
+mod programs;
 mod suite;
 mod support;
 mod tasks;

@@ -302,6 +302,12 @@ const OURS: &[Key] = &[
          iptables [default: two]",
     ),
     runs(
+        "processors",
+        "HOW-MANY",
+        "two, or in the virtual world one: both ends share a processor, and each program runs until it has to wait \
+         [default: two]",
+    ),
+    runs(
         "world",
         "WORLD",
         "virtual (time), or emulated: real time, between network namespaces, with the kernel's own TCP, MPTCP and SCTP \

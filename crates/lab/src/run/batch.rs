@@ -74,6 +74,9 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
         ));
     }
     check_loss_by(plan)?;
+    if plan.points.iter().any(|point| point.one_processor) {
+        needs_one_pair(plan, "--processors", "one")?;
+    }
     if plan.points.iter().any(|point| point.one_host) {
         let what = "one host at both ends is one of a real kernel: add --world emulated, or leave it out";
         return Err(PlanError::at("--hosts", what));
@@ -314,6 +317,9 @@ fn network(plan: &Plan, point: &PointPlan) -> String {
     }
     if point.one_host {
         text += "; both ends on one host";
+    }
+    if point.one_processor {
+        text += "; one processor for both ends";
     }
     if let Some(cross) = &plan.cross {
         let downloads = if cross.flows == 1 {

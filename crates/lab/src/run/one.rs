@@ -135,6 +135,12 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
     let network = through.as_ref().unwrap_or(&point.network);
     let built = built(point, network, (lanes, servers), scenario.seed)?;
     let network = &built.network;
+    if point.one_processor {
+        for lane in &built.lanes {
+            let hosts: Vec<_> = std::iter::once(lane.client).chain(lane.servers.iter().copied()).collect();
+            network.share_processor(&hosts);
+        }
+    }
     if let Some(handover) = &point.network.handover {
         // Background traffic keeps its address by Mobile IP.
         let changes_address: Vec<bool> = (0..lanes)

@@ -102,6 +102,9 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
         if point.workload.keep_origins {
             return refuse("--origins", "a server for each origin");
         }
+        if point.one_processor {
+            return refuse("--processors", "a processor that both ends share");
+        }
         if point.loss_by.is_iptables() && plan.together {
             let what =
                 "rules stand at a host, and each contestant has its own: let the link lose with --together";

@@ -34,7 +34,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "race --transport tcp:profile=reno",
-        "--transport tcp:profile=reno: unknown profile 'reno'; accepted: reno-2002, linux-2.6, \
+        "--transport tcp:profile=reno: unknown profile 'reno'; accepted: reno-2002, linux-2.6.11, linux-2.6, \
          ns2, modern",
     ),
     (

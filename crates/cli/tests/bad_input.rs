@@ -40,7 +40,7 @@ const WRONG: &[(&str, &str)] = &[
     (
         "race --transport sctp:profile=rfc1",
         "--transport sctp:profile=rfc1: unknown profile 'rfc1'; accepted: rfc9260, rfc2960, \
-         kame-2002, lksctp-2.6, ns2, modern",
+         kame-2002, lksctp-2.6.11, lksctp-2.6, ns2, modern",
     ),
     // Bounds of the RTO that contradict each other or the initial RTO.
     (

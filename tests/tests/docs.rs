@@ -54,6 +54,11 @@ fn is_test(source: &str, name: &str) -> bool {
     })
 }
 
+/// Whether this file of the repository has this test.
+fn test_exists(file: &str, name: &str) -> bool {
+    fs::read_to_string(root().join(file)).is_ok_and(|source| is_test(&source, name))
+}
+
 #[test]
 fn each_promise_of_the_security_page_names_its_test() {
     let page = fs::read_to_string(root().join("docs/security.md")).expect("docs/security.md");
@@ -66,13 +71,21 @@ fn each_promise_of_the_security_page_names_its_test() {
             wrong.push(format!("docs/security.md:{line}: names no test: {item}"));
         }
         for (file, name) in named {
-            let found = fs::read_to_string(root().join(file)).is_ok_and(|source| is_test(&source, name));
-            if !found {
+            if !test_exists(file, name) {
                 wrong.push(format!("docs/security.md:{line}: there is no test {name} in {file}"));
             }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_page_of_period_hosts_names_tests_that_exist() {
+    let page = fs::read_to_string(root().join("docs/period-hosts.md")).expect("docs/period-hosts.md");
+    let named = tests_named(&page);
+    assert!(named.len() > 40, "the page has lost its tests: {}", named.len());
+    let wrong: Vec<_> = named.into_iter().filter(|(file, name)| !test_exists(file, name)).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
 }
 
 /// Returns the paragraphs of a page, without headings, lists and tables. Each paragraph is joined into one line, and

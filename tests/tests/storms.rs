@@ -106,9 +106,9 @@ fn storm(seed: u64) -> Storm {
         "sctp:sack_path=other",
     ]);
     let profile = if contestant.starts_with("tcp") {
-        one_of(&["modern", "modern", "reno-2002", "linux-2.6", "ns2"])
+        one_of(&["modern", "modern", "reno-2002", "linux-2.6", "linux-2.6.11", "ns2"])
     } else {
-        one_of(&["rfc9260", "rfc9260", "rfc2960", "kame-2002", "lksctp-2.6", "modern"])
+        one_of(&["rfc9260", "rfc9260", "rfc2960", "kame-2002", "lksctp-2.6", "lksctp-2.6.11", "modern"])
     };
     let mut keys = format!("profile={profile}");
     for extra in ["rcvbuf=16KiB", "rto_min=200ms", "delack=0ms"] {

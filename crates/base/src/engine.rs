@@ -46,6 +46,13 @@ pub trait Engine {
         let _ = (now, packet);
     }
 
+    /// Processes a packet of this engine that the packet filter of this host has dropped, so it never left the host. The
+    /// call comes before the next call of [`poll_transmit`](Self::poll_transmit). By default the engine takes the packet
+    /// for sent, and the loss is detected like any other.
+    fn handle_local_drop(&mut self, now: Instant, packet: Packet<'_>) {
+        let _ = (now, packet);
+    }
+
     /// Called when the host's routes or interfaces have changed. There may now be a route for packets that could not be
     /// sent.
     fn handle_routes(&mut self, now: Instant) {

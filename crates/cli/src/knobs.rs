@@ -308,7 +308,7 @@ mod linux {
         SENDERS.contains(&key)
     }
 
-    const SENDERS: [&str; 20] = [
+    const SENDERS: [&str; 23] = [
         "profile",
         "cc",
         "iw",
@@ -318,7 +318,10 @@ mod linux {
         "mss",
         "sndbuf",
         "max_burst",
+        "burst_window",
         "dupthresh",
+        "fast_recovery",
+        "fast_again",
         "rack",
         "tlp",
         "hystart",

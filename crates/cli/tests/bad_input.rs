@@ -34,13 +34,13 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "race --transport tcp:profile=reno",
-        "--transport tcp:profile=reno: unknown profile 'reno'; accepted: reno-2002, linux-2.6, \
+        "--transport tcp:profile=reno: unknown profile 'reno'; accepted: reno-2002, linux-2.6.11, linux-2.6, \
          ns2, modern",
     ),
     (
         "race --transport sctp:profile=rfc1",
         "--transport sctp:profile=rfc1: unknown profile 'rfc1'; accepted: rfc9260, rfc2960, \
-         kame-2002, lksctp-2.6, ns2, modern",
+         kame-2002, lksctp-2.6.11, lksctp-2.6, ns2, modern",
     ),
     // Bounds of the RTO that contradict each other or the initial RTO.
     (

@@ -2,7 +2,8 @@
 //! outside this crate is boxed.
 
 use crate::{
-    AckReport, Acked, Bbr, Controller, Cubic, InitialWindow, Linux, Reno, Sctp, cubic, linux, reno, sctp,
+    AckReport, Acked, Bbr, Bic, Controller, Cubic, InitialWindow, Linux, Reno, Sctp, bic, cubic, linux, reno,
+    sctp,
 };
 use anabranch_base::time::Duration;
 use anabranch_base::{BitRate, Instant};
@@ -48,6 +49,8 @@ pub enum AlgorithmConfig {
     Cubic(cubic::Config),
     /// Reno or CUBIC as in Linux: the window is counted in whole segments.
     Linux(linux::Config),
+    /// Reno and BIC as in Linux 2.6.11: the window is counted in whole segments.
+    Bic(bic::Config),
     /// BBR, version 3 (draft-ietf-ccwg-bbr).
     Bbr,
 }
@@ -63,6 +66,8 @@ pub enum Algorithm {
     Cubic(Box<Cubic>),
     /// Reno or CUBIC as in Linux: the window is counted in whole segments.
     Linux(Box<Linux>),
+    /// Reno and BIC as in Linux 2.6.11: the window is counted in whole segments.
+    Bic(Box<Bic>),
     /// BBR, version 3 (draft-ietf-ccwg-bbr).
     Bbr(Box<Bbr>),
     /// A controller from outside this crate.
@@ -78,6 +83,7 @@ impl Algorithm {
             AlgorithmConfig::Sctp(config) => Self::Sctp(Box::new(Sctp::new(config, params))),
             AlgorithmConfig::Cubic(config) => Self::Cubic(Box::new(Cubic::new(config, params))),
             AlgorithmConfig::Linux(config) => Self::Linux(Box::new(Linux::new(config, params))),
+            AlgorithmConfig::Bic(config) => Self::Bic(Box::new(Bic::new(config, params))),
             AlgorithmConfig::Bbr => Self::Bbr(Box::new(Bbr::new(params))),
         }
     }
@@ -90,6 +96,7 @@ macro_rules! each {
             Algorithm::Sctp($controller) => $call,
             Algorithm::Cubic($controller) => $call,
             Algorithm::Linux($controller) => $call,
+            Algorithm::Bic($controller) => $call,
             Algorithm::Bbr($controller) => $call,
             Algorithm::Other($controller) => $call,
         }
@@ -151,6 +158,10 @@ impl Controller for Algorithm {
 
     fn leave_slow_start(&mut self) {
         each!(self, c => c.leave_slow_start());
+    }
+
+    fn limit_window(&mut self, window: u64) {
+        each!(self, c => c.limit_window(window));
     }
 
     fn set_mss(&mut self, mss: u64) {

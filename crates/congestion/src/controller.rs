@@ -89,6 +89,12 @@ pub trait Controller: std::fmt::Debug {
     /// Ends slow start without a loss (RFC 9406 §4.2), by setting the threshold to the current window.
     fn leave_slow_start(&mut self);
 
+    /// Lowers the window to `window` bytes if it is larger. Called only by transports that moderate the window as Linux
+    /// 2.6 does (tcp_moderate_cwnd, tcp_complete_cwr, sctp_packet_append_data).
+    fn limit_window(&mut self, window: u64) {
+        let _ = window;
+    }
+
     /// Sets the unit of the congestion window in bytes, which is the largest payload of a packet or the path MTU (see
     /// [`InitialParams::mss`](crate::InitialParams::mss)).
     fn set_mss(&mut self, mss: u64);

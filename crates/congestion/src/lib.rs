@@ -15,9 +15,9 @@
 //!
 //! [`delivery_rate`] measures how fast a path delivers data, for [`bbr`].
 //!
-//! [`rack`] and [`tlp`] detect losses by time, and [`prr`] limits the sending rate in a recovery. [`hystart`] and
-//! [`hystart_linux`] end slow start before the queue overflows. [`pacer`] spreads packets over the round-trip time.
-//! Each of these modules holds the state of one path. SCTP and TCP can both use them.
+//! [`rack`] and [`tlp`] detect losses by time. [`prr`] and [`rate_halving`] limit the sending rate in a recovery.
+//! [`hystart`] and [`hystart_linux`] end slow start before the queue overflows. [`pacer`] spreads packets over the
+//! round-trip time. Each of these modules holds the state of one path. SCTP and TCP can both use them.
 //!
 //! # How an engine drives a controller
 //!
@@ -29,6 +29,7 @@
 //! with their packets, and only a controller that models the path keeps a record.
 
 pub mod bbr;
+pub mod bic;
 pub mod controller;
 pub mod cubic;
 pub mod delivery_rate;
@@ -39,6 +40,7 @@ pub mod linux;
 pub mod pacer;
 pub mod prr;
 pub mod rack;
+pub mod rate_halving;
 pub mod reno;
 pub mod rtt;
 pub mod sctp;
@@ -49,6 +51,7 @@ mod slow_start;
 
 pub use algorithm::{Algorithm, AlgorithmConfig, InitialParams};
 pub use bbr::Bbr;
+pub use bic::Bic;
 pub use controller::{Acked, Controller};
 pub use cubic::Cubic;
 pub use delivery_rate::{AckReport, NewlyLost, RateSampler};
@@ -59,6 +62,7 @@ pub use linux::Linux;
 pub use pacer::Pacer;
 pub use prr::Prr;
 pub use rack::{Delivered, Rack, Verdict};
+pub use rate_halving::RateHalving;
 pub use reno::Reno;
 pub use rtt::{RttConfig, RttEstimator};
 pub use sctp::Sctp;

@@ -83,6 +83,12 @@ impl Prr {
         self.sent += bytes;
         self.allowance -= bytes as i64;
     }
+
+    /// Takes back the sending of `bytes` bytes, because the host could not send them.
+    pub fn on_unsent(&mut self, bytes: u64) {
+        self.sent = self.sent.saturating_sub(bytes);
+        self.allowance += bytes as i64;
+    }
 }
 
 #[cfg(test)]

@@ -156,6 +156,10 @@ impl Controller for Sctp {
         self.ssthresh = self.ssthresh.min(self.cwnd.saturating_sub(1));
     }
 
+    fn limit_window(&mut self, window: u64) {
+        self.cwnd = self.cwnd.min(window);
+    }
+
     fn set_mss(&mut self, mss: u64) {
         self.mss = mss.max(1);
         self.cwnd = self.cwnd.max(self.mss);

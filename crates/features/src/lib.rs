@@ -213,15 +213,15 @@ pub fn line(feature: &str) -> Result<Line, String> {
     row.ok_or_else(|| format!("no row '{feature}' in the features"))?.line()
 }
 
-/// Runs the probe of a row against TCP with the settings of a profile and no other. Only the row about SYN flooding has
-/// such a probe.
+/// Runs the probe of a row against a transport with the settings of a profile and no other. Only the row about SYN
+/// flooding has such a probe, for TCP.
 ///
 /// # Errors
 /// A one-line message if there is no such profile or no such probe.
-pub fn with_tcp_profile(feature: &str, profile: &str) -> Result<FeatureCell, String> {
-    match feature {
-        "protection against SYN flooding" => flood::with_tcp_profile(profile),
-        _ => Err(format!("'{feature}': no probe of this row runs with a profile")),
+pub fn with_profile(feature: &str, transport: &str, profile: &str) -> Result<FeatureCell, String> {
+    match (feature, transport) {
+        ("protection against SYN flooding", "tcp") => flood::with_tcp_profile(profile),
+        _ => Err(format!("'{feature}': no probe of this row runs {transport} with a profile")),
     }
 }
 

@@ -7,6 +7,7 @@ mod handover;
 mod har;
 mod http2;
 mod in_force;
+mod loopback;
 mod messages;
 mod ns_trace;
 mod order;

@@ -560,7 +560,7 @@ fn wrong_contestants_and_runs() {
             --transport sctp:pipeline=yes: 'pipeline' is a key of tcp, mptcp, sctp-kernel
             --transport tcp:http=3: http=3: write 1 or 2
             --transport sctp:when-full=more: when-full=more: write wait, rr, spf or grow
-            --transport sctp:profile=rfc1234: unknown profile 'rfc1234'; accepted: rfc9260, rfc2960, kame-2002, lksctp-2.6, ns2, modern
+            --transport sctp:profile=rfc1234: unknown profile 'rfc1234'; accepted: rfc9260, rfc2960, kame-2002, lksctp-2.6.11, lksctp-2.6, ns2, modern
             --transport sctp:paths=2: paths=2: the network has 1
             --transport sctp:profile=kame-2002: message-size 65536B: more than its send buffer, sndbuf=32768B
             --transport tcp:connections=6: connections=6: more than there are bytes in --bulk 1B

@@ -2,7 +2,8 @@
 //!
 //! There are five models: Bernoulli, every n-th packet, the Gilbert-Elliott two-state model, a list of packet numbers,
 //! and the losses recorded in a trace. The model of every n-th packet counts packets in one direction, or across both
-//! directions. A lost packet has already used the link.
+//! directions. A lost packet has already used the link. A [`LossRule`] applies a model at the sending host instead, before
+//! the packet uses the link.
 
 use crate::element::{Carried, Fate, HoldingElement, ImmediateElement, Released};
 use crate::meter::{DropCause, Meter, Occupancy};
@@ -124,6 +125,70 @@ impl List {
     }
 }
 
+impl Loss {
+    /// Creates the model of a link's setting; `None` if nothing is lost. `seed` is the seed of the run, and `rng` belongs
+    /// to the direction of the link.
+    fn of(spec: &LossSpec, seed: u64, rng: &Rng) -> Option<Self> {
+        let rng = rng.fork("loss");
+        Some(match spec {
+            LossSpec::None => return None,
+            LossSpec::Bernoulli(share) => Self::Bernoulli(*share, rng),
+            LossSpec::Nth { every, first, .. } => Self::Nth(Nth::of(*every, *first, seed)),
+            LossSpec::GilbertElliott { to_bad, to_good, bad_loss, good_loss } => {
+                Self::GilbertElliott(GilbertElliott::new(*to_bad, *to_good, *bad_loss, *good_loss, rng))
+            }
+            LossSpec::List(numbers) => Self::List(List::new(numbers)),
+            LossSpec::Recorded(losses) => Self::Recorded(losses.clone(), rng),
+        })
+    }
+
+    /// Counts a packet that reaches the model at `at`, and returns whether the packet is lost.
+    #[inline(always)]
+    fn hit(&mut self, at: Instant) -> bool {
+        match self {
+            Self::Bernoulli(p, rng) => rng.chance(*p),
+            Self::Nth(nth) => nth.count(),
+            Self::GilbertElliott(model) => model.hit(),
+            Self::List(list) => list.hit(),
+            Self::Recorded(losses, rng) => rng.chance(losses.at(at)),
+        }
+    }
+}
+
+/// A loss model that a host applies to the packets that it sends, as a rule in the OUTPUT chain of Linux's packet filter
+/// does. The host knows that such a packet was dropped, and the packet does not use the link.
+#[derive(Debug)]
+pub enum LossRule {
+    /// The rule of one direction.
+    OneWay(Loss),
+    /// The rule of one direction if both directions share one packet counter.
+    Shared(Rc<Cell<Nth>>),
+}
+
+impl LossRule {
+    /// Creates the rule of one direction; `None` if nothing is lost. `counter` is the counter of both directions, if
+    /// they share one.
+    pub(crate) fn of(spec: &LossSpec, counter: Option<&Rc<Cell<Nth>>>, seed: u64, rng: &Rng) -> Option<Self> {
+        match counter {
+            Some(counter) => Some(Self::Shared(Rc::clone(counter))),
+            None => Loss::of(spec, seed, rng).map(Self::OneWay),
+        }
+    }
+
+    /// Counts a packet that the host sends at `at`, and returns whether the rule drops the packet.
+    pub fn drops(&mut self, at: Instant) -> bool {
+        match self {
+            Self::OneWay(loss) => loss.hit(at),
+            Self::Shared(counter) => {
+                let mut nth = counter.get();
+                let hit = nth.count();
+                counter.set(nth);
+                hit
+            }
+        }
+    }
+}
+
 impl Impairment<LossSpec> for Loss {
     const PLACE: u8 = 40;
 
@@ -143,31 +208,14 @@ impl Impairment<LossSpec> for Loss {
         if let Some(counter) = &side.counter {
             return Ok(Some(Stage::SharedLoss(SharedLoss::new(Rc::clone(counter)))));
         }
-        let rng = side.rng.fork("loss");
-        Ok(Some(Stage::Loss(match &side.spec.loss {
-            LossSpec::None => return Ok(None),
-            LossSpec::Bernoulli(share) => Self::Bernoulli(*share, rng),
-            LossSpec::Nth { every, first, .. } => Self::Nth(Nth::of(*every, *first, side.seed)),
-            LossSpec::GilbertElliott { to_bad, to_good, bad_loss, good_loss } => {
-                Self::GilbertElliott(GilbertElliott::new(*to_bad, *to_good, *bad_loss, *good_loss, rng))
-            }
-            LossSpec::List(numbers) => Self::List(List::new(numbers)),
-            LossSpec::Recorded(losses) => Self::Recorded(losses.clone(), rng),
-        })))
+        Ok(Self::of(&side.spec.loss, side.seed, &side.rng).map(Stage::Loss))
     }
 }
 
 impl<P: Carried> ImmediateElement<P> for Loss {
     #[inline(always)]
     fn pass(&mut self, at: Instant, _packet: &mut P, _meter: &mut Meter) -> Fate {
-        let hit = match self {
-            Self::Bernoulli(p, rng) => rng.chance(*p),
-            Self::Nth(nth) => nth.count(),
-            Self::GilbertElliott(model) => model.hit(),
-            Self::List(list) => list.hit(),
-            Self::Recorded(losses, rng) => rng.chance(losses.at(at)),
-        };
-        if hit { Fate::Lost(DropCause::Loss) } else { Fate::Leaves(at) }
+        if self.hit(at) { Fate::Lost(DropCause::Loss) } else { Fate::Leaves(at) }
     }
 }
 
@@ -264,6 +312,36 @@ mod tests {
         }
         let fates: Vec<_> = out.packets.into_iter().map(|(at, p, lost)| (at, p.number, lost)).collect();
         assert_eq!(fates, [(at(5), 3, None), (at(10), 1, Some(DropCause::Loss)), (at(20), 2, None)]);
+    }
+
+    #[test]
+    fn rules_of_both_directions_share_one_counter() {
+        let drops = |text: &str| {
+            let rules =
+                crate::LinkSpec::parse(text).expect("a link").loss_rules(1, &Rng::new(1)).expect("rules");
+            let mut rules = rules.map(|rule| rule.expect("a rule"));
+            [0, 0, 1, 1, 1, 0].map(|side: usize| rules[side].drops(Instant::ZERO))
+        };
+        assert_eq!(drops("loss=nth:3/first=2/shared"), [false, true, false, false, true, false]);
+        assert_eq!(drops("loss=nth:3/first=2"), [false, true, false, true, false, false]);
+        let none = crate::LinkSpec::default().loss_rules(1, &Rng::new(1)).expect("rules");
+        assert!(none.iter().all(Option::is_none));
+    }
+
+    /// A rule draws the same random numbers as the element of the link, so that a run of either kind loses the packets
+    /// with the same numbers.
+    #[test]
+    fn a_rule_drops_the_packets_that_the_link_would_lose() {
+        let spec = crate::LinkSpec::parse("loss=20%").expect("a link");
+        let (mut up, _) = spec.build::<TestPacket>(7, &Rng::new(7)).expect("chains");
+        let [Some(mut rule), _] = spec.loss_rules(7, &Rng::new(7)).expect("rules") else {
+            panic!("a rule for the up direction")
+        };
+        for number in 0..200 {
+            let at = Instant::from_millis(10 * number);
+            up.push(at, TestPacket::numbered(100, number));
+            assert_eq!(up.pop_dropped().is_some(), rule.drops(at), "packet {number}");
+        }
     }
 
     #[test]

@@ -319,8 +319,8 @@ fn explain(
     Ok(effect)
 }
 
-/// Compares the feature table with all words that the checks expect in its cells. A column `tcp/PROFILE` is TCP with the
-/// settings of a profile.
+/// Compares the feature table with all words that the checks expect in its cells. A column `TRANSPORT/PROFILE` is a
+/// transport with the settings of a profile.
 fn features(checks: &[Check]) -> Result<CheckResult, String> {
     let (mut rows, mut cells, mut wrong) = (Vec::new(), 0, Vec::new());
     for check in checks {
@@ -332,7 +332,9 @@ fn features(checks: &[Check]) -> Result<CheckResult, String> {
         for (column, word) in words {
             cells += 1;
             let verdict = match (column.split_once('/'), &line) {
-                (Some(("tcp", profile)), _) => anabranch_features::with_tcp_profile(row, profile)?.verdict,
+                (Some((transport, profile)), _) => {
+                    anabranch_features::with_profile(row, transport, profile)?.verdict
+                }
                 (None, Some(line)) => verdict_of(line, column)?,
                 _ => return Err(format!("no column '{column}'")),
             };

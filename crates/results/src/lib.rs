@@ -220,7 +220,7 @@ pub struct Run {
     pub objects: Vec<Object>,
     /// The number of packets in each direction.
     pub packets: Directions<Packets>,
-    /// The packets that iptables rules counted. Absent if the links dropped packets without iptables rules.
+    /// The packets that packet filter rules counted. Absent if only the links dropped packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Directions<Rules>>,
     /// Whether Multipath TCP connections remained multipath; absent for other transports.

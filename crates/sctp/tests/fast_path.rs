@@ -71,6 +71,11 @@ fn configuration(seed: u64, rng: &mut Rng) -> Config {
             set(key, pick(rng, values));
         }
     }
+    for (key, value) in [("fast_recovery", "no"), ("fast_again", "yes"), ("burst_window", "yes")] {
+        if one_in(rng, 8) {
+            set(key, value);
+        }
+    }
     for key in ["ecn", "interleaving", "nr_sack", "rack", "pacing", "prr", "zero_checksum", "auth"] {
         if one_in(rng, 5) {
             set(key, "yes");

@@ -42,6 +42,8 @@ pub struct HostCounters {
     pub processor_full: u64,
     /// Packets larger than the MTU of their outgoing interface.
     pub too_big: u64,
+    /// Packets that the host's own packet filter dropped when the host sent them.
+    pub filtered: u64,
 }
 
 /// The kind of an event that the digest covers.
@@ -54,6 +56,7 @@ pub(crate) enum AuditEvent {
     Delivered = 4,
     Timer = 5,
     Change = 6,
+    Filtered = 7,
 }
 
 /// A running digest of events.

@@ -7,6 +7,7 @@
 //! No state of the executor is borrowed while a future is polled or dropped. A future may therefore spawn, cancel and
 //! wake tasks.
 
+use crate::programs::Programs;
 use anabranch_world::Detach;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -87,6 +88,8 @@ struct TaskSlot {
 struct TaskEntry {
     owner: u32,
     name: &'static str,
+    /// Whether the task has received from a socket. Used only if hosts share a processor.
+    is_stack: Cell<bool>,
     running: Rc<Running>,
 }
 
@@ -109,6 +112,8 @@ pub(crate) struct Executor {
     main_waker: Waker,
     /// Tasks that were not polled in the last round. They run first in the next round.
     ahead: Cell<Vec<u32>>,
+    /// The programs of hosts that share a processor.
+    pub(crate) programs: Programs,
 }
 
 impl Executor {
@@ -123,6 +128,7 @@ impl Executor {
             main,
             main_waker,
             ahead: Cell::new(Vec::new()),
+            programs: Programs::default(),
         }
     }
 
@@ -164,6 +170,7 @@ impl Executor {
     #[inline(never)]
     fn poll_main(&self, main: &mut Pin<&mut dyn Future<Output = ()>>) -> bool {
         self.main.before.store(NOT_QUEUED, Ordering::Relaxed);
+        self.programs.begin_poll(None);
         main.as_mut().poll(&mut Context::from_waker(&self.main_waker)).is_ready()
     }
 
@@ -214,6 +221,46 @@ impl Executor {
 
     #[inline(always)]
     fn poll_task(&self, index: u32) {
+        if !self.programs.is_enabled() || !self.defer(index) {
+            self.poll_now(index);
+        }
+    }
+
+    /// If the task belongs to a program that shares a processor, makes the task wait for its turn and returns true.
+    #[cold]
+    fn defer(&self, index: u32) -> bool {
+        let slots = self.slots.borrow();
+        let program = slots[index as usize].task.as_ref();
+        let program = program.filter(|task| !task.is_stack.get() && self.programs.includes(task.owner));
+        let Some(task) = program else {
+            self.programs.begin_poll(Some(index));
+            return false;
+        };
+        self.programs.add(task.owner, index);
+        true
+    }
+
+    /// Runs the next task of a program that shares a processor.
+    #[cold]
+    pub(crate) fn run_program(&self) {
+        if let Some(index) = self.programs.take() {
+            self.programs.begin_poll(Some(index));
+            self.poll_now(index);
+        }
+    }
+
+    /// Records that the task that is being polled belongs to the network stack of its host.
+    #[cold]
+    pub(crate) fn mark_stack(&self) {
+        let slots = self.slots.borrow();
+        let polled = self.programs.polled().and_then(|index| slots.get(index as usize));
+        if let Some(task) = polled.and_then(|slot| slot.task.as_ref()) {
+            task.is_stack.set(true);
+        }
+    }
+
+    #[inline(always)]
+    fn poll_now(&self, index: u32) {
         let slots = self.slots.borrow();
         let slot = &slots[index as usize];
         let Some(task) = &slot.task else {
@@ -257,7 +304,7 @@ impl Executor {
         let task_waker = TaskWaker::new(&self.queue, index);
         let waker = Waker::from(task_waker.clone());
         let running = Rc::new(Running { future: RefCell::new(future), waker });
-        let task = Some(TaskEntry { owner, name, running });
+        let task = Some(TaskEntry { owner, name, is_stack: Cell::new(false), running });
         task_waker.wake_by_ref();
         let generation = match slots.get_mut(index as usize) {
             Some(slot) => {

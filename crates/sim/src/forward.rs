@@ -54,7 +54,7 @@ impl State {
         if host.processor.is_free() {
             return self.transmit(node, interface, packet_buf);
         }
-        self.work(node, ProcessorWork::Send(interface, packet_buf));
+        self.work(node, ProcessorWork::Send(node, interface, packet_buf));
     }
 
     /// Puts a packet onto the link of the interface `interface`.
@@ -254,16 +254,17 @@ impl State {
         if receiver.processor.is_free() {
             return self.receive(node, interface, packet_buf);
         }
-        self.work(node, ProcessorWork::Receive(interface, packet_buf));
+        self.work(node, ProcessorWork::Receive(node, interface, packet_buf));
     }
 
     /// Queues work for the node's processor. Drops the work if the queue is full.
     #[cold]
     fn work(&mut self, node: u32, work: ProcessorWork) {
-        let host = &mut self.nodes[node as usize];
+        let owner = self.nodes[node as usize].processor.owner(node);
+        let host = &mut self.nodes[owner as usize];
         if host.processor.is_full() {
-            host.counters.processor_full += 1;
-            if let ProcessorWork::Receive(_, packet_buf) | ProcessorWork::Send(_, packet_buf) = work {
+            self.nodes[node as usize].counters.processor_full += 1;
+            if let ProcessorWork::Receive(.., packet_buf) | ProcessorWork::Send(.., packet_buf) = work {
                 self.discard(packet_buf);
             }
             return;
@@ -282,6 +283,14 @@ impl State {
         }
     }
 
+    /// Returns whether no event is due at this instant and the shared processor has no work.
+    #[cold]
+    pub(crate) fn is_idle_now(&mut self) -> bool {
+        let now = self.now;
+        self.events.next().is_none_or(|at| at > now)
+            && !self.nodes.iter().any(|node| node.processor.is_shared_and_busy())
+    }
+
     /// Handles the completion of the work at the head of the processor's queue.
     fn processor_due(&mut self, node: u32) {
         let processor = &mut self.nodes[node as usize].processor;
@@ -290,8 +299,12 @@ impl State {
         // work causes.
         self.events.set(processor.slot, processor.done_at(self.now));
         match done {
-            Some(ProcessorWork::Receive(interface, packet_buf)) => self.take_in(node, interface, packet_buf),
-            Some(ProcessorWork::Send(interface, packet_buf)) => self.put_out(node, interface, packet_buf),
+            Some(ProcessorWork::Receive(node, interface, packet_buf)) => {
+                self.take_in(node, interface, packet_buf);
+            }
+            Some(ProcessorWork::Send(node, interface, packet_buf)) => {
+                self.put_out(node, interface, packet_buf);
+            }
             Some(ProcessorWork::Busy(_)) | None => {}
         }
     }

@@ -3,6 +3,7 @@
 //! The queue of a socket is bounded in bytes. Packets that do not fit are dropped and counted, as in an operating
 //! system. By default a processor takes no time for its work. A processor that takes time has one queue. It holds the
 //! incoming and outgoing packets, and the work on connections and requests that programs report with `World::charge`.
+//! Hosts may share one processor. Its queue then holds the work of all of them.
 
 use crate::events::Slot;
 use crate::packet_buf::PacketBuf;
@@ -41,10 +42,10 @@ impl Cost {
 /// One piece of a processor's work.
 #[derive(Debug)]
 pub(crate) enum ProcessorWork {
-    /// A packet that arrived at the interface with this index.
-    Receive(u32, PacketBuf),
-    /// A packet to be sent by the interface with this index.
-    Send(u32, PacketBuf),
+    /// A packet that arrived at the host with the first index, at the interface with the second index.
+    Receive(u32, u32, PacketBuf),
+    /// A packet to be sent by the host with the first index, from the interface with the second index.
+    Send(u32, u32, PacketBuf),
     /// Work of a program, with the time that it takes. The processor finishes this work before it begins other work.
     Busy(Duration),
 }
@@ -53,20 +54,39 @@ pub(crate) enum ProcessorWork {
 #[derive(Debug)]
 pub(crate) struct Processor {
     pub(crate) cost: Cost,
-    /// Whether the processor takes no time for packets (`per_packet` and `per_byte` are zero).
+    /// Whether the processor takes no time for packets (`per_packet` and `per_byte` are zero), and is not shared.
     for_free: bool,
+    /// The host whose processor does the work, if this processor is shared.
+    shared_with: Option<u32>,
     pub(crate) slot: Slot,
     pub(crate) queue: VecDeque<ProcessorWork>,
 }
 
 impl Processor {
     pub(crate) fn new(slot: Slot) -> Self {
-        Self { cost: Cost::default(), for_free: true, slot, queue: VecDeque::new() }
+        Self { cost: Cost::default(), for_free: true, shared_with: None, slot, queue: VecDeque::new() }
     }
 
     pub(crate) fn set_cost(&mut self, cost: Cost) {
         self.cost = cost;
-        self.for_free = cost.per_packet.is_zero() && cost.per_byte.is_zero();
+        let costs_nothing = cost.per_packet.is_zero() && cost.per_byte.is_zero();
+        self.for_free = costs_nothing && self.shared_with.is_none();
+    }
+
+    /// Leaves all work to the processor of the host `owner`.
+    pub(crate) fn share(&mut self, owner: u32) {
+        self.shared_with = Some(owner);
+        self.for_free = false;
+    }
+
+    /// Returns the host whose processor does the work of the host `node`.
+    pub(crate) fn owner(&self, node: u32) -> u32 {
+        self.shared_with.unwrap_or(node)
+    }
+
+    /// Returns whether a shared processor has work.
+    pub(crate) fn is_shared_and_busy(&self) -> bool {
+        self.shared_with.is_some() && !self.queue.is_empty()
     }
 
     /// Returns whether packets need not wait for the processor.
@@ -87,7 +107,9 @@ impl Processor {
             nanos(self.cost.per_packet).saturating_add(nanos(self.cost.per_byte).saturating_mul(bytes))
         };
         let took = match self.queue.front()? {
-            ProcessorWork::Receive(_, packet_buf) | ProcessorWork::Send(_, packet_buf) => packet(packet_buf),
+            ProcessorWork::Receive(.., packet_buf) | ProcessorWork::Send(.., packet_buf) => {
+                packet(packet_buf)
+            }
             ProcessorWork::Busy(span) => nanos(*span),
         };
         Some(now.plus_nanos(took))

@@ -237,6 +237,26 @@ impl Network {
         }
     }
 
+    /// Adds the loss models of `spec` as packet filter rules to the hosts at both ends of `link`. Each host then drops
+    /// packets when it sends them, before they enter the link, as a rule in the OUTPUT chain of Linux does. The link
+    /// itself should be lossless.
+    ///
+    /// A socket for an IP protocol gets the error `PermissionDenied` for a dropped packet, as the kernel's own TCP and
+    /// SCTP do. Programs with a UDP socket are not informed.
+    ///
+    /// # Errors
+    /// The description of the link is invalid.
+    pub fn filter_output(&self, link: LinkId, spec: &LinkSpec) -> Result<(), SpecError> {
+        let mut state = self.shared.state.borrow_mut();
+        let state = &mut *state;
+        let rules = spec.loss_rules(state.seed, &state.rng.fork(&format!("link/{}", link.0)))?;
+        for (direction, rule) in [Direction::Up, Direction::Down].into_iter().zip(rules) {
+            let from = state.directions[link.direction(direction)].from;
+            state.nodes[from.node.0 as usize].output_rules.extend(rule.map(|rule| (from.index, rule)));
+        }
+        Ok(())
+    }
+
     /// Adds a static route to the node of `via`: packets for `prefix`/`length` leave through `via`. Static routes take
     /// precedence over computed routes.
     pub fn route(&self, prefix: IpAddr, length: u8, via: InterfaceId) {
@@ -248,6 +268,18 @@ impl Network {
     /// Sets the processor time that this host needs for each packet, byte, connection and request. The default is zero.
     pub fn set_processing_cost(&self, host: NodeId, cost: Cost) {
         self.shared.state.borrow_mut().nodes[host.0 as usize].processor.set_cost(cost);
+    }
+
+    /// Makes these hosts share one processor, as if they were programs on one machine. The processor does one piece of
+    /// work at a time, with the cost that is set for the first host. A program runs until it waits, and only while the
+    /// network stacks of these hosts have nothing to do at this instant.
+    pub fn share_processor(&self, hosts: &[NodeId]) {
+        let Some(first) = hosts.first() else { return };
+        let mut state = self.shared.state.borrow_mut();
+        for host in hosts {
+            state.nodes[host.0 as usize].processor.share(first.0);
+        }
+        self.shared.executor.programs.share(hosts.iter().map(|host| host.0));
     }
 
     /// Sets the maximum number of bytes of packets that wait in each socket of this host. The default is 8 MiB.
@@ -357,6 +389,11 @@ impl Network {
             }
             let mut state = shared.state.borrow_mut();
             loop {
+                if shared.executor.programs.any_runnable() && state.is_idle_now() {
+                    drop(state);
+                    shared.executor.run_program();
+                    break;
+                }
                 let Some(at) = state.events.next() else {
                     drop(state);
                     return Outcome::Stalled(self.waiting());

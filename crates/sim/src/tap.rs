@@ -34,7 +34,7 @@ pub struct TapRecord {
     pub event: TapEvent,
 }
 
-/// The kind of an event of a packet on a link.
+/// The kind of an event of a packet on a link, or of a packet that its host dropped before the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TapEvent {
     /// The packet was handed to the link.
@@ -44,6 +44,8 @@ pub enum TapEvent {
     /// The link lost the packet. The record of a loss on the wire is written before its time `at`, which is the end of
     /// the packet's serialization. Records after it may therefore have earlier times.
     Lost(DropCause),
+    /// The packet filter of the sending host dropped the packet, so it never entered the link.
+    Filtered,
 }
 
 /// The counters of one direction of a link.

@@ -14,6 +14,7 @@ use crate::packet_buf::PacketBuf;
 use crate::reassembly::Reassembly;
 use crate::tap::{Capture, LinkTap};
 use anabranch_link::Chain;
+use anabranch_link::loss::LossRule;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::task::Waker;
@@ -56,6 +57,8 @@ pub(crate) struct Node {
     pub(crate) reassembly: Reassembly,
     pub(crate) processor: Processor,
     pub(crate) socket_limit: usize,
+    /// The packet filter's rules for packets that the node sends, each with the index of its interface.
+    pub(crate) output_rules: Vec<(u32, LossRule)>,
     /// Whether the node sends an ICMP error when a packet arrives for an unused port or protocol.
     pub(crate) answers_strays: bool,
     /// Whether the node sends any ICMP messages.
@@ -84,6 +87,7 @@ impl Node {
             reassembly: Reassembly::default(),
             processor: Processor::new(processor),
             socket_limit: SOCKET_LIMIT,
+            output_rules: Vec::new(),
             answers_strays: true,
             reports: true,
             capture: None,

@@ -232,6 +232,9 @@ impl DatagramSocket for SimSocket {
 
     #[inline(always)]
     fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
+        if self.shared.executor.programs.is_enabled() {
+            self.shared.executor.mark_stack();
+        }
         let mut state = self.shared.state.borrow_mut();
         let State { sockets, pool, .. } = &mut *state;
         let Some(socket) = sockets.at(self.index) else {
@@ -389,7 +392,7 @@ impl State {
     /// Sends every packet of `batch` and clears the batch.
     #[inline(always)]
     fn send(&mut self, index: u32, batch: &mut SendBatch) -> io::Result<()> {
-        let State { sockets, nodes, pool, .. } = self;
+        let State { sockets, nodes, .. } = self;
         let Some(socket) = sockets.at(index) else { return Err(io::ErrorKind::NotConnected.into()) };
         let node = socket.node;
         let host = &mut nodes[node as usize];
@@ -406,10 +409,14 @@ impl State {
                 }
             };
         }
+        if !nodes[node as usize].output_rules.is_empty() && self.is_filtered(index, node, batch) {
+            return self.refuse(index, batch);
+        }
         if batch.may_fragment {
             self.send_fragmentable(index, node, batch);
             return Ok(());
         }
+        let State { pool, .. } = self;
         let (ecn, first_tag) = (batch.ecn, batch.first_tag);
         if batch.len() == 1 {
             let mut packet_buf = pool.take();

@@ -3,8 +3,10 @@
 mod capture;
 mod determinism;
 mod faults;
+mod filter;
 mod fragments;
 mod processor;
+mod programs;
 mod suite;
 mod support;
 mod tasks;

@@ -7,6 +7,8 @@ mod common;
 mod handshake;
 mod icmp;
 mod linux;
+mod linux_2_6;
+mod local_drop;
 mod marks;
 mod physics;
 mod rack;

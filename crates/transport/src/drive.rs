@@ -235,10 +235,22 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
                     }
                     self.output.clear();
                 }
+                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    self.drop_locally(now, engine);
+                }
                 Poll::Ready(sent) => sent?,
                 Poll::Pending => return Ok(()),
             }
         }
+    }
+
+    /// Tells the engine that the host's packet filter has dropped the packets of the batch, and empties the batch.
+    #[cold]
+    fn drop_locally<E: Engine>(&mut self, now: Instant, engine: &mut E) {
+        for packet in self.output.packets() {
+            engine.handle_local_drop(now, packet);
+        }
+        self.output.clear();
     }
 
     /// Sends the packets that the socket has queued. If the socket accepts no more, the socket wakes this task later.

@@ -167,7 +167,8 @@ pub trait DatagramSocket: 'static {
     /// # Errors
     /// `AddrNotAvailable`: this host does not have the source address. `NetworkUnreachable`, `HostUnreachable`: at
     /// present this host has no route to the target. After one of these errors the batch is unchanged, and its packets
-    /// are lost unless the caller sends the batch again. After any other error the socket is unusable.
+    /// are lost unless the caller sends the batch again. `PermissionDenied`: the host's own packet filter has dropped
+    /// the packets; the batch is unchanged. After any other error the socket is unusable.
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>>;
 
     /// Queues the packets of `batch`. The next [`poll_flush`](Self::poll_flush) sends them together with other batches.

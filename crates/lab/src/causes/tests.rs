@@ -168,7 +168,7 @@ fn drawn_values(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<us
             TapEvent::Entered => sizes.push(link_event.bytes),
             // The link decides and records a loss when the packet enters the link.
             TapEvent::Lost(_) => lost.push(sizes.len()),
-            TapEvent::Left => {}
+            TapEvent::Left | TapEvent::Filtered => {}
         }
     }
     (sizes, lost)

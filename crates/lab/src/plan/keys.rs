@@ -331,9 +331,9 @@ const OURS: &[Key] = &[
     Key {
         name: "loss-by",
         value: "WHO",
-        help: "Who loses packets in the emulated world: link, or iptables (rules with `statistic` in the hosts' own \
-               namespaces, where packets arrive: a share, or nth:N), or iptables-out (where they set out: the kernel \
-               tells the sender) [default: link]",
+        help: "Who loses packets: link, or iptables-out (a rule in the sender's OUTPUT chain: TCP learns of each drop), or \
+               in the emulated world iptables (rules with `statistic` where packets arrive: a share, or nth:N) \
+               [default: link]",
         group: Group::Runs,
         several: Several::Factor,
         both: None,
@@ -343,6 +343,12 @@ const OURS: &[Key] = &[
         "HOW-MANY",
         "two, or in the emulated world one: both ends of the path are one host, so that nth:N/shared is one rule of \
          iptables [default: two]",
+    ),
+    runs(
+        "processors",
+        "HOW-MANY",
+        "two, or in the virtual world one: both ends share a processor, and each program runs until it has to wait \
+         [default: two]",
     ),
     runs(
         "world",

@@ -97,6 +97,8 @@ pub struct PointPlan {
     pub loss_by: LossBy,
     /// Whether both ends of the path are the same host. Only the emulated network supports this.
     pub one_host: bool,
+    /// Whether both ends of the path share one processor. Only the simulated network supports this.
+    pub one_processor: bool,
 }
 
 impl PointPlan {
@@ -388,7 +390,13 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
         draft.transports = bare.map(|text| (text.to_owned(), DEFAULT.to_owned())).collect();
     }
     // Removes from the plan the settings in `plain` that have their default values.
-    let plain = [("world", "virtual"), ("causes", "quick"), ("hosts", "two"), ("cleartext", "no")];
+    let plain = [
+        ("world", "virtual"),
+        ("causes", "quick"),
+        ("hosts", "two"),
+        ("processors", "two"),
+        ("cleartext", "no"),
+    ];
     draft.given.retain(|given| {
         !plain.iter().any(|(name, value)| given.key.name == *name && given.levels == [*value])
     });
@@ -453,6 +461,16 @@ fn one_host(concrete: &Concrete) -> Result<bool, PlanError> {
         "one" if concrete.paths.len() > 1 => {
             Err(PlanError::at(&setting.place, "one: goes with one path; the ends of several are two hosts"))
         }
+        "one" => Ok(true),
+        other => Err(PlanError::at(&setting.place, format!("'{other}': write two or one"))),
+    }
+}
+
+/// Returns whether both ends of the path share one processor.
+fn one_processor(concrete: &Concrete) -> Result<bool, PlanError> {
+    let Some(setting) = concrete.setting("processors") else { return Ok(false) };
+    match setting.value.as_str() {
+        "two" => Ok(false),
         "one" => Ok(true),
         other => Err(PlanError::at(&setting.place, format!("'{other}': write two or one"))),
     }

@@ -18,8 +18,9 @@ pub enum LossBy {
     /// iptables rules with the match `statistic` drop the packets on the receiving host. Only the emulated network
     /// supports this.
     Iptables,
-    /// iptables rules with the match `statistic` drop the packets on the sending host. The TCP or SCTP stack of this
-    /// host notices these drops, but not drops elsewhere.
+    /// A rule in the OUTPUT chain of the sending host drops the packets. In the emulated network this is a rule of
+    /// iptables with the match `statistic`. TCP notices such a drop: the segment stays unsent. SCTP takes the packet for
+    /// sent, as Linux's does.
     IptablesOut,
 }
 

@@ -78,6 +78,7 @@ impl Points {
             workload,
             loss_by: LossBy::interpret(&concrete)?,
             one_host: super::one_host(&concrete)?,
+            one_processor: super::one_processor(&concrete)?,
             factors: concrete.factors,
         })
     }

@@ -73,10 +73,9 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
             "an emulated race takes real time, and cannot be run in virtual time",
         ));
     }
-    if plan.points.iter().any(|point| point.loss_by.is_iptables()) {
-        let what =
-            "iptables loses packets of real kernels only: add --world emulated, or leave it to the link";
-        return Err(PlanError::at("--loss-by", what));
+    check_loss_by(plan)?;
+    if plan.points.iter().any(|point| point.one_processor) {
+        needs_one_pair(plan, "--processors", "one")?;
     }
     if plan.points.iter().any(|point| point.one_host) {
         let what = "one host at both ends is one of a real kernel: add --world emulated, or leave it out";
@@ -93,6 +92,29 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
         }
     }
     Ok(())
+}
+
+/// Checks that the simulated network can lose packets where the plan says.
+fn check_loss_by(plan: &Plan) -> Result<(), PlanError> {
+    let by = |loss_by| plan.points.iter().any(|point| point.loss_by == loss_by);
+    if by(LossBy::Iptables) {
+        let what =
+            "iptables loses packets of real kernels only: add --world emulated, or leave it to the link";
+        return Err(PlanError::at("--loss-by", what));
+    }
+    if by(LossBy::IptablesOut) { needs_one_pair(plan, "--loss-by", "iptables-out") } else { Ok(()) }
+}
+
+/// Checks that each run has one client and one server, because the value `value` of the key `place` needs that.
+fn needs_one_pair(plan: &Plan, place: &str, value: &str) -> Result<(), PlanError> {
+    let has_routers = |point: &PointPlan| point.workload.keep_origins || point.network.handover.is_some();
+    if !plan.together && plan.cross.is_none() && !plan.points.iter().any(has_routers) {
+        return Ok(());
+    }
+    let what = format!(
+        "{value}: goes with one client and one server: leave --together, --cross, --origins keep and --handover out"
+    );
+    Err(PlanError::at(place, what))
 }
 
 /// Carries out all runs of the plan with the function `run`. `world` says whether the runs are simulated or emulated.
@@ -296,6 +318,9 @@ fn network(plan: &Plan, point: &PointPlan) -> String {
     }
     if point.one_host {
         text += "; both ends on one host";
+    }
+    if point.one_processor {
+        text += "; one processor for both ends";
     }
     if let Some(cross) = &plan.cross {
         let downloads = if cross.flows == 1 {

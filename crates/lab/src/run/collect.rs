@@ -6,7 +6,7 @@ use super::{bound, failover, traffic};
 use crate::attribution::{self, Attributed, Records};
 use crate::limit::Item;
 use crate::plan::workload::BESIDE;
-use crate::plan::{Contestant, PointPlan};
+use crate::plan::{Contestant, LossBy, PointPlan};
 use anabranch_base::trace::{SendCause, TraceEvent, TraceRecord};
 use anabranch_base::{Instant, time::nanos};
 use anabranch_http::fetch::{FetchStatus, Outcome as Fetched};
@@ -87,6 +87,7 @@ pub fn run(
     let path_events = path_events(lane, contest);
     let failure = point.network.first_failure().map(|(path, at)| (path, nanos(at)));
     let failover_ns = failure.and_then(|(_, at)| next_data(Instant::from_nanos(at), &client, &servers));
+    let rules = (point.loss_by == LossBy::IptablesOut).then(|| traffic.filter_counts());
     Ok(Run {
         seed,
         outcome: outcome(fetched.end),
@@ -103,7 +104,7 @@ pub fn run(
         connections: fetched.connections as u64,
         objects,
         packets: traffic.packets,
-        rules: None,
+        rules,
         multipath: None,
         late_ns: None,
         events: Events {

@@ -49,6 +49,7 @@ pub fn of(
                 let by_queue = matches!(cause, DropCause::Overflow | DropCause::Early);
                 lost.push(Loss { at_ns: at.as_nanos(), path, by_queue });
             }
+            TapEvent::Filtered => lost.push(Loss { at_ns: at.as_nanos(), path, by_queue: false }),
         }
     }
     // A link may record a loss in advance, with the later time at which the loss happens. The list is therefore sorted

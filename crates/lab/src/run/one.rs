@@ -2,12 +2,14 @@
 
 use super::collect::{self, Traces};
 use super::contest::{self, Contest};
+use super::topology::Built;
 use super::{course, handover, topology};
 use crate::plan::handover::DepartureTime;
-use crate::plan::{BackgroundTraffic, Contestant, Network, PointPlan};
+use crate::plan::{BackgroundTraffic, Contestant, LossBy, Network, PointPlan};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_http::fetch::Outcome as Fetched;
+use anabranch_link::LinkSpec;
 use anabranch_results::Run;
 use anabranch_results::course::Course;
 use anabranch_sim::Outcome;
@@ -131,8 +133,14 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
     let lanes = scenario.contestants.len() + usize::from(scenario.cross.is_some());
     let through = tunnelled(point, &scenario.contestants);
     let network = through.as_ref().unwrap_or(&point.network);
-    let built = topology::build(network, lanes, servers, scenario.seed)?;
+    let built = built(point, network, (lanes, servers), scenario.seed)?;
     let network = &built.network;
+    if point.one_processor {
+        for lane in &built.lanes {
+            let hosts: Vec<_> = std::iter::once(lane.client).chain(lane.servers.iter().copied()).collect();
+            network.share_processor(&hosts);
+        }
+    }
     if let Some(handover) = &point.network.handover {
         // Background traffic keeps its address by Mobile IP.
         let changes_address: Vec<bool> = (0..lanes)
@@ -214,6 +222,24 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
         }
     }
     Ok(Performed { runs, captures, took })
+}
+
+/// Builds the network of a run. If the senders' packet filters lose the packets, the links themselves lose none.
+fn built(
+    point: &PointPlan,
+    network: &Network,
+    (lanes, servers): (usize, usize),
+    seed: u64,
+) -> Result<Built, String> {
+    if point.loss_by != LossBy::IptablesOut {
+        return topology::build(network, lanes, servers, seed);
+    }
+    let paths = network.paths.iter().map(LinkSpec::lossless).collect();
+    let built = topology::build(&Network { paths, ..network.clone() }, lanes, servers, seed)?;
+    for (link, path) in built.paths.iter().zip(&network.paths) {
+        built.network.filter_output(*link, path).map_err(|error| error.to_string())?;
+    }
+    Ok(built)
 }
 
 /// Returns the network with the effects of Mobile IP's tunnel, if there is exactly one contestant and its packets go

@@ -3,7 +3,7 @@
 use super::topology::{Built, ContestantHosts};
 use anabranch_base::Instant;
 use anabranch_http::observe::ObjectRecord;
-use anabranch_results::{BUCKET_NS, Directions, Packets, PathSeries, Series, Spacing};
+use anabranch_results::{BUCKET_NS, Directions, Packets, PathSeries, Rules, Series, Spacing};
 use anabranch_sim::{Direction, TapEvent, TapRecord};
 
 /// The packets and bytes of one contestant on the paths.
@@ -11,12 +11,26 @@ use anabranch_sim::{Direction, TapEvent, TapRecord};
 pub struct Traffic {
     /// The packets in each direction.
     pub packets: Directions<Packets>,
+    /// The number of packets in each direction that the sender's packet filter dropped. They count as sent and lost.
+    pub filtered: Directions<u64>,
     /// The number of bytes sent on the paths in each direction, with IP headers.
     pub wire_bytes: Directions<u64>,
     /// The bytes in each interval of time.
     pub series: Series,
     /// How the packets followed each other.
     pub spacing: Spacing,
+}
+
+impl Traffic {
+    /// Returns how many packets the packet filters of the sending hosts examined and dropped.
+    #[must_use]
+    pub fn filter_counts(&self) -> Directions<Rules> {
+        let of = |packets: &Packets, dropped| Rules { packets: packets.sent, dropped };
+        Directions {
+            up: of(&self.packets.up, self.filtered.up),
+            down: of(&self.packets.down, self.filtered.down),
+        }
+    }
 }
 
 /// Returns the traffic of one contestant, summed over all paths.
@@ -55,6 +69,11 @@ pub fn of(built: &Built, lane: &ContestantHosts, link_events: &[TapRecord]) -> T
             }
             TapEvent::Left => add(&mut series.delivered, at, bytes),
             TapEvent::Lost(_) => packets.lost += 1,
+            TapEvent::Filtered => {
+                packets.sent += 1;
+                packets.lost += 1;
+                *if up { &mut traffic.filtered.up } else { &mut traffic.filtered.down } += 1;
+            }
         }
     }
     traffic.spacing = order.spacing;
@@ -93,14 +112,21 @@ impl Order {
                     self.spacing.burst = self.spacing.burst.max(before + 1);
                 }
             }
-            TapEvent::Lost(_) => {
-                if let Some(before) = self.lost.replace(self.entered) {
-                    let gap = self.entered.saturating_sub(before + 1);
-                    let [least, most] = self.spacing.loss_gaps.unwrap_or([gap, gap]);
-                    self.spacing.loss_gaps = Some([least.min(gap), most.max(gap)]);
-                }
+            TapEvent::Lost(_) => self.lose(),
+            TapEvent::Filtered => {
+                self.entered += 1;
+                self.lose();
             }
             TapEvent::Left => {}
+        }
+    }
+
+    /// Records the loss of the last packet that was sent.
+    fn lose(&mut self) {
+        if let Some(before) = self.lost.replace(self.entered) {
+            let gap = self.entered.saturating_sub(before + 1);
+            let [least, most] = self.spacing.loss_gaps.unwrap_or([gap, gap]);
+            self.spacing.loss_gaps = Some([least.min(gap), most.max(gap)]);
         }
     }
 }

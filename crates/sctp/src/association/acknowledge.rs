@@ -45,6 +45,8 @@ struct AckContext {
     /// two paths. The field then names the path on which data has resumed, not the path whose chunks were acknowledged
     /// by earlier SACKs.
     acked_path: Option<usize>,
+    /// Whether every loss reduces the congestion window, because there is no fast recovery.
+    reduces_always: bool,
 }
 
 impl AckContext {
@@ -55,7 +57,7 @@ impl AckContext {
     /// marked all chunks as lost that were outstanding on its path. A chunk that is lost now was therefore sent after the
     /// timeout, or on another path. RFC 5681 §4.3: losing a retransmission is a further sign of congestion.
     fn reduces(&self) -> bool {
-        !self.in_recovery
+        !self.in_recovery || self.reduces_always
     }
 }
 
@@ -103,6 +105,7 @@ impl Association {
             more: self.send.unsent_bytes() > 0,
             lost: false,
             acked_path: None,
+            reduces_always: !self.config.fast_recovery,
         };
         for index in 0..outcome.paths.len() {
             self.apply_to_path(ctx, index, &outcome, &mut ack_context);

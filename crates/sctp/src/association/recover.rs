@@ -30,9 +30,14 @@ impl Association {
         }
     }
 
-    /// Enters fast recovery.
+    /// Enters fast recovery, if it is in use.
     pub(super) fn enter_recovery(&mut self) {
-        self.send.enter_recovery();
+        if self.config.fast_recovery {
+            self.send.enter_recovery();
+        } else {
+            // RFC 2960 §7.2.4 has no fast recovery. One packet is retransmitted regardless of the window.
+            self.send.allow_free_packet();
+        }
         self.stats.rare_mut().fast_recoveries += 1;
     }
 

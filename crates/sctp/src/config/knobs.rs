@@ -69,6 +69,17 @@ anabranch_base::knobs! {
         /// The number of miss indications that trigger a fast retransmit.
         dupthresh: u32 = 3, "RFC 9260 §7.2.4",
             Count(1, 100), "miss indications that trigger a fast retransmit, from 1 to 100";
+        /// Fast recovery: the losses of one window reduce the congestion window once, and the window does not grow
+        /// meanwhile.
+        fast_recovery: bool = true, "RFC 9260 §7.2.4",
+            SWITCH, "the losses of a window reduce the congestion window once; no = each fast retransmit reduces it (RFC 2960): yes or no";
+        /// A chunk that was retransmitted is fast retransmitted again after another `dupthresh` miss indications,
+        /// whatever they acknowledge.
+        fast_again: bool = false, "RFC 9260 §7.2.4: a chunk is fast retransmitted once",
+            SWITCH, "a chunk may be fast retransmitted more than once (Linux 2.6.11): yes or no";
+        /// Max.Burst lowers the congestion window for good, to the bytes in flight and `max_burst` packets.
+        burst_window: bool = false, "RFC 9260 §6.1 D (may)",
+            SWITCH, "max_burst lowers the congestion window (RFC 4460 §2.14.2); no = it limits packets at one occasion: yes or no";
         /// RFC 8985 §6: losses are detected by time (RACK) instead of by miss indications.
         rack: bool = false, EXTENSION,
             SWITCH, "losses are found by time, not by miss indications (RFC 8985): yes or no";

@@ -24,7 +24,7 @@
 //! |---|---|
 //! | `modern` | the choices of current Linux TCP applied to SCTP, and every extension that costs nothing; the default of the `anabranch` commands and `anabranch-tokio` |
 //! | `rfc9260` | RFC 9260 to the letter, without extensions; the value of [`Config::default`] |
-//! | `rfc2960`, `kame-2002`, `lksctp-2.6`, `ns2` | historical stacks, to repeat measurements that were made with them |
+//! | `rfc2960`, `kame-2002`, `lksctp-2.6.11`, `lksctp-2.6`, `ns2` | historical stacks, to repeat measurements that were made with them |
 //!
 //! | purpose | settings |
 //! |---|---|

@@ -9,7 +9,8 @@ use anabranch_base::knobs::{Profile, names};
 /// `anabranch-tokio` default to `modern`.
 pub const PROFILES: &[&str] = &names(ALL);
 
-pub(super) const ALL: &[&Profile; 6] = &[&RFC9260, &RFC2960, &KAME_2002, &LKSCTP_2_6, &NS2, &MODERN];
+pub(super) const ALL: &[&Profile; 7] =
+    &[&RFC9260, &RFC2960, &KAME_2002, &LKSCTP_2_6_11, &LKSCTP_2_6, &NS2, &MODERN];
 
 pub(super) const OURS: &str = "ours: the source leaves it open";
 const NEWER: &str = "not in the source: newer, or an option of its own";
@@ -120,6 +121,24 @@ const LKSCTP_2_6: Profile = Profile {
         ("cookie_data", "yes", "Linux 2.6, net/sctp/outqueue.c: DATA may follow COOKIE ECHO in its packet"),
         ("scheduler", "fcfs", "Linux 2.6, net/sctp/outqueue.c: one queue"),
         ("pmtud", "icmp", "Linux 2.6, net/sctp/input.c: sctp_icmp_frag_needed"),
+    ],
+};
+
+/// Linux 2.6.11 of March 2005. The values were read in Linux 2.6.12-rc2 (commit 1da177e4c3f4), the first version in the
+/// public history and the next release after 2.6.11. docs/period-hosts.md has a table of its behaviours.
+const LKSCTP_2_6_11: Profile = Profile {
+    name: "lksctp-2.6.11",
+    parent: Some(&LKSCTP_2_6),
+    rows: &[
+        ("cc", "rfc4960", "net/sctp/transport.c: sctp_transport_raise_cwnd, sctp_transport_lower_cwnd"),
+        ("iw", "rfc4960", "net/sctp/associola.c: min(4 pmtu, max(2 pmtu, 4380))"),
+        ("dupthresh", "4", "net/sctp/outqueue.c: sctp_mark_missing, tsn_missing_report >= 4"),
+        ("fast_recovery", "no", "net/sctp/outqueue.c: sctp_retransmit lowers cwnd at each fast retransmit"),
+        ("fast_again", "yes", "net/sctp/outqueue.c: sctp_outq_flush_rtx clears fast_retransmit"),
+        ("max_burst", "4", "include/net/sctp/constants.h: SCTP_MAX_BURST"),
+        ("burst_window", "yes", "net/sctp/output.c: sctp_packet_append_data lowers cwnd"),
+        ("rcvbuf", "108KiB", "net/sctp/associola.c: rwnd is sk_rcvbuf, net.core.rmem_default (110592)"),
+        ("sndbuf", "108KiB", "net/core/sock.c: net.core.wmem_default (110592)"),
     ],
 };
 

@@ -102,6 +102,14 @@ impl Path {
         self.flight < self.window() && !blocked
     }
 
+    /// RFC 4460 §2.14.2 (Max.Burst): lowers the congestion window to the bytes in flight and `packets` packets. In Linux
+    /// 2.6.11 (sctp_packet_append_data, net/sctp/output.c) the window stays that small.
+    #[cold]
+    pub(crate) fn limit_burst(&mut self, packets: u32) {
+        let window = self.flight + u64::from(packets) * self.chunk_limit() as u64;
+        self.congestion().0.limit_window(window);
+    }
+
     // Sending.
 
     /// RFC 9260 §6.3.1 C4: starts to measure the round trip of the chunk at `offset`, unless a chunk is being

@@ -163,6 +163,13 @@ impl SendHalf {
     }
 }
 
+/// The number of misses after which a chunk is lost, and whether a chunk may be lost more than once in this way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MissRule {
+    pub(super) threshold: u8,
+    pub(super) again: bool,
+}
+
 /// Counts one miss for each missing chunk whose TSN offset is below `limit`. Marks chunks with `threshold` misses as
 /// lost. `evidence` is the latest send time of the chunks that this SACK newly acknowledges. `looked_at` is the number
 /// of chunks examined so far for the SACKs of one packet. Returns the number of user bytes marked.
@@ -170,7 +177,7 @@ pub(super) fn count_misses(
     outstanding: &mut Outstanding,
     limit: u64,
     evidence: Instant,
-    threshold: u8,
+    MissRule { threshold, again }: MissRule,
     looked_at: &mut u64,
     paths: &mut [PathAck],
 ) -> u64 {
@@ -194,13 +201,18 @@ pub(super) fn count_misses(
         };
         // If this chunk was retransmitted, only an acknowledged chunk that was sent after the retransmission shows that
         // it is missing.
-        let eligible = !entry.fast && (!entry.was_retransmitted || evidence > entry.sent_at);
+        // Linux 2.6.11 (sctp_mark_missing, net/sctp/outqueue.c) does not ask when the acknowledged chunk was sent.
+        let eligible = !entry.fast && (again || !entry.was_retransmitted || evidence > entry.sent_at);
         let state = entry.state;
         if eligible && state == ChunkState::InFlight {
             entry.miss_indications = entry.miss_indications.saturating_add(1);
             if entry.miss_indications >= threshold {
-                // RFC 9260 §7.2.4: a chunk is marked for fast retransmit at most once.
-                entry.fast = true;
+                // RFC 9260 §7.2.4: a chunk is marked for fast retransmit at most once. In Linux 2.6.11
+                // (sctp_outq_flush_rtx) a retransmitted chunk counts misses again.
+                entry.fast = !again;
+                if again {
+                    entry.miss_indications = 0;
+                }
                 let (length, size, path) = (entry.length, entry.size(), usize::from(entry.path));
                 outstanding.set(offset, ChunkState::Lost(SendCause::Fast));
                 marked += u64::from(length);

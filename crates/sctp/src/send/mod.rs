@@ -59,6 +59,8 @@ pub(crate) struct SendHalf {
     /// expires.
     saw_closed_window: bool,
     dupthresh: u8,
+    /// Whether a chunk may be fast retransmitted more than once.
+    fast_again: bool,
     /// Whether losses are detected by time (RFC 8985) instead of miss indications.
     by_time: bool,
     /// The last SACK reports every arrived chunk whose TSN offset is lower than this one. It may leave out other
@@ -93,6 +95,7 @@ impl SendHalf {
             probing: None,
             saw_closed_window: false,
             dupthresh: config.dupthresh.min(255) as u8,
+            fast_again: config.fast_again,
             by_time: config.rack,
             horizon: rack::Horizon::new(),
             resets: Vec::new(),

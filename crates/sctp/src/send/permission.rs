@@ -63,7 +63,7 @@ impl SendHalf {
     /// burst may follow at the same instant if no chunk is outstanding.
     #[inline]
     fn burst_allows(&mut self, config: &Config, now: Instant) -> bool {
-        let Some(most) = config.max_burst else {
+        let Some(most) = config.max_burst.filter(|_| !config.burst_window) else {
             return true;
         };
         self.burst.allows(most, now, self.outstanding.is_empty())

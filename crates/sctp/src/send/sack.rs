@@ -5,6 +5,7 @@
 //!
 //! Implements RFC 9260 §6.2.1.
 
+use super::loss::MissRule;
 use super::outstanding::{ChunkState, Entry};
 use super::sack_outcome::{Newest, PathAck, SackError, SackOutcome, Waiting};
 use super::{SendHalf, loss, sack_work_limit};
@@ -70,10 +71,10 @@ impl SendHalf {
         let limit = if self.recovery.exit.is_some() && outcome.cumulative { highest } else { newest.end };
         if limit > base && !self.by_time {
             let outstanding = &mut self.outstanding;
-            let threshold = self.dupthresh;
+            let rule = MissRule { threshold: self.dupthresh, again: self.fast_again };
             let counted = &mut self.sack_work.counted;
             let paths = &mut outcome.paths;
-            marked = loss::count_misses(outstanding, limit, newest.sent_at, threshold, counted, paths);
+            marked = loss::count_misses(outstanding, limit, newest.sent_at, rule, counted, paths);
         }
         outcome.marked = marked > 0;
         outcome.spurious = self.count_spurious(sack);

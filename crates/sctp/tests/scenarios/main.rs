@@ -24,6 +24,7 @@ mod forgeries;
 mod given_up;
 mod handshake;
 mod interleaving;
+mod linux_2_6_11;
 mod loss;
 mod messages;
 mod mtu;

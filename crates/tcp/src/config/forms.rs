@@ -2,7 +2,9 @@
 //!
 //! A parse error is one line that lists the accepted values.
 
-use super::{Cc, CwndUnit, Fin, Nagle, Push, RecoveryKind, RttSampling, Ssthresh, SynCookies};
+use super::{
+    Cc, CwndUnit, Fin, FirstWindow, Nagle, Push, RecoveryKind, RttSampling, Ssthresh, SynCookies, SynQueue,
+};
 use anabranch_base::Bytes;
 use anabranch_base::knobs::Form;
 pub(super) use anabranch_base::knobs::forms::{Names, Number, SWITCH, SpanOrZero, Text};
@@ -11,13 +13,18 @@ use anabranch_base::units::{UnitError, format_duration};
 use anabranch_congestion::reno::{AfterIdle, Counting};
 use anabranch_congestion::{InitialWindow, SlowStartExit};
 
-pub(super) const CC: Names<Cc> = Names(&[("reno", Cc::Reno), ("cubic", Cc::Cubic), ("bbr", Cc::Bbr)]);
+pub(super) const CC: Names<Cc> =
+    Names(&[("reno", Cc::Reno), ("cubic", Cc::Cubic), ("bbr", Cc::Bbr), ("bic", Cc::Bic)]);
 pub(super) const RECOVERY: Names<RecoveryKind> =
     Names(&[("reno", RecoveryKind::Reno), ("newreno", RecoveryKind::NewReno), ("sack", RecoveryKind::Sack)]);
 pub(super) const IDLE: Names<AfterIdle> =
     Names(&[("yes", AfterIdle::Restart), ("no", AfterIdle::Keep), ("decay", AfterIdle::Decay)]);
 pub(super) const SYNCOOKIES: Names<SynCookies> =
     Names(&[("yes", SynCookies::Yes), ("no", SynCookies::No), ("auto", SynCookies::Auto)]);
+pub(super) const SYN_QUEUE: Names<SynQueue> =
+    Names(&[("timers", SynQueue::Timers), ("scan", SynQueue::Scan)]);
+pub(super) const FIRST_WINDOW: Names<FirstWindow> =
+    Names(&[("64KiB", FirstWindow::Bytes64K), ("segments", FirstWindow::Segments)]);
 pub(super) const NAGLE: Names<Nagle> =
     Names(&[("yes", Nagle::Yes), ("no", Nagle::No), ("minshall", Nagle::Minshall)]);
 pub(super) const CWND_UNIT: Names<CwndUnit> =

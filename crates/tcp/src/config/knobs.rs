@@ -4,10 +4,12 @@
 //! The defaults are those of the profile `modern`: Linux 6.
 
 use super::forms::{
-    BURST, Buffer, CC, COUNTING, CWND_UNIT, FIN, HYSTART, IDLE, INITIAL_WINDOW, LIMIT, NAGLE, Number, PUSH,
-    RECOVERY, SAMPLING, SEGMENT, SSTHRESH, SWITCH, SYNCOOKIES, Span, SpanOrZero,
+    BURST, Buffer, CC, COUNTING, CWND_UNIT, FIN, FIRST_WINDOW, HYSTART, IDLE, INITIAL_WINDOW, LIMIT, NAGLE,
+    Number, PUSH, RECOVERY, SAMPLING, SEGMENT, SSTHRESH, SWITCH, SYN_QUEUE, SYNCOOKIES, Span, SpanOrZero,
 };
-use super::{Cc, CwndUnit, Fin, Nagle, Push, RecoveryKind, RttSampling, Ssthresh, SynCookies};
+use super::{
+    Cc, CwndUnit, Fin, FirstWindow, Nagle, Push, RecoveryKind, RttSampling, Ssthresh, SynCookies, SynQueue,
+};
 use anabranch_base::time::Duration;
 use anabranch_congestion::reno::{AfterIdle, Counting};
 use anabranch_congestion::{InitialWindow, SlowStartExit};
@@ -18,7 +20,7 @@ anabranch_base::knobs! {
     pub struct Config {
         /// Congestion control.
         cc: Cc = Cc::Cubic, "Linux 6 net.ipv4.tcp_congestion_control = cubic; RFC 9438",
-            CC, "congestion control: reno, cubic or bbr (version 3), which sets recovery=sack, rack=yes, prr=no, hystart=no and cwnd_unit=bytes";
+            CC, "congestion control: reno, cubic, bic (Linux 2.6.11, sets cwnd_unit=segments, hystart=no), or bbr (version 3), which sets recovery=sack, rack=yes, prr=no, hystart=no and cwnd_unit=bytes";
         /// Initial congestion window.
         iw: InitialWindow = InitialWindow::Packets(10), "Linux 6 TCP_INIT_CWND = 10; RFC 6928",
             INITIAL_WINDOW, "initial window: segments (1 to 64), rfc5681 or rfc6928";
@@ -50,6 +52,10 @@ anabranch_base::knobs! {
         /// fast retransmit.
         careful: bool = true, "RFC 6582 §3.2 step 2",
             SWITCH, "no fast retransmit on duplicates of a timeout's repair (RFC 6582): yes or no";
+        /// Forward acknowledgement: every segment before the highest one that SACK reports is in the network, arrived or
+        /// lost. So losses are counted by the distance to that segment, and a lost retransmission is detected.
+        fack: bool = false, "Linux 4.15 removed it; Linux 2.6 tcp_update_scoreboard, tcp_sacktag_write_queue",
+            SWITCH, "with recovery=sack and rack=no, losses are found by FACK (Linux 2.6): yes or no";
         /// The number of duplicate acknowledgements that indicates a loss.
         dupthresh: u32 = 3, "Linux 6 net.ipv4.tcp_reordering = 3",
             Number(1, 127), "duplicate acknowledgements that mean a loss: 1 to 127";
@@ -59,6 +65,13 @@ anabranch_base::knobs! {
         /// RFC 6937: during a recovery that uses SACK, the sending rate follows the rate at which data is delivered.
         prr: bool = true, "Linux 6 tcp_cwnd_reduction; RFC 6937",
             SWITCH, "proportional rate reduction in recoveries by SACK (RFC 6937): yes or no";
+        /// During a recovery that uses SACK, the window falls by one segment for every second acknowledgement.
+        rate_halving: bool = false, "Linux 3.2 replaced it by prr; Linux 2.6 tcp_cwnd_down",
+            SWITCH, "rate halving in recoveries by SACK (Linux 2.6), without prr: yes or no";
+        /// After an acknowledgement that may reveal a loss, and after a recovery, the window is at most three segments
+        /// larger than what is in flight.
+        moderation: bool = false, "Linux 4.3 removed it; Linux 2.6 tcp_moderate_cwnd, tcp_max_burst",
+            SWITCH, "no burst of more than three segments after a dubious acknowledgement (Linux 2.6): yes or no";
         /// RFC 8985 §6: with SACK, losses are detected by time.
         rack: bool = true,
             "Linux 6 net.ipv4.tcp_recovery = 1; RFC 8985; measured: pages at 1 and 3 % loss 2 to 17 % sooner",
@@ -124,11 +137,18 @@ anabranch_base::knobs! {
         /// delayed.
         quickack: u32 = 16, "Linux 6 TCP_MAX_QUICKACKS = 16",
             Number(0, 1_000_000), "first segments that are acknowledged at once: a number";
+        /// The number of quick acknowledgements depends on how many segments fit into half of the offered window. It is at
+        /// least two if none fits, and at most `quickack`.
+        quickack_window: bool = false, "ours: off (Linux 6 tcp_incr_quickack does it, too; not taken over)",
+            SWITCH, "quick acknowledgements for half a window of segments, at most quickack (Linux): yes or no";
         /// As in Linux: data with PSH is acknowledged once the application has read it, and a segment that widens the
         /// receive window is acknowledged immediately.
         ack_push: bool = true, "Linux 6 __tcp_cleanup_rbuf, tcp_measure_rcv_mss, tcp_grow_window",
             SWITCH,
             "a pushed segment is acknowledged once it is read, one that widens the window at once (Linux): yes or no";
+        /// With `ack_push`, a full segment with PSH is acknowledged once it is read. Otherwise only a small segment is.
+        psh_counts: bool = true, "Linux 6 tcp_measure_rcv_mss; from Linux 2.6.16 on",
+            SWITCH, "with ack_push=yes, the flag PSH of a full segment counts: yes or no";
         /// Which segments carry PSH: the last segment of each write, or the last segments of each write and of each
         /// burst.
         push: Push = Push::Bursts, "Linux 5.4 and later set PSH on the last of segments that leave together (TSO)",
@@ -149,6 +169,10 @@ anabranch_base::knobs! {
         /// The offered window starts at 64 KiB and grows with the amount that the application reads, up to `rcvbuf`.
         rcvbuf_auto: bool = true, "Linux 6 tcp_rcv_space_adjust; the first window is 64 KiB",
             SWITCH, "the window begins at 64 KiB and grows with what is read, up to rcvbuf: yes or no";
+        /// The window that a connection offers first, if it grows (`rcvbuf_auto`).
+        first_window: FirstWindow = FirstWindow::Bytes64K, "Linux 6 tcp_select_initial_window: 64 KiB",
+            FIRST_WINDOW,
+            "first window offered: 64KiB, or segments (two to four, and one kept in reserve: Linux 2.6)";
         /// Send buffer in bytes: unsent and unacknowledged data.
         sndbuf: u64 = 4 << 20, "Linux 6 tcp_wmem = 4096 16384 4194304: where autotuning ends",
             Buffer, "send buffer: a size of 256B to 1GiB";
@@ -176,6 +200,13 @@ anabranch_base::knobs! {
         /// The default listen backlog: the limit on half-open connections, and on open connections not yet accepted.
         backlog: u32 = 4096, "Linux 6 net.core.somaxconn = 4096",
             Number(1, 65_535), "listen backlog: 1 to 65535";
+        /// How a listener repeats SYN ACKs, and what it keeps of a half-open connection. With `scan`, a SYN ACK that the
+        /// host cannot send is forgotten with its SYN, and repeated SYN ACKs do not reduce the initial window.
+        syn_queue: SynQueue = SynQueue::Timers, "Linux 4.4 gave each request a timer; RFC 6298 §5",
+            SYN_QUEUE, "SYN ACKs are repeated by timers, or by a scan every 200 ms (Linux 2.6): timers or scan";
+        /// The slow-start threshold of a connection is kept for the next connection to the same host.
+        route_metrics: bool = false, "ours: off (Linux 6 net.ipv4.tcp_no_ssthresh_metrics_save = 1)",
+            SWITCH, "keep the slow-start threshold for the next connection to a host (Linux 2.6): yes or no";
         /// When a listener answers a SYN with a SYN cookie (RFC 4987).
         syncookies: SynCookies = SynCookies::No,
             "ours: Linux 6 net.ipv4.tcp_syncookies = 1 (auto), but then a short backlog forgets peers that believe they are open",

@@ -14,7 +14,7 @@ pub use profiles::PROFILES;
 use anabranch_base::knobs::{BY_USER, Table};
 use anabranch_base::time::nanos;
 use anabranch_base::units::format_duration;
-use anabranch_congestion::{AlgorithmConfig, InitialWindow, RttConfig, cubic, linux, reno};
+use anabranch_congestion::{AlgorithmConfig, InitialWindow, RttConfig, bic, cubic, linux, reno};
 
 /// The congestion controller of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +25,8 @@ pub enum Cc {
     Cubic,
     /// BBR, version 3 (draft-ietf-ccwg-bbr).
     Bbr,
+    /// BIC, the default of Linux 2.6.8 to 2.6.18.
+    Bic,
 }
 
 /// The unit in which the congestion window is counted.
@@ -77,6 +79,24 @@ pub enum SynCookies {
     Yes,
 }
 
+/// Where a listener keeps half-open connections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SynQueue {
+    /// Each half-open connection has a retransmission timer of its own.
+    Timers,
+    /// The listener looks through its half-open connections every 200 ms, as in Linux 2.6.
+    Scan,
+}
+
+/// The receive window that a connection offers first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FirstWindow {
+    /// 64 KiB, as in Linux 6.
+    Bytes64K,
+    /// Two to four segments, as in Linux 2.6.
+    Segments,
+}
+
 /// Which segments carry the PSH flag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Push {
@@ -111,6 +131,13 @@ pub enum Nagle {
 const WITH_BBR: [(&str, &str); 5] =
     [("recovery", "sack"), ("rack", "yes"), ("prr", "no"), ("hystart", "no"), ("cwnd_unit", "bytes")];
 
+/// The knob values that FACK requires: losses are found by SACK and not by time.
+const WITH_FACK: [(&str, &str); 2] = [("recovery", "sack"), ("rack", "no")];
+/// The knob values that rate halving requires, because proportional rate reduction would have the same purpose.
+const WITH_RATE_HALVING: [(&str, &str); 3] = [("recovery", "sack"), ("prr", "no"), ("cwnd_unit", "segments")];
+/// The knob values that BIC requires.
+const WITH_BIC: [(&str, &str); 2] = [("cwnd_unit", "segments"), ("hystart", "no")];
+
 impl Default for Config {
     fn default() -> Self {
         Self::defaults()
@@ -137,6 +164,9 @@ impl Config {
             // Knobs that the user set keep their values; `check` rejects values that do not suit BBR.
             self.set_if_unset(&WITH_BBR, "goes with cc=bbr");
         }
+        if self.cc == Cc::Bic && key == "cc" {
+            self.set_if_unset(&WITH_BIC, "goes with cc=bic");
+        }
         Ok(())
     }
 
@@ -157,6 +187,15 @@ impl Config {
             && let Some((key, value)) = self.unmet(&WITH_BBR)
         {
             return Err(KnobError(format!("tcp:cc=bbr needs {key}={value}")));
+        }
+        for (is_set, what, needs) in [
+            (self.cc == Cc::Bic, "cc=bic", &WITH_BIC[..]),
+            (self.fack, "fack=yes", &WITH_FACK),
+            (self.rate_halving, "rate_halving=yes", &WITH_RATE_HALVING),
+        ] {
+            if is_set && let Some((key, value)) = self.unmet(needs) {
+                return Err(KnobError(format!("tcp:{what} needs {key}={value}")));
+            }
         }
         Ok(())
     }
@@ -191,6 +230,12 @@ impl Config {
         if self.cc == Cc::Bbr {
             return AlgorithmConfig::Bbr;
         }
+        if self.cc == Cc::Bic {
+            return AlgorithmConfig::Bic(bic::Config {
+                after_idle: self.idle_restart,
+                grow_unused: !self.cwnd_validation,
+            });
+        }
         if self.cwnd_unit == CwndUnit::Segments {
             return AlgorithmConfig::Linux(linux::Config {
                 cubic: self.cc == Cc::Cubic,
@@ -211,7 +256,8 @@ impl Config {
                 grow_unused: !self.cwnd_validation,
                 ..cubic::Config::default()
             }),
-            Cc::Bbr => AlgorithmConfig::Bbr,
+            // Both have returned above.
+            Cc::Bbr | Cc::Bic => AlgorithmConfig::Bbr,
         }
     }
 
@@ -267,10 +313,27 @@ mod tests {
     }
 
     #[test]
+    fn knobs_of_linux_2_6_name_what_they_need() {
+        for (set, line) in [
+            (&[("fack", "yes")][..], "tcp:fack=yes needs rack=no"),
+            (&[("rate_halving", "yes")], "tcp:rate_halving=yes needs prr=no"),
+            (&[("cwnd_unit", "bytes"), ("cc", "bic")], "tcp:cc=bic needs cwnd_unit=segments"),
+        ] {
+            let mut config = Config::profile("modern").expect("a profile");
+            set.iter().for_each(|(key, value)| config.set(key, value).expect("a value"));
+            assert_eq!(config.check().expect_err(line).to_string(), line);
+        }
+        let mut config = Config::profile("modern").expect("a profile");
+        config.set("cc", "bic").expect("an algorithm");
+        assert!(config.check().is_ok() && config.hystart.is_none());
+    }
+
+    #[test]
     fn errors_name_the_knob_and_what_would_be_right() {
         let mut config = Config::default();
         let wrong = [
             ("cc", "vegas"),
+            ("syn_queue", "wheel"),
             ("iw", "0"),
             ("rto_min", "0"),
             ("rto_min", "200"),

@@ -4,12 +4,14 @@
 //! The rows of `modern` are the defaults in the table of knobs. Each other profile lists nearly all knobs, even those
 //! with the same value as in `modern`. The reason is that each profile names its own source for each value.
 
+mod linux_2_6_11;
+
 use anabranch_base::knobs::{Profile, names};
 
 /// The names of the profiles; the last is the default.
 pub const PROFILES: &[&str] = &names(ALL);
 
-pub(super) const ALL: &[&Profile; 4] = &[&RENO_2002, &LINUX_2_6, &NS2, &MODERN];
+pub(super) const ALL: &[&Profile; 5] = &[&RENO_2002, &linux_2_6_11::PROFILE, &LINUX_2_6, &NS2, &MODERN];
 
 const NONE_IN_2002: &str = "FreeBSD 4.x has none";
 const NS: &str = "ns-2.35 has none";

@@ -16,6 +16,7 @@ impl Connection {
             return;
         }
         self.send.begin_burst();
+        self.send.forget_refusal();
         self.send.finished = true;
         self.recv.on_own_fin();
         match self.state {
@@ -114,6 +115,7 @@ impl Connection {
     }
 
     fn enter_time_wait(&mut self, now: Instant, out: &mut Outbox) {
+        self.keep_metrics(out);
         self.state = State::TimeWait;
         self.timers.stop_all();
         self.send.discard();
@@ -123,6 +125,7 @@ impl Connection {
 
     /// Ends the connection and skips TIME-WAIT. Received data can still be read.
     pub(super) fn finish_early(&mut self, now: Instant, out: &mut Outbox) {
+        self.keep_metrics(out);
         self.state = State::Closed;
         self.timers.stop_all();
         self.send.discard();

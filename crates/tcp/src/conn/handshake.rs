@@ -5,7 +5,7 @@
 use super::output::without_port;
 use super::timers::{Timer, Timers};
 use super::{Connection, Outbox, Reply, State};
-use crate::config::Config;
+use crate::config::{Config, SynQueue};
 use crate::options::NegotiatedOptions;
 use crate::recv::RecvHalf;
 use crate::send::SendHalf;
@@ -117,6 +117,8 @@ impl Connection {
         };
         // Until the peer announces its MSS, segments are as large as our own MSS allows.
         connection.peer_mss = connection.own_mss();
+        let own_mss = u64::from(connection.own_mss());
+        connection.recv.begin(&connection.config, own_mss);
         connection
     }
 
@@ -195,7 +197,11 @@ impl Connection {
         self.timers.stop(Timer::Retransmit);
         self.timeouts = 0;
         self.last_progress = now;
-        let reduced_iw = self.syn_tries > self.config.syn_losses_for_one_segment(self.payload_size());
+        // With `syn_queue=scan`, Linux 2.6 does not know at this point how often the SYN ACK was sent.
+        let is_counted = !self.passive || self.config.syn_queue == SynQueue::Timers;
+        let reduced_iw =
+            is_counted && self.syn_tries > self.config.syn_losses_for_one_segment(self.payload_size());
+        self.send.first_ssthresh = self.kept_ssthresh(out);
         let seed = u64::from(self.iss.0);
         self.send.begin(&self.config, self.payload_size(), self.options.sack, reduced_iw, seed);
         self.template = Template::new(self.local, self.remote);

@@ -28,6 +28,7 @@ impl Connection {
     ) {
         self.stats.segments_received += 1;
         self.send.begin_burst();
+        self.send.forget_refusal();
         match self.state {
             State::SynSent => return self.on_segment_in_syn_sent(now, segment, out),
             State::Closed => return,
@@ -410,6 +411,9 @@ impl Connection {
     pub(crate) fn on_time(&mut self, now: Instant, out: &mut Outbox) {
         while let Some(timer) = self.timers.expired(now) {
             self.send.begin_burst();
+            if matches!(timer, Timer::Loss | Timer::Retransmit) {
+                self.send.forget_refusal();
+            }
             match timer {
                 Timer::Loss => self.on_loss_timer(now),
                 // No action here: the next poll sends the segment that pacing now allows.
@@ -474,6 +478,10 @@ impl Connection {
     }
 
     fn on_persist_timer(&mut self, now: Instant, out: &mut Outbox) {
+        if self.send.waits_to_try_again() {
+            self.probes += 1;
+            return self.send.try_again();
+        }
         if !self.send.is_shut_out() {
             return;
         }

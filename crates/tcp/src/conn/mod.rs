@@ -7,12 +7,15 @@ mod close;
 mod handshake;
 mod input;
 pub(crate) mod output;
+mod refused;
+mod route;
 pub(crate) mod timers;
 
 use crate::state::State;
 
 pub(crate) use handshake::TcbInit;
 pub(crate) use output::Reply;
+pub(crate) use route::RouteMetrics;
 
 use crate::config::Config;
 use crate::options::NegotiatedOptions;
@@ -45,6 +48,8 @@ pub(crate) struct Outbox {
     pub(crate) totals: Stats,
     /// Whether connections may take the fast path.
     pub(crate) fast_path: bool,
+    /// What ended connections have left for the next connections to the same hosts.
+    pub(crate) routes: RouteMetrics,
 }
 
 impl Outbox {
@@ -197,6 +202,7 @@ impl Connection {
             return Err(SendError::Finished);
         }
         self.send.begin_burst();
+        self.send.forget_refusal();
         if !self.send.has_unsent() {
             self.send.on_resume(now);
         }

@@ -8,7 +8,9 @@
 
 use super::timers::Timer;
 use super::{Connection, Outbox, State};
+use crate::config::SynQueue;
 use crate::send::SelectedSegment;
+use anabranch_base::time::Duration;
 use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_base::{Ecn, Instant, SendBatch};
 use anabranch_congestion::Controller;
@@ -87,6 +89,11 @@ pub(crate) fn begin_batch(
     }
     out.next_tag += 1;
 }
+
+/// The scans of half-open connections in Linux 2.6 (tcp_synack_timer, net/ipv4/tcp_timer.c): one every 200 ms
+/// (TCP_SYNQ_INTERVAL). A scan looks at 68 of 512 hash buckets, so a request is looked at in one of 8 scans.
+const SCAN_INTERVAL: Duration = Duration::from_millis(200);
+const SCANS_PER_CYCLE: u32 = 8;
 
 impl Connection {
     /// Appends to `batch` the segments that may be sent now, as many as fit. Returns false if there are none.
@@ -177,13 +184,14 @@ impl Connection {
         None
     }
 
-    /// Called when nothing more can be sent. Runs the persist timer if and only if the peer's closed window prevents
-    /// sending. Records in the trace what limits sending.
+    /// Called when nothing more can be sent. Runs the persist timer if and only if no acknowledgement is expected: the
+    /// peer's closed window prevents sending, or this host has refused to send the only segment. Records in the trace
+    /// what limits sending.
     fn settle(&mut self, now: Instant, out: &mut Outbox) {
         if !self.state.is_synchronized() {
             return;
         }
-        if self.send.is_shut_out() {
+        if self.send.is_shut_out() || self.send.waits_to_try_again() {
             if !self.timers.is_set(Timer::Persist) {
                 self.timers.set(Timer::Persist, now + self.probe_delay());
             }
@@ -353,9 +361,19 @@ impl Connection {
                 out.record(now, self.key(), || TraceEvent::Opening);
             }
         }
-        self.timers.set(Timer::Retransmit, now + self.send.rtt.rto());
-        if self.state == State::SynReceived {
-            self.recv.ack_scheduler.on_sent();
+        if self.state != State::SynReceived {
+            self.timers.set(Timer::Retransmit, now + self.send.rtt.rto());
+            return;
+        }
+        self.recv.ack_scheduler.on_sent();
+        match self.config.syn_queue {
+            SynQueue::Timers => self.timers.set(Timer::Retransmit, now + self.send.rtt.rto()),
+            // The answer to a repeated SYN does not move the deadline.
+            SynQueue::Scan if self.timers.is_set(Timer::Retransmit) => {}
+            SynQueue::Scan => {
+                let next_scan = SCAN_INTERVAL * (1 + self.iss.0 % SCANS_PER_CYCLE);
+                self.timers.set(Timer::Retransmit, now + self.send.rtt.rto() + next_scan);
+            }
         }
     }
 

@@ -12,12 +12,12 @@ mod listen;
 mod open;
 mod syncookie;
 
-use crate::conn::{Connection, Outbox};
+use crate::conn::{Connection, Outbox, RouteMetrics};
 use crate::state::State;
 use crate::{Config, Event, Info, ListenError, RecvError, SendError, Stats};
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Engine, Icmp, Instant, Packet, PacketBytes, RecvBatch, Rng, SendBatch};
-use anabranch_wire::tcp::peek_ports_and_seq;
+use anabranch_wire::tcp::{Segment, peek_ports_and_seq};
 use demux::{Demux, FourTuple};
 use listen::Listeners;
 use open::FIRST_EPHEMERAL;
@@ -111,6 +111,7 @@ impl Endpoint {
                 trace: Vec::new(),
                 totals: Stats::default(),
                 fast_path: true,
+                routes: RouteMetrics::default(),
             },
             rng,
             secret,
@@ -445,6 +446,26 @@ impl Engine for Endpoint {
             connection.on_icmp(now, icmp.kind, seq, &mut self.out);
             self.after(now, slot);
         }
+    }
+
+    fn handle_local_drop(&mut self, now: Instant, packet: Packet<'_>) {
+        let mut segment = Segment::default();
+        if segment.read(packet.payload).is_err() {
+            return;
+        }
+        let ends = FourTuple {
+            local: SocketAddr::new(packet.source.ip(), segment.header.source_port),
+            remote: SocketAddr::new(packet.target.ip(), segment.header.target_port),
+        };
+        let Some(slot) = self.demux.find(&ends) else { return };
+        let Some(connection) = &mut self.slots[slot as usize].connection else { return };
+        if connection.is_forgotten_when_refused() {
+            connection.lose_address(now, &mut self.out);
+            self.listeners.on_not_half_open(connection.local.port(), false);
+        } else {
+            connection.on_local_drop(now, &segment, packet.tag, &mut self.out);
+        }
+        self.after(now, slot);
     }
 
     fn handle_timeout(&mut self, now: Instant) {

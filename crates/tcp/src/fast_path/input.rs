@@ -47,6 +47,7 @@ impl Connection {
     ) {
         self.stats.segments_received += 1;
         self.send.begin_burst();
+        self.send.forget_refusal();
         let stamps = plain.stamps.filter(|_| self.options.timestamps);
         if let Some(stamps) = stamps
             && self.recv.next() <= self.last_ack_sent

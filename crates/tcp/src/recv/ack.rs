@@ -39,6 +39,11 @@ pub(crate) struct AckScheduler {
     /// acknowledgements. `is_new` is true until the first of these phases begins.
     max_quick_acks: u32,
     is_new: bool,
+    /// Whether that number also depends on the offered window, and the window in bytes that was offered last.
+    quick_by_window: bool,
+    offered: u64,
+    /// Whether PSH on a full segment counts.
+    psh_counts: bool,
 }
 
 /// The assumed size of a full segment in bytes, until a segment of at least this size arrives (Linux: TCP_MSS_DEFAULT).
@@ -63,7 +68,27 @@ impl AckScheduler {
             waiting_bytes: 0,
             pushed_segments: 0,
             max_quick_acks: config.quickack,
+            quick_by_window: config.quickack_window,
+            offered: 0,
+            psh_counts: config.psh_counts,
         }
+    }
+
+    /// Records that a window of `window` bytes was offered to the peer.
+    #[inline]
+    pub(crate) fn on_offered(&mut self, window: u64) {
+        self.offered = window;
+    }
+
+    /// Returns the number of segments to acknowledge immediately in a new phase of quick acknowledgements
+    /// (tcp_incr_quickack of Linux).
+    fn quick_phase(&self) -> u32 {
+        if !self.quick_by_window {
+            return self.max_quick_acks;
+        }
+        let fitting = self.offered / (2 * self.full_segment.max(1));
+        let count = if fitting == 0 { 2 } else { fitting };
+        u32::try_from(count).unwrap_or(u32::MAX).min(self.max_quick_acks)
     }
 
     /// Records that a segment with `bytes` bytes of new data arrived in order; `pushed` is its PSH flag. `unread` is
@@ -76,9 +101,6 @@ impl AckScheduler {
 
     /// The variant of `on_segment` with `ack_push`. It follows __tcp_ack_snd_check and tcp_measure_rcv_mss of Linux.
     fn on_segment_pushed(&mut self, bytes: u64, pushed: bool, unread: u64) -> Option<Duration> {
-        if std::mem::take(&mut self.is_new) {
-            self.quick_acks = self.quick_acks.max(self.max_quick_acks);
-        }
         self.waiting += 1;
         self.waiting_bytes += bytes;
         if bytes < self.full_segment {
@@ -86,7 +108,10 @@ impl AckScheduler {
             self.pushed_segments = (self.pushed_segments + 1).min(2);
         } else {
             self.full_segment = bytes;
-            self.pushed_segments = self.pushed_segments.max(u8::from(pushed));
+            self.pushed_segments = self.pushed_segments.max(u8::from(pushed && self.psh_counts));
+        }
+        if std::mem::take(&mut self.is_new) {
+            self.quick_acks = self.quick_acks.max(self.quick_phase());
         }
         let quick = self.quick_acks > 0 && !self.pingpong;
         // The acknowledgement is sent now if more than a full segment is unacknowledged, and the window can advance
@@ -119,7 +144,7 @@ impl AckScheduler {
     /// segments are acknowledged immediately, which tells the peer what data we expect next.
     pub(crate) fn on_duplicate(&mut self) {
         if self.full_segment > 0 {
-            self.quick_acks = self.quick_acks.max(self.max_quick_acks);
+            self.quick_acks = self.quick_acks.max(self.quick_phase());
             self.pingpong = false;
         }
     }
@@ -251,6 +276,26 @@ mod tests {
         scheduler.on_segment(1000, true, 1000);
         scheduler.on_read();
         assert!(!scheduler.is_due());
+    }
+
+    /// As in Linux 2.6, two segments of 16,384 bytes fit into a window of 32,767 bytes less than twice, so only one
+    /// segment is acknowledged quickly. Of a small request, many are.
+    #[test]
+    fn quick_acks_depend_on_the_window() {
+        let mut config = Config::default();
+        (config.quickack, config.quickack_window) = (16, true);
+        for (window, segment, quick) in
+            [(32_767, 16_383, 1), (32_767, 64, 16), (5_840, 1_448, 2), (1_000, 1_448, 2)]
+        {
+            let mut scheduler = AckScheduler::new(&config);
+            scheduler.on_offered(window);
+            let now = (1..=20).take_while(|_| {
+                let delay = scheduler.on_segment(segment, false, 1 << 20);
+                scheduler.on_sent();
+                delay.is_none()
+            });
+            assert_eq!(now.count(), quick, "{segment} bytes, window {window}");
+        }
     }
 
     /// As in Linux, a connection that begins with quick acknowledgements changes to delayed acknowledgements when it

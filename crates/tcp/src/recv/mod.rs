@@ -11,7 +11,7 @@ mod tuning;
 
 pub(crate) use ack::AckScheduler;
 
-use crate::config::Config;
+use crate::config::{Config, FirstWindow};
 use crate::ring::Ring;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, PacketBytes};
@@ -87,6 +87,13 @@ impl RecvHalf {
             next: 0,
             edge: 0,
             fin: None,
+        }
+    }
+
+    /// Sets the first window to offer to a peer whose segments have up to `mss` bytes.
+    pub(crate) fn begin(&mut self, config: &Config, mss: u64) {
+        if config.rcvbuf_auto && config.first_window == FirstWindow::Segments {
+            self.tuning.begin_with_segments(mss);
         }
     }
 
@@ -343,6 +350,7 @@ impl RecvHalf {
         }
         let field = field.min(most);
         self.edge = self.edge.max(self.next + (field << shift));
+        self.ack_scheduler.on_offered(self.edge - self.next);
         field as u16
     }
 

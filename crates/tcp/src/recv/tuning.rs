@@ -18,6 +18,8 @@ pub(super) struct Tuning {
     /// received segment widens `offered` up to `limit`.
     offered: u64,
     by_segment: bool,
+    /// Whether the limit grows as in Linux 2.6: to twice the bytes read in a round trip.
+    doubles: bool,
     /// The round-trip time that the receiver has measured, in nanoseconds; 0 while unknown.
     rtt: u64,
     /// `since` is the start of the current measurement, and `mark` is the read position at that time.
@@ -30,6 +32,8 @@ pub(super) struct Tuning {
 /// The first window offered, in bytes. The middle value of tcp_rmem in Linux is 128 KiB, of which Linux reserves half
 /// for overhead. It offers the rest, but at most 65,535 bytes.
 const FIRST_WINDOW: u64 = 65_535;
+/// The largest first window of Linux 2.6, in bytes (MAX_TCP_WINDOW).
+const FIRST_WINDOW_2_6: u64 = 32_767;
 /// The limit of the offered window is computed from a sum: twice the bytes read in a round trip, and this number of
 /// full segments. The segments allow the sender's window to grow (Linux: 16 in tcp_rcv_space_adjust).
 const AHEAD: u64 = 16;
@@ -47,11 +51,26 @@ impl Tuning {
             max_limit: most,
             offered: limit,
             by_segment: config.ack_push,
+            doubles: false,
             rtt: 0,
             since: Instant::ZERO,
             mark: 0,
             max_read: 0,
         }
+    }
+
+    /// Begins as Linux 2.6 does (tcp_select_initial_window, tcp_init_buffer_space): a window of two to four segments of
+    /// `mss` bytes, and at most 32,767 bytes. The limit leaves room for one segment in the buffer.
+    pub(super) fn begin_with_segments(&mut self, mss: u64) {
+        let count = match mss {
+            4_381.. => 2,
+            1_461.. => 3,
+            _ => 4,
+        };
+        let limit = self.limit.saturating_sub(mss).max(2 * mss).min(self.limit);
+        self.limit = limit;
+        self.offered = limit.min(FIRST_WINDOW_2_6).min(count * mss);
+        self.doubles = true;
     }
 
     #[inline]
@@ -103,6 +122,14 @@ impl Tuning {
 
     fn measure(&mut self, now: Instant, read: u64, mss: u64) {
         let copied = read - self.mark;
+        if self.doubles {
+            // tcp_rcv_space_adjust of Linux 2.6: the buffer grows if it is too small for twice the bytes read.
+            if 2 * copied > self.limit.max(FIRST_WINDOW) {
+                self.limit = self.max_limit.min(2 * copied);
+            }
+            (self.since, self.mark) = (now, read);
+            return;
+        }
         // tcp_init_buffer_space: the amount read in the first round trip is assumed to be ten segments. It is limited
         // to the whole segments that fit into the first window (tcp_select_initial_window). On a loopback interface,
         // ten segments are larger than this window, so they can never be read in one round trip.
@@ -155,6 +182,31 @@ mod tests {
             let mut tuning = Tuning::new(&Config::default());
             tuning.on_read(Instant::from_millis(100), read, Some(Duration::from_millis(100)), MSS);
             assert_eq!(tuning.limit > FIRST_WINDOW, grows, "{read} bytes read: {}", tuning.limit);
+        }
+    }
+
+    /// Linux 2.6: the first window is two to four segments. Each segment widens it, up to the buffer less one segment.
+    /// Twice the bytes read in a round trip are offered if they are more than the first buffer holds.
+    #[test]
+    fn the_window_of_linux_2_6_begins_with_segments() {
+        for (mss, first, limit) in [(1_460, 5_840, 64_075), (4_000, 12_000, 61_535), (16_396, 32_767, 49_139)]
+        {
+            let mut config = Config::default();
+            config.rcvbuf = 131_070;
+            let mut tuning = Tuning::new(&config);
+            tuning.begin_with_segments(mss);
+            assert_eq!(tuning.offered(), first, "{mss}");
+            for _ in 0..40 {
+                tuning.widen(mss);
+            }
+            assert_eq!(tuning.offered(), limit, "{mss}");
+            let round_trip = Some(Duration::from_millis(100));
+            tuning.on_read(Instant::from_millis(100), 30_000, round_trip, mss);
+            assert_eq!(tuning.limit, limit, "{mss}");
+            tuning.on_read(Instant::from_millis(200), 70_000, round_trip, mss);
+            assert_eq!(tuning.limit, 80_000, "{mss}");
+            tuning.on_read(Instant::from_millis(300), 170_000, round_trip, mss);
+            assert_eq!(tuning.limit, 131_070, "{mss}");
         }
     }
 

@@ -64,10 +64,10 @@ impl SendHalf {
             // This branch is for an acknowledgement that advances while no loss is known. It skips most of the steps
             // below.
             let mut outcome = AckOutcome::default();
-            let arrived = self.scoreboard.arrived();
+            let (arrived, pipe_before) = (self.scoreboard.arrived(), self.scoreboard.pipe());
             self.on_new_ack(now, ack, self.scoreboard.flight(), stats, &mut outcome);
             if self.usage.is_some() {
-                self.grow_by_segments(now, self.scoreboard.arrived() - arrived);
+                self.grow_by_segments(now, self.scoreboard.arrived() - arrived, pipe_before);
             }
             let fresh = self.reported.is_some().then(|| *self.scoreboard.fresh());
             self.on_progress_by_time(now);
@@ -85,18 +85,27 @@ impl SendHalf {
         let flight_before = self.scoreboard.flight();
         let (arrived_before, edge_before) = (self.scoreboard.arrived(), self.scoreboard.lost_edge());
         let losses_before = self.scoreboard.losses();
+        let (pipe_before, disordered) = (self.scoreboard.pipe(), self.scoreboard.sacked() > 0);
         let newly_sacked = if self.recovery.by_sack() {
             ack.sacks.iter().map(|&(start, end)| self.scoreboard.sack(start, end)).sum()
         } else {
             0
         };
+        self.find_lost_retransmissions(ack);
         if ack.ece {
             self.on_ecn_echo(now, ack.position, stats);
         }
         let progress = ack.position > self.scoreboard.una();
-        let repairing = self.recovery.phase() != Phase::Open;
+        let phase_before = self.recovery.phase();
+        let repairing = phase_before != Phase::Open;
+        let halved = self.recovery.halved_window();
         if progress {
             self.on_new_ack(now, ack, flight_before, stats, &mut outcome);
+        }
+        let ended = self.recovery.phase() == Phase::Open && !outcome.spurious;
+        if let Some(window) = halved.filter(|_| ended) {
+            // tcp_complete_cwr: the window that rate halving has reached remains.
+            self.controller.limit_window(window);
         }
         // RFC 6675 §2: with SACK, an acknowledgement that newly SACKs data counts as a duplicate, even if it advances
         // SND.UNA.
@@ -125,10 +134,15 @@ impl SendHalf {
                 edge <= edge_before.max(self.scoreboard.una())
             };
         self.recovery.on_delivered(delivered, safe, self.controller.ssthresh(), self.mss, &self.scoreboard);
-        if self.usage.is_some() && progress && self.recovery.phase() != Phase::Fast {
+        let may_grow =
+            self.recovery.phase() != Phase::Fast && (!self.grows_by_ack || phase_before != Phase::Fast);
+        if self.usage.is_some() && progress && may_grow {
             // As in tcp_cong_control of Linux, the window grows after it is known whether a recovery has begun or
             // ended.
-            self.grow_by_segments(now, delivered);
+            self.grow_by_segments(now, delivered, pipe_before);
+        }
+        if repairing || disordered || newly_sacked > 0 || !progress && ack.could_be_duplicate {
+            self.moderate();
         }
         self.report(now, &fresh);
         if let Some(start) = ack.duplicate
@@ -200,8 +214,8 @@ impl SendHalf {
     }
 
     /// Grows a window that is counted in segments, after an acknowledgement of new data. `bytes` is the amount that was
-    /// delivered.
-    fn grow_by_segments(&mut self, now: Instant, bytes: u64) {
+    /// delivered, and `pipe_before` what was in flight before the acknowledgement.
+    fn grow_by_segments(&mut self, now: Instant, bytes: u64, pipe_before: u64) {
         let (window, ssthresh) = (self.controller.window(), self.controller.ssthresh());
         let Some(usage) = &self.usage else { return };
         let rtt = self.hystart.as_ref().and_then(SlowStartExitState::min_rtt).or_else(|| self.rtt.smoothed());
@@ -210,12 +224,24 @@ impl SendHalf {
             flight_before: bytes,
             cumulative: true,
             in_recovery: false,
-            window_limited: usage.allows_growth(window, ssthresh),
+            window_limited: if self.grows_by_ack {
+                pipe_before >= window
+            } else {
+                usage.allows_growth(window, ssthresh)
+            },
             conservative: false,
             rtt,
         };
         self.controller.on_acked(now, acked);
         self.grow_buffer();
+    }
+
+    /// tcp_moderate_cwnd of Linux 2.6: outside a recovery, limits the window to three segments more than what is in
+    /// flight. Called for acknowledgements that may reveal a loss.
+    fn moderate(&mut self) {
+        if self.moderates && self.recovery.phase() != Phase::Fast {
+            self.controller.limit_window(self.scoreboard.pipe() + MAX_BURST * self.mss);
+        }
     }
 
     /// RFC 9406 §4.2: checks after an acknowledgement of new data whether slow start must slow down or end. Returns
@@ -332,6 +358,7 @@ impl SendHalf {
         }
         self.controller.on_spurious(now);
         self.recovery.undo_recovery(&mut self.scoreboard);
+        self.moderate();
     }
 
     /// Reduces the window and begins the recovery after the retransmission timer has expired.
@@ -366,3 +393,6 @@ impl SendHalf {
         self.cwr_due = true;
     }
 }
+
+/// The number of segments that may leave at once after a dubious acknowledgement (Linux 2.6: tcp_max_burst).
+const MAX_BURST: u64 = 3;

@@ -6,7 +6,7 @@
 //! Implements RFC 9293 §3.8.6.2.1 (SWS avoidance of the sender), §3.7.4 (Nagle) and §3.8.6.1 (probing a closed window),
 //! RFC 6675 §4 (NextSeg) and RFC 8985 §7.3.
 
-use super::{Phase, SendHalf};
+use super::{Phase, Refusal, SendHalf};
 use crate::config::{Nagle, RttSampling};
 use anabranch_base::Instant;
 use anabranch_base::trace::{Limit, SendCause};
@@ -28,7 +28,8 @@ pub(crate) struct SelectedSegment {
 impl SendHalf {
     /// Returns the segment to send next. If there is none, sets `limit` to the reason.
     pub(crate) fn choose(&mut self) -> Option<SelectedSegment> {
-        if self.burst_left == 0 && self.scoreboard.flight() > 0 {
+        let waits = self.refusal == Refusal::Waits;
+        if waits || self.burst_left == 0 && self.scoreboard.flight() > 0 {
             self.limit = Limit::Pacing;
             return None;
         }
@@ -64,6 +65,7 @@ impl SendHalf {
             && !self.scoreboard.has_missing()
             && !self.too_big
             && self.burst_left > 0
+            && self.refusal == Refusal::None
             && self.pacer.is_none()
             && self.rack_tlp.as_ref().is_none_or(|rack_tlp| !rack_tlp.probe_due)
     }
@@ -229,6 +231,9 @@ impl SendHalf {
         // If the congestion window is counted in segments, each segment counts as a full segment.
         let counted = if self.usage.is_some() { self.mss } else { length };
         self.last_sent = Some(now);
+        if self.refusal == Refusal::TriesOne {
+            self.refusal = Refusal::Waits;
+        }
         self.burst_left = self.burst_left.saturating_sub(1);
         self.controller.on_sent(now, length);
         if let Some(pacer) = &mut self.pacer {
@@ -262,6 +267,7 @@ impl SendHalf {
         } else {
             self.recovery.on_retransmitted(stamp, counted);
             self.record_retransmission(choice.range.start, now);
+            self.record_for_fack(choice.range.start, now);
         }
         // Karn's algorithm: a retransmission is not timed.
         self.timed = None;

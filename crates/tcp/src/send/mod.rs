@@ -8,8 +8,10 @@ mod ack;
 mod buffer;
 mod burst;
 mod choose;
+mod fack;
 mod rack;
 mod recovery;
+mod refused;
 mod scoreboard;
 mod usage;
 
@@ -28,7 +30,9 @@ use anabranch_congestion::{
     SlowStartExitState,
 };
 use burst::Bursts;
+use fack::Fack;
 use rack::RackTlp;
+use refused::Refusal;
 use std::ops::Range;
 use usage::Usage;
 
@@ -80,6 +84,8 @@ pub(crate) struct SendHalf {
     unsent: Option<u64>,
     /// The state of loss detection by time, if enabled.
     rack_tlp: Option<Box<RackTlp>>,
+    /// The state of loss detection by forward acknowledgement, if enabled.
+    fack: Option<Box<Fack>>,
     /// The state of early slow-start exit, if enabled.
     hystart: Option<SlowStartExitState>,
     /// The observed use of the congestion window; `None` if the window is counted in bytes.
@@ -87,6 +93,12 @@ pub(crate) struct SendHalf {
     /// Whether the slow-start threshold after a loss is computed from the congestion window, and not from the bytes in
     /// flight.
     threshold_of_window: bool,
+    /// Whether the window grows with each acknowledgement while it was full before, and not with each segment.
+    grows_by_ack: bool,
+    /// Whether the window is limited to a little more than what is in flight after dubious acknowledgements.
+    moderates: bool,
+    /// The slow-start threshold to begin with, in segments, if an earlier connection left one.
+    pub(crate) first_ssthresh: Option<u64>,
     /// The state of the current burst, with `push=burst`: the last segment of a burst carries PSH.
     bursts: Option<Box<Bursts>>,
     /// The value of [`Scoreboard::arrived`] at the last report to the congestion controller. `None` if the controller
@@ -97,6 +109,8 @@ pub(crate) struct SendHalf {
     max_burst: Option<u32>,
     /// The number of segments that may still be sent in response to the current event.
     burst_left: u32,
+    /// Whether a segment that this host refused to send keeps the connection from sending.
+    refusal: Refusal,
     /// The reason why the last call of `choose` found nothing to send.
     pub(crate) limit: Limit,
 }
@@ -133,14 +147,19 @@ impl SendHalf {
             grows_buffer: config.sndbuf_auto,
             unsent: None,
             rack_tlp: None,
+            fack: None,
             hystart: None,
             usage: None,
             threshold_of_window: config.ssthresh == Ssthresh::Window,
+            grows_by_ack: false,
+            moderates: config.moderation,
+            first_ssthresh: None,
             bursts: None,
             reported: None,
             pacer: None,
             max_burst: config.max_burst,
             burst_left: config.max_burst.unwrap_or(u32::MAX),
+            refusal: Refusal::None,
             limit: Limit::Application,
         };
         half.begin(config, mss, false, false, 0);
@@ -153,10 +172,9 @@ impl SendHalf {
     pub(crate) fn begin(&mut self, config: &Config, mss: u64, sack: bool, syn_lost: bool, seed: u64) {
         self.mss = mss;
         let window = if syn_lost { InitialWindow::Packets(1) } else { config.iw };
-        self.use_controller(
-            config,
-            Algorithm::new(config.controller(), InitialParams::new(mss, window).seeded(seed)),
-        );
+        let mut params = InitialParams::new(mss, window).seeded(seed);
+        params.initial_ssthresh = self.first_ssthresh.map_or(u64::MAX, |segments| segments * mss);
+        self.use_controller(config, Algorithm::new(config.controller(), params));
         self.grow_buffer();
         let kind = match config.recovery {
             RecoveryKind::Sack if !sack => RecoveryKind::NewReno,
@@ -164,10 +182,12 @@ impl SendHalf {
         };
         self.recovery = Recovery::new(kind, config);
         self.rack_tlp = self.recovery.by_time().then(|| Box::new(RackTlp::new(config.tlp)));
+        self.fack = self.recovery.by_fack().then(Box::default);
         // HyStart's Linux variant is part of Linux's CUBIC, so it is used only with CUBIC.
         let exit = config.hystart.filter(|exit| *exit != SlowStartExit::Linux || config.cc == Cc::Cubic);
         self.hystart = exit.map(SlowStartExitState::new);
         let by_segment = config.cwnd_unit == CwndUnit::Segments;
+        self.grows_by_ack = by_segment && config.cc == Cc::Bic;
         self.usage = by_segment.then(Box::default);
         self.bursts = (config.push == Push::Bursts).then(Box::default);
         if by_segment && self.scoreboard.flight() == 0 {

@@ -9,7 +9,7 @@
 
 use super::scoreboard::Scoreboard;
 use crate::config::{Config, RecoveryKind};
-use anabranch_congestion::Prr;
+use anabranch_congestion::{Prr, RateHalving};
 
 /// The phase of loss recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +53,11 @@ pub(crate) struct Recovery {
     dupthresh: u32,
     limited_transmit: bool,
     reduces_in_proportion: bool,
+    /// Whether losses are detected by forward acknowledgement.
+    by_fack: bool,
+    /// Whether the window falls during a recovery by rate halving, and the state of the current recovery.
+    halves_rate: bool,
+    halving: Option<RateHalving>,
     /// The state of proportional rate reduction, during a recovery that uses it.
     prr: Option<Prr>,
     phase: Phase,
@@ -83,6 +88,9 @@ impl Recovery {
             dupthresh: config.dupthresh,
             limited_transmit: config.limited_transmit,
             reduces_in_proportion: config.prr && kind == RecoveryKind::Sack,
+            by_fack: config.fack && kind == RecoveryKind::Sack && !config.rack,
+            halves_rate: config.rate_halving && kind == RecoveryKind::Sack && !config.prr,
+            halving: None,
             prr: None,
             phase: Phase::Open,
             point: None,
@@ -133,6 +141,9 @@ impl Recovery {
         if let (Phase::Fast, Some(prr)) = (self.phase, &self.prr) {
             return prr.room(board.pipe());
         }
+        if let (Phase::Fast, Some(halving)) = (self.phase, &self.halving) {
+            return halving.window() as i64 - board.pipe() as i64;
+        }
         match (self.phase, self.by_sack()) {
             // RFC 5681 §3.2 step 4: each duplicate means that a segment has left the network. `inflation` counts the
             // bytes of these segments.
@@ -160,12 +171,19 @@ impl Recovery {
                 self.dup_acks += 1;
                 // RFC 6675 §5 steps 1 and 2: enough duplicates have arrived, or SACK shows that the oldest segment is
                 // lost.
-                let enough =
-                    !self.by_time && (self.dup_acks >= self.dupthresh || self.finds_head_lost(board));
+                let counted = if self.by_fack {
+                    board.fack_count() > self.dupthresh as usize
+                } else {
+                    self.dup_acks >= self.dupthresh
+                };
+                let enough = !self.by_time && (counted || self.finds_head_lost(board));
                 enough && self.may_enter(board.una())
             }
             Phase::Fast => {
                 self.inflation += mss as i64;
+                if self.by_fack {
+                    board.lose_untouched_head();
+                }
                 false
             }
             Phase::Timeout => false,
@@ -173,9 +191,23 @@ impl Recovery {
     }
 
     fn find_lost(&self, mss: u64, board: &mut Scoreboard) {
-        if !self.by_time {
+        if self.by_fack {
+            if self.phase == Phase::Fast {
+                board.find_lost_by_fack(self.dupthresh, self.point.unwrap_or(u64::MAX));
+            }
+        } else if !self.by_time {
             board.find_lost(self.dupthresh, mss);
         }
+    }
+
+    /// Returns whether losses are detected by forward acknowledgement.
+    pub(crate) fn by_fack(&self) -> bool {
+        self.by_fack
+    }
+
+    /// Returns the window that rate halving has reached, during a recovery that uses it.
+    pub(crate) fn halved_window(&self) -> Option<u64> {
+        self.halving.filter(|_| self.phase == Phase::Fast).map(|halving| halving.window())
     }
 
     /// Returns whether losses are detected by time.
@@ -230,6 +262,7 @@ impl Recovery {
         self.limited_bytes = 0;
         // RFC 5681 §3.2 step 3: the window is inflated by one segment for each duplicate acknowledgement.
         self.inflation = i64::from(self.dupthresh) * mss as i64;
+        self.halving = window.filter(|_| self.halves_rate).map(RateHalving::new);
         self.prr =
             self.reduces_in_proportion.then(|| window.map_or_else(|| Prr::new(board.flight()), Prr::linux));
         // The previous recovery may already have retransmitted the oldest segment. That segment is not retransmitted
@@ -240,6 +273,9 @@ impl Recovery {
         // RFC 6675 §5 step 4.3: the oldest segment is retransmitted immediately, even if IsLost does not hold for it.
         if !self.by_time && !retransmitted {
             board.mark_head_lost();
+        }
+        if self.by_fack {
+            self.find_lost(mss, board);
         }
         self.urgent = board.has_missing();
     }
@@ -259,6 +295,7 @@ impl Recovery {
         self.inflation = 0;
         self.limited_bytes = 0;
         self.urgent = true;
+        self.halving = None;
         if !self.by_time {
             board.lose_all();
         }
@@ -324,6 +361,9 @@ impl Recovery {
         if let (Phase::Fast, Some(prr)) = (self.phase, &mut self.prr) {
             prr.on_delivered(bytes, safe, ssthresh, board.pipe(), mss);
         }
+        if let (Phase::Fast, Some(halving)) = (self.phase, &mut self.halving) {
+            halving.on_ack(ssthresh, board.pipe(), mss);
+        }
     }
 
     fn leave(&mut self) {
@@ -355,6 +395,30 @@ impl Recovery {
         }
     }
 
+    /// Takes back the sending of `bytes` bytes of new data, which this host refused to send.
+    pub(crate) fn take_back_new(&mut self, bytes: u64) {
+        self.limited_bytes = self.limited_bytes.saturating_sub(bytes);
+        if let (Phase::Fast, Some(prr)) = (self.phase, &mut self.prr) {
+            prr.on_unsent(bytes);
+        }
+    }
+
+    /// Takes back the retransmission of `bytes` bytes, which this host refused to send. The next event may send them
+    /// regardless of the windows, as at the beginning of the recovery.
+    pub(crate) fn take_back_retransmission(&mut self, bytes: u64) {
+        self.urgent = self.phase != Phase::Open;
+        if let (Phase::Fast, Some(prr)) = (self.phase, &mut self.prr) {
+            prr.on_unsent(bytes);
+        }
+        if let Some(undo) = &mut self.undo_state {
+            undo.unexplained = undo.unexplained.saturating_sub(1);
+            undo.sent = undo.sent.saturating_sub(1);
+            if undo.sent == 0 {
+                undo.first_timestamp = None;
+            }
+        }
+    }
+
     fn count_sent(&mut self, bytes: u64) {
         if let (Phase::Fast, Some(prr)) = (self.phase, &mut self.prr) {
             prr.on_sent(bytes);
@@ -367,6 +431,7 @@ impl Recovery {
     pub(crate) fn may_rescue(&self, una: u64, end: u64) -> bool {
         self.phase == Phase::Fast
             && self.by_sack()
+            && !self.by_fack
             && self.rescue.is_none_or(|rescue| una > rescue)
             && self.point.is_some_and(|point| end <= point)
     }

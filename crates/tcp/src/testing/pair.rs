@@ -17,6 +17,8 @@ pub enum Fate {
     Arrive,
     /// The packet is lost.
     Lose,
+    /// The sender's own packet filter drops the packet and tells the sender.
+    Refuse,
     /// The packet arrives later than the network's delay, by this duration.
     Late(Duration),
     /// The packet arrives twice, and this time lies between the two arrivals.
@@ -445,6 +447,7 @@ impl Pair {
                 let remark = match &fate {
                     Fate::Arrive => String::new(),
                     Fate::Lose => "✗ lost".to_owned(),
+                    Fate::Refuse => "✗ refused".to_owned(),
                     Fate::Late(by) => format!("late by {by:?}"),
                     Fate::Twice(by) => format!("again after {by:?}"),
                     Fate::Damage(_) => "✗ damaged".to_owned(),
@@ -469,6 +472,10 @@ impl Pair {
             match fate {
                 Fate::Arrive => {}
                 Fate::Lose => continue,
+                Fate::Refuse => {
+                    self.hosts[from as usize].handle_local_drop(self.now, packet);
+                    continue;
+                }
                 Fate::Late(by) => at += by,
                 Fate::Twice(by) => {
                     let copy = PacketInFlight { bytes: packet_in_flight.bytes.clone(), ..packet_in_flight };

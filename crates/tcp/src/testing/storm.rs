@@ -127,8 +127,16 @@ pub fn storm(seed: u64) -> Storm {
 
     let mut fault_rng = rng.fork("luck");
     let until_calm = Instant::from_millis(120_000);
+    // Its own generator, so that the other impairments of a seed stay as they are.
+    let mut refusal_rng = Rng::new(seed).fork("refusals");
+    let refused = if refusal_rng.below(3) == 0 { percent(&mut refusal_rng, 20) } else { Ratio::ZERO };
     let trouble = impairments.clone();
-    pair.judge(move |now, _, _, bytes| judge(&trouble, &mut fault_rng, now, until_calm, bytes));
+    pair.judge(move |now, _, _, bytes| {
+        if now < until_calm && refusal_rng.chance(refused) {
+            return Fate::Refuse;
+        }
+        judge(&trouble, &mut fault_rng, now, until_calm, bytes)
+    });
     pair.check = Some(Box::new(|hosts| {
         for host in hosts {
             host.check_invariants();

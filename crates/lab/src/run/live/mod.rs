@@ -105,6 +105,9 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
             let what = "keep: each host has a server in the virtual world only; write merge";
             return Err(PlanError::at("--origins", what));
         }
+        if point.one_processor {
+            return refuse("--processors", "a processor that both ends share");
+        }
         if point.loss_by.is_iptables() && plan.together {
             let what =
                 "rules stand at a host, and each contestant has its own: let the link lose with --together";

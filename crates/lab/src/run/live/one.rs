@@ -68,7 +68,7 @@ pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, 
         let own = rng.fork(&format!("link/{number}"));
         // If iptables drops the packets, the link's own loss is switched off. The random numbers of the link's other
         // elements stay the same.
-        let spec = if point.loss_by.is_iptables() { &rules::lossless(spec) } else { spec };
+        let spec = if point.loss_by.is_iptables() { &spec.lossless() } else { spec };
         let relay = Relay::start(pipes, spec, scenario.seed, &own, clock, record, watch);
         relays.push(relay.map_err(error_line)?);
     }

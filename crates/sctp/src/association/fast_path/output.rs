@@ -24,6 +24,7 @@ impl Association {
             return self.transmit_sack_alone(out, tag);
         }
         let index = self.paths.current();
+        self.apply_burst_window();
         let data = self.send.unsent_bytes() > 0 && self.is_open(index) && self.new_allowed(ctx.now);
         if !data || self.config().pacing {
             return false;

@@ -127,11 +127,24 @@ impl Association {
         index == self.data_target() && self.send.unsent_bytes() > 0 && self.new_allowed(now)
     }
 
+    /// With `burst_window`, lets Max.Burst lower the congestion window before data is sent.
+    #[inline(always)]
+    pub(in crate::association) fn apply_burst_window(&mut self) {
+        if self.config.burst_window
+            && let Some(packets) = self.config.max_burst
+            && (self.send.unsent_bytes() > 0 || self.send.has_lost())
+        {
+            let current = self.paths.current();
+            self.paths.at(current).limit_burst(packets);
+        }
+    }
+
     #[inline]
     fn open_path(&mut self, now: Instant) -> Option<(usize, Allowed)> {
         if !self.state.may_send_data() {
             return None;
         }
+        self.apply_burst_window();
         if self.send.has_lost() {
             return self.data_path_with_lost(now);
         }

@@ -39,6 +39,28 @@ impl Scoreboard {
         }
     }
 
+    /// Returns the number of segments from the oldest to the highest one that SACK reports (fackets_out of Linux 2.6).
+    pub(crate) fn fack_count(&self) -> usize {
+        if self.sacked == 0 { 0 } else { self.index_at_or_after(self.high_sacked) }
+    }
+
+    /// Marks segments before `point` as lost if the highest SACKed segment is more than `dupthresh` segments further
+    /// (tcp_update_scoreboard of Linux 2.6).
+    pub(crate) fn find_lost_by_fack(&mut self, dupthresh: u32, point: u64) {
+        let lost = self.fack_count().saturating_sub(dupthresh as usize);
+        let last = lost.checked_sub(1).and_then(|index| self.segments.get(index));
+        if let Some(edge) = last.map(|segment| segment.end) {
+            self.lose_before(edge.min(point));
+        }
+    }
+
+    /// Marks the oldest segment as lost, unless it is SACKed, lost or retransmitted.
+    pub(crate) fn lose_untouched_head(&mut self) {
+        if self.segments.front().is_some_and(|head| !head.has(SACKED | LOST | RETRANSMITTED)) {
+            self.mark_head_lost();
+        }
+    }
+
     /// Marks the oldest segment as lost, even if it has been retransmitted before.
     pub(crate) fn mark_head_lost(&mut self) {
         let Some(head) = self.segments.front().copied() else { return };

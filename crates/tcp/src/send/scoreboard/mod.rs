@@ -373,6 +373,30 @@ impl Scoreboard {
         self.mark(index, marks);
     }
 
+    /// Removes the newest segment, which was never sent. Returns false if `range` is not that segment.
+    pub(crate) fn take_back_new(&mut self, range: &Range<u64>) -> bool {
+        let newest = self.segments.back();
+        let found = newest.is_some_and(|s| s.start == range.start && s.end == range.end && s.marks == 0);
+        if found {
+            self.segments.pop_back();
+            self.next = range.start;
+        }
+        found
+    }
+
+    /// Takes back the retransmission of `range`, which was never sent. Returns false if the segment counts as not
+    /// retransmitted.
+    pub(crate) fn take_back_retransmission(&mut self, range: &Range<u64>) -> bool {
+        let index = self.index_at_or_after(range.start);
+        let Some(segment) = self.segments.get(index).copied() else { return false };
+        if segment.start != range.start || segment.end != range.end || !segment.has(RETRANSMITTED) {
+            return false;
+        }
+        self.mark(index, segment.marks & !RETRANSMITTED);
+        self.repair_from = self.repair_from.min(segment.start);
+        true
+    }
+
     /// Returns the index of the first segment that starts at or after `position`. A segment that contains the position
     /// but starts before it does not count.
     #[inline]

@@ -1,0 +1,67 @@
+//! Takes back segments that the packet filter of this host has dropped: the stack learns of such a drop immediately.
+//!
+//! A refused segment of new data stays unsent, and a refused retransmission does not count. Nothing more is sent until
+//! the next event: an arriving segment, a write, or a timer. If nothing is in flight, the event is a timer that expires
+//! after an RTO, and then a single segment is tried.
+//!
+//! No RFC describes this. The model is Linux: ip_queue_xmit returns -EPERM, so tcp_write_xmit and
+//! tcp_xmit_retransmit_queue stop before they record the segment as sent (net/ipv4/tcp_output.c). tcp_check_probe_timer
+//! then starts the timer, and tcp_write_wakeup sends one segment.
+
+use super::{Phase, SendHalf};
+use anabranch_base::trace::SendCause;
+use std::ops::Range;
+
+/// Whether a refused segment keeps the connection from sending.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Refusal {
+    /// The host has not refused a segment since the last event.
+    #[default]
+    None,
+    /// The host has refused a segment. The connection waits for the next event.
+    Waits,
+    /// The timer has expired: one segment may be sent, and the others wait.
+    TriesOne,
+}
+
+impl SendHalf {
+    /// Takes back the last sending of the data at the stream positions `range`. Returns the cause of the sending, or
+    /// `None` if the data was not sent as data of the stream.
+    pub(crate) fn take_back(&mut self, range: &Range<u64>) -> Option<SendCause> {
+        let bytes = if self.usage.is_some() { self.mss } else { range.end - range.start };
+        let phase = self.recovery.phase();
+        let cause = if self.scoreboard.take_back_new(range) {
+            self.small_until = self.small_until.min(range.start);
+            self.timed = self.timed.filter(|(end, _)| *end != range.end);
+            self.recovery.take_back_new(bytes);
+            SendCause::New
+        } else if self.scoreboard.take_back_retransmission(range) {
+            self.recovery.take_back_retransmission(bytes);
+            if phase == Phase::Open {
+                // Outside a recovery, only tail loss probes retransmit data.
+                self.forget_probe();
+            }
+            if phase == Phase::Timeout { SendCause::Timeout } else { SendCause::Fast }
+        } else {
+            return None;
+        };
+        self.refusal = Refusal::Waits;
+        Some(cause)
+    }
+
+    /// Returns whether a refused segment waits for a timer, because no acknowledgement is expected.
+    pub(crate) fn waits_to_try_again(&self) -> bool {
+        self.refusal == Refusal::Waits && self.scoreboard.flight() == 0 && self.has_unsent()
+    }
+
+    /// Called when the timer for a refused segment has expired: allows one segment to be sent.
+    pub(crate) fn try_again(&mut self) {
+        self.refusal = Refusal::TriesOne;
+    }
+
+    /// Called at the beginning of each event that may cause segments: a refused segment may be sent again.
+    #[inline]
+    pub(crate) fn forget_refusal(&mut self) {
+        self.refusal = Refusal::None;
+    }
+}

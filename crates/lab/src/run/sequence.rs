@@ -2,7 +2,7 @@
 
 use super::one::Captured;
 use anabranch_base::Instant;
-use anabranch_wire::ip::{self, protocol};
+use anabranch_wire::ip;
 use anabranch_wire::ladder::{Ladder, Side, Transport};
 use anabranch_wire::pcap::{CaptureError, CaptureReader, Direction};
 use std::collections::HashSet;
@@ -18,11 +18,7 @@ pub fn of_client(captured: &Captured, most: usize) -> Result<String, CaptureErro
     let (mut known, mut lines, mut left) = (HashSet::new(), 0, 0);
     while let Some(record) = reader.next_packet()? {
         let Ok(packet) = ip::Packet::parse_quoted(record.packet) else { continue };
-        let transport = match packet.protocol {
-            protocol::TCP => Transport::Tcp,
-            protocol::SCTP => Transport::Sctp,
-            _ => continue,
-        };
+        let Some(transport) = Transport::of_protocol(packet.protocol) else { continue };
         let (drawn, ladder) =
             ladder.get_or_insert_with(|| (packet.protocol, Ladder::new(transport, "client", "server")));
         if *drawn != packet.protocol {

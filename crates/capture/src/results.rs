@@ -108,6 +108,14 @@ pub struct Conversation {
     pub ladder_left_out: u64,
 }
 
+impl Conversation {
+    /// Whether data is numbered by packet, as in QUIC.
+    #[must_use]
+    pub fn is_numbered_by_packet(&self) -> bool {
+        self.transport == "quic"
+    }
+}
+
 /// One side of a conversation.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Side {

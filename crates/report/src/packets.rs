@@ -105,10 +105,12 @@ fn draw_conversation(out: &mut String, talk: &Conversation, side: usize, subject
     let (view, direction) = (&talk.views[side], &talk.directions[side]);
     // Data is numbered by chunk (TSN) in SCTP, by packet in QUIC, and by byte in TCP.
     let has_chunks = !direction.streams.is_empty();
-    let (unit, axis) = match talk.transport {
-        "quic" => ("packet", "packet number"),
-        _ if has_chunks => ("TSN", "TSN, from the first"),
-        _ => ("byte", "byte, from the first"),
+    let (unit, axis) = if talk.is_numbered_by_packet() {
+        ("packet", "packet number")
+    } else if has_chunks {
+        ("TSN", "TSN, from the first")
+    } else {
+        ("byte", "byte, from the first")
     };
     let again = &direction.retransmitted;
     let summary = format!(

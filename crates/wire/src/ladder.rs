@@ -11,6 +11,7 @@
 //! Verification tags get names: `A1` is the first tag of the side A. A ladder is therefore readable and does not depend
 //! on the seed. The left side is the side whose name was given first.
 
+use crate::ip::protocol;
 use crate::sctp::cause::Causes;
 use crate::sctp::{Cause, Chunk, PacketView, Tsn};
 use crate::tcp::{Flags, Segment};
@@ -288,6 +289,18 @@ pub enum Transport {
     Sctp,
     /// TCP segments.
     Tcp,
+}
+
+impl Transport {
+    /// Returns the transport protocol with this IP protocol number; `None` if a ladder cannot show its packets.
+    #[must_use]
+    pub const fn of_protocol(number: u8) -> Option<Self> {
+        match number {
+            protocol::SCTP => Some(Self::Sctp),
+            protocol::TCP => Some(Self::Tcp),
+            _ => None,
+        }
+    }
 }
 
 /// The packets of one conversation, drawn line by line.

@@ -300,7 +300,7 @@ fn requests(text: &mut String, conversation: &Conversation, most: usize) {
             request.bytes[1]
         );
     }
-    if all.len() > most {
+    if most > 0 && all.len() > most {
         let _ = writeln!(text, "    ({} more)", counted((all.len() - most) as u64, "request"));
     }
 }

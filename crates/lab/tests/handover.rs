@@ -270,6 +270,7 @@ fn tcp_without_mobile_ip_opens_anew() {
                   packets  IP bytes  segments  messages  bytes                numbers  retransmitted  spurious  RTT min/mean/max ms
           A to B       15      1988         1         -   1200  1415278715-1415279915              0         0    101.0/101.0/101.0
           B to A       14     18112        12         -  17376  1614384829-1614402205              0         0    0.000/0.000/0.000
+          3 HTTP requests, 2 complete, 16476 bytes of responses
 
             0.000000  A  ──► B   SYN           seq=0 win=65535 mss=1460 ws=7 sack-ok
             0.100096  A  ◄── B   SYN ACK       seq=0 ack=1 win=65535 mss=1460 ws=7 sack-ok
@@ -306,6 +307,7 @@ fn tcp_without_mobile_ip_opens_anew() {
                   packets  IP bytes  segments  messages  bytes                numbers  retransmitted  spurious  RTT min/mean/max ms
           A to B       10       928         2         -    400  3505908341-3505908741              0         0    100.1/100.2/100.4
           B to A        9      6776         6         -   6300  2901677728-2901684028              0         0    0.000/0.000/0.000
+          1 HTTP request, 1 complete, 6000 bytes of responses
 
             0.350000  A  ──► B   SYN           seq=0 win=65535 mss=1460 ws=7 sack-ok
             0.450096  A  ◄── B   SYN ACK       seq=0 ack=1 win=65535 mss=1460 ws=7 sack-ok

@@ -224,7 +224,7 @@ fn what_is_found_names_the_compared_levels() {
         ("t: tcp[loss=1%] in 4..5", " at loss 1%"),
         ("t: tcp[loss=1%] > sctp[loss=1%]", " at loss 1%"),
         ("t: tcp < sctp at loss=0", " at loss 0"),
-        ("t: tcp rises over loss", " at loss 0 against 1%"),
+        ("t: tcp rises over loss", " at loss 1% against 0"),
     ] {
         let checks = parse(text).expect(text);
         let [Check::Table { relation, at, .. }] = checks.as_slice() else { panic!("{text}: one of a table") };

@@ -356,8 +356,9 @@ fn a_tunnel_adds_to_each_packet_for_who_keeps_its_address() {
 #[test]
 fn loss_grows_on_the_edge_before_the_overlap() {
     let lost = |keys: &[(&str, &str)]| {
-        let all = [("transport", "tcp"), ("bulk", "2MB"), ("handover", "1900ms"), ("deadline", "1800ms")];
-        let all: Vec<_> = all.iter().chain(&[("speed", "10m/s")]).chain(keys).copied().collect();
+        let timed = [("bulk", "2MB"), ("handover", "1900ms"), ("deadline", "1800ms"), ("speed", "10m/s")];
+        let all = [("transport", "tcp"), ("queue", "unlimited")];
+        let all: Vec<_> = all.iter().chain(&timed).chain(keys).copied().collect();
         let race = race(&all);
         race.points[0].contestants[0].runs[0].packets.down.lost
     };

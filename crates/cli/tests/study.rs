@@ -153,7 +153,7 @@ fn what_cannot_be_is_told_in_a_line_and_nothing_is_lost() {
         ),
         (
             &["run", "own", "--set", "rack=yes"],
-            "write one:rack=yes, or *:rack=yes for all; it can be for one",
+            "write many:rack=yes, or *:rack=yes for all; it can be for many, one",
         ),
         (&["run", "own", "--set", "two:iw=1"], "no such contestant; there are many, one"),
         (&["run", "own", "--set", "one:speed=1"], "unknown key 'speed'"),
@@ -622,7 +622,7 @@ fn a_changed_study_is_compared_with_itself_first() {
         "What the change does: the study without it and with it",
         "\npages: pages; s\n",
         "with/without, 95 %",
-        "loss=0  one",
+        "loss=0   one",
         "With the change, against the paper",
         "printed",
     ]

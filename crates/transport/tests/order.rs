@@ -144,7 +144,7 @@ where
         }
         side = pair.happen(now);
         if side.is_none() {
-            match pair.next(Instant::from_millis(60_000)) {
+            match pair.next(Instant::from_millis(600_000)) {
                 Some(at) => now = at.max(now),
                 None => return pair.logs,
             }

@@ -164,6 +164,8 @@ fn point(objects: usize, runs: u64, paths: usize) -> Point {
         metric: "page_ms".to_owned(),
         ratio: Some(ratio),
         ci95: Some([ratio - 0.04, ratio + 0.05]),
+        median_ratio: Some(ratio),
+        median_ci95: Some([ratio - 0.03, ratio + 0.04]),
         n: runs,
         bound: None,
         exact: false,
@@ -195,6 +197,7 @@ fn point(objects: usize, runs: u64, paths: usize) -> Point {
             versus("sctp", "tcp:connections=6", 0.79),
         ],
         contestants,
+        changes: Vec::new(),
     }
 }
 

@@ -25,7 +25,7 @@ mod summary;
 pub mod verdict;
 
 pub use cause::{Cause, Condition, Effect, Experiment, TestedFactor};
-pub use summary::{Bound, Comparison, Sharing, Stat, Summary, Verdict};
+pub use summary::{Bound, Changed, Comparison, Sharing, Stat, Summary, Verdict};
 
 use crate::stats::metrics;
 use serde::{Deserialize, Serialize};
@@ -119,6 +119,9 @@ pub struct Point {
     /// Each contestant compared with every contestant before it. Comparisons with the first contestant cover every
     /// metric. All other comparisons cover only the metric of the verdict.
     pub comparisons: Vec<Comparison>,
+    /// What changes the result, one entry per change that was run; left out if none was run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Changed>,
 }
 
 /// The data that a run transfers.

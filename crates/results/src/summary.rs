@@ -120,6 +120,9 @@ pub struct Stat {
     pub quartiles: Option<[f64; 2]>,
     /// 10th percentile; null if there is no value.
     pub p10: Option<f64>,
+    /// 75th percentile, the third quartile; null if there is no value.
+    #[serde(default)]
+    pub p75: Option<f64>,
     /// 90th percentile; null if there is no value.
     pub p90: Option<f64>,
     /// 95th percentile; null if there is no value.
@@ -141,6 +144,14 @@ pub struct Comparison {
     pub ratio: Option<f64>,
     /// 95 % t-interval of the ratio, computed on logarithms; null when n < 2 or all ratios are equal.
     pub ci95: Option<[f64; 2]>,
+    /// Median of `a` divided by the median of `b`, over the pairs of `ratio`. Null if there is no pair, or if an
+    /// unfinished run determines both medians.
+    #[serde(default)]
+    pub median_ratio: Option<f64>,
+    /// 95 % interval of `median_ratio`, by a percentile bootstrap that resamples pairs; null when n < 6 or all pairs
+    /// are equal.
+    #[serde(default)]
+    pub median_ci95: Option<[f64; 2]>,
     /// Number of pairs of runs; 1 if `exact`.
     pub n: u64,
     /// If some runs did not finish, the kind of bound that the ratio is, for example a lower bound; left out if all
@@ -178,7 +189,9 @@ impl Comparison {
             b: self.a.clone(),
             metric: self.metric.clone(),
             ratio: self.ratio.map(f64::recip),
-            ci95: self.ci95.map(|[low, high]| [high.recip(), low.recip()]),
+            ci95: self.ci95.map(reciprocal),
+            median_ratio: self.median_ratio.map(f64::recip),
+            median_ci95: self.median_ci95.map(reciprocal),
             bound: self.bound.map(|bound| match bound {
                 Bound::AtLeast => Bound::AtMost,
                 Bound::AtMost => Bound::AtLeast,
@@ -192,6 +205,36 @@ impl Comparison {
             ..*self
         }
     }
+}
+
+/// Returns the interval of the reciprocal of a ratio.
+fn reciprocal([low, high]: [f64; 2]) -> [f64; 2] {
+    [high.recip(), low.recip()]
+}
+
+/// One change to a point, and the result of the contestants after it. The change was run with the same contestants and
+/// seeds as the point.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Changed {
+    /// The change as typed, for example `loss=1%`, `origins=merge`, `cc=bbr` or `visit=repeat`.
+    pub change: String,
+    /// Number of seeds; 1 if nothing is random.
+    pub n: u64,
+    /// The median page time of each contestant in milliseconds, in the order of the contestants. Null if half the runs
+    /// or more did not finish.
+    pub medians_ms: Vec<Option<f64>>,
+    /// The contestant with the smallest median, as typed; null if it ties with another, or if the comparison is
+    /// undecided.
+    pub winner: Option<String>,
+    /// The contestant with the second smallest median, as typed; null if fewer than two have a median.
+    pub runner_up: Option<String>,
+    /// Second smallest median divided by the smallest; null without `runner_up`.
+    pub median_ratio: Option<f64>,
+    /// 95 % interval of `median_ratio`, by a percentile bootstrap over the seeds; null when n < 6 or all pairs are
+    /// equal.
+    pub median_ci95: Option<[f64; 2]>,
+    /// Whether another contestant wins than at the point, both decided.
+    pub flips: bool,
 }
 
 /// How contestants that raced at the same time shared the network in one run. Lists are in the order of the

@@ -283,6 +283,7 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
             sharing: if plan.together { shared(&contestants) } else { Vec::new() },
             comparisons: comparisons(&contestants, metric, terms),
             contestants,
+            changes: Vec::new(),
         });
     }
     let expectations = points

@@ -1,0 +1,349 @@
+//! The answer of a race at one point, in four lines of text: which contestant to use, how its loads spread, why it is
+//! faster, and which change would make another contestant win.
+//!
+//! The table on a terminal and the page ([`super::html`]) show the same lines. Times are medians over the runs. A
+//! contestant is the clear winner if the comparisons of geometric means and of medians agree on it, against every other
+//! contestant.
+
+use super::reasons;
+use anabranch_results::stats::decision::{FEWEST_ALIKE, rounded_up};
+use anabranch_results::stats::metrics;
+use anabranch_results::verdict::{and, milliseconds};
+use anabranch_results::{Bound, Comparison, Contestant, Point, Stat, Verdict};
+
+/// One line of the answer. The clauses are sentences, the most important first, so that a narrow terminal can leave out
+/// the last ones. A no-break space separates a number from its unit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Line {
+    /// The words before the colon, for example `Use http3`.
+    pub label: String,
+    /// The sentences after the colon.
+    pub clauses: Vec<String>,
+}
+
+impl Line {
+    pub(super) fn new(label: impl Into<String>, clauses: Vec<String>) -> Self {
+        Self { label: label.into(), clauses }
+    }
+
+    /// Returns the sentences after the colon as one text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.clauses.join(" ")
+    }
+}
+
+/// A contestant that finished at least one run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Finisher<'a> {
+    pub contestant: &'a Contestant,
+    pub name: &'a str,
+    /// Statistics of the metric that decides the point.
+    stat: &'a Stat,
+    median: f64,
+}
+
+/// The contestants of a point by their medians.
+#[derive(Clone, Debug)]
+pub(super) struct Standing<'a> {
+    pub point: &'a Point,
+    /// The contestants that finished at least one run, the smallest median first.
+    pub ranked: Vec<Finisher<'a>>,
+    /// For each contestant in `ranked` after the first: its comparison with the first.
+    to_first: Vec<Comparison>,
+    /// The names of the contestants that finished no run.
+    never: Vec<&'a str>,
+}
+
+impl<'a> Standing<'a> {
+    /// Orders the contestants of a point. `names` are their names in the order of the plan.
+    pub fn of(point: &'a Point, names: &'a [String]) -> Self {
+        let metric = point.decisive();
+        let (mut ranked, mut never) = (Vec::new(), Vec::new());
+        for (contestant, name) in point.contestants.iter().zip(names) {
+            let finished = contestant.runs.iter().any(|run| metrics::value(run, metric).is_some());
+            let stat = contestant.summary.metric(metric).filter(|_| finished);
+            match stat.and_then(|stat| Some((stat, stat.median?))) {
+                Some((stat, median)) => ranked.push(Finisher { contestant, name, stat, median }),
+                None => never.push(name.as_str()),
+            }
+        }
+        ranked.sort_by(|a, b| a.median.total_cmp(&b.median));
+        let first = ranked.first().map_or("", |first| first.contestant.name.as_str());
+        let versus = |other: &Finisher<'_>| point.compared(&other.contestant.name, first, metric);
+        let to_first = ranked.iter().skip(1).filter_map(versus).collect();
+        Self { point, ranked, to_first, never }
+    }
+
+    /// Returns the winner, if one contestant is certainly faster than every other.
+    pub fn winner(&self) -> Option<&Finisher<'a>> {
+        let all_slower = self.to_first.len() + 1 == self.ranked.len() && self.to_first.iter().all(is_slower);
+        self.ranked.first().filter(|_| all_slower && self.point.contestants.len() > 1)
+    }
+
+    /// Returns the contestant with the second-smallest median, and its comparison with the first.
+    pub fn next(&self) -> Option<(&Finisher<'a>, &Comparison)> {
+        Some((self.ranked.get(1)?, self.to_first.first()?))
+    }
+
+    /// Returns the first contestant and those that are not certainly slower, each of these with its comparison.
+    fn rivals(&self) -> impl Iterator<Item = (&Finisher<'a>, &Comparison)> {
+        self.ranked.iter().skip(1).zip(&self.to_first).filter(|(_, found)| !is_slower(found))
+    }
+}
+
+/// Returns whether the numerator of the comparison is certainly slower, by the geometric mean and by the median.
+fn is_slower(found: &Comparison) -> bool {
+    let by_median = match (found.median_ci95, found.median_ratio) {
+        (Some([low, _]), _) => low > 1.0,
+        (None, Some(ratio)) => ratio > 1.0,
+        (None, None) => true,
+    };
+    found.verdict == Verdict::More && by_median
+}
+
+/// Returns the lines of the answer at a point. There are four, and one more for each remark about unfinished runs and
+/// path failures.
+#[must_use]
+pub fn lines(point: &Point) -> Vec<Line> {
+    let names = super::names(point);
+    let standing = Standing::of(point, &names);
+    let mut lines = vec![result(&standing)];
+    lines.extend(spread(&standing));
+    if standing.ranked.len() > 1 {
+        lines.push(reasons::why(&standing));
+        lines.push(reasons::flips(&standing));
+    }
+    lines.extend(remarks(point));
+    lines
+}
+
+/// Names the winner, its lead and the certainty of that lead.
+fn result(standing: &Standing<'_>) -> Line {
+    let point = standing.point;
+    let Some(first) = standing.ranked.first() else {
+        let runs = point.contestants.iter().map(|one| one.runs.len()).max().unwrap_or(0);
+        let text = format!("not one of {} of any contestant finished.", counted(runs as u64, noun(point)));
+        return Line::new("No winner", vec![text]);
+    };
+    let time = takes(point, &at_least(point, first.median));
+    let others_failed =
+        |text: String| if standing.never.is_empty() { text } else { text + " No other contestant finished." };
+    let Some((next, found)) = standing.next() else {
+        let alone = point.contestants.len() == 1;
+        let label = if alone { first.name.to_owned() } else { format!("Use {}", first.name) };
+        return Line::new(label, vec![others_failed(format!("its {time}."))]);
+    };
+    let mut line = if standing.winner().is_some() {
+        let text = format!(
+            "its {time}, {} faster than the next, {} ({}).",
+            times(found),
+            next.name,
+            at_least(point, next.median)
+        );
+        let mut clauses = vec![text];
+        clauses.extend(certainty(found));
+        Line::new(format!("Use {}", first.name), clauses)
+    } else {
+        unclear(standing, first)
+    };
+    if !standing.never.is_empty() {
+        line.clauses.push(format!("{} never finished.", and(&standing.never)));
+    }
+    line
+}
+
+/// Says between which contestants the race does not decide, and why.
+fn unclear(standing: &Standing<'_>, first: &Finisher<'_>) -> Line {
+    let point = standing.point;
+    let (loads, load) = (plural(point), noun(point));
+    let rivals: Vec<(&Finisher<'_>, &Comparison)> = standing.rivals().collect();
+    let mut names = vec![first.name];
+    names.extend(rivals.iter().map(|(rival, _)| rival.name));
+    let medians: Vec<f64> =
+        std::iter::once(first.median).chain(rivals.iter().map(|(rival, _)| rival.median)).collect();
+    let medians = format!("their median {loads} take {}", listed(point, &medians));
+    let label = "No clear winner";
+    if let Some((rival, _)) = rivals.iter().find(|(_, found)| found.verdict == Verdict::Less) {
+        let text = format!(
+            "{} has the faster median {load} ({}; {} {}), but {} is faster on average.",
+            first.name,
+            at_least(point, first.median),
+            rival.name,
+            at_least(point, rival.median),
+            rival.name
+        );
+        return Line::new(label, vec![text]);
+    }
+    if rivals.iter().all(|(_, found)| found.verdict == Verdict::Level) {
+        let text = format!("{} tie: {medians}, on average less than 3\u{a0}% apart.", and(&names));
+        return Line::new(label, vec![text]);
+    }
+    let mut clauses = vec![format!("{} are too close to call: {medians}.", and(&names))];
+    let open = rivals.iter().find(|(_, found)| found.verdict != Verdict::Level);
+    let Some((rival, found)) = open else { return Line::new(label, clauses) };
+    if found.n < 2 && !found.exact {
+        clauses.push(format!("One {load} decides nothing here; race more, such as --runs 100."));
+    } else if let (None, Some([low, high])) = (found.bound, found.median_ci95) {
+        clauses.push(format!(
+            "With 95\u{a0}% confidence {} takes {} to {} times as long as {}.",
+            rival.name,
+            ratio(low),
+            ratio(high),
+            first.name
+        ));
+    }
+    clauses.extend(found.more_seeds.filter(|_| found.n > 1).map(|more| {
+        format!("About {} would decide it.", counted(rounded_up(more), &format!("more {load}")))
+    }));
+    Line::new(label, clauses)
+}
+
+/// Says how certain the lead is.
+fn certainty(found: &Comparison) -> Option<String> {
+    match found.median_ci95 {
+        Some([low, high]) => {
+            let (low, high) = (ratio(low), ratio(high));
+            let range = if low == high { low } else { format!("{low} to {high}") };
+            Some(format!("With 95\u{a0}% confidence it is {range} times faster."))
+        }
+        None if !found.exact && found.n < FEWEST_ALIKE => {
+            Some(format!("That is from {} only.", counted(found.n, "pair")))
+        }
+        None => None,
+    }
+}
+
+/// Describes the distribution of the times of the two fastest contestants, and how often each of the two is faster.
+fn spread(standing: &Standing<'_>) -> Option<Line> {
+    let point = standing.point;
+    let first = standing.ranked.first()?;
+    let label = "Spread";
+    if metrics::is_one_case(&first.contestant.runs, point.terms()) {
+        let text = format!("none, because nothing in this race is random: every {} is the same.", noun(point));
+        return Some(Line::new(label, vec![text]));
+    }
+    if first.stat.n < 2 {
+        return None;
+    }
+    let Some((next, found)) = standing.next() else {
+        return Some(Line::new(label, vec![format!("{}.", quantiles(point, first)?)]));
+    };
+    let (one, other) = (quantiles(point, first)?, quantiles(point, next)?);
+    let short = format!("half of {}'s {} take under ", next.name, plural(point));
+    let other = match [first, next].map(|it| is_narrow(point, it)) {
+        // The percentages are those of the first contestant's text.
+        [false, false] => other
+            .strip_prefix(&short)
+            .map(|_| format!("{}'s: {}", next.name, listed_quantiles(point, next)))
+            .unwrap_or(other),
+        _ => other,
+    };
+    Some(Line::new(label, vec![format!("{one}; {other}."), frequency(point, first, next, found)]))
+}
+
+/// Says in how many runs each of two contestants is faster. If both often are, also compares the slower halves of their
+/// runs.
+fn frequency(point: &Point, first: &Finisher<'_>, next: &Finisher<'_>, found: &Comparison) -> String {
+    let (n, loads) = (found.n, plural(point));
+    let tail = first.stat.p75.zip(next.stat.p75).map_or(1.0, |(first, next)| next / first);
+    let (name, wins, other, slower) = if tail >= 1.0 {
+        (next.name, found.less, first.name, tail)
+    } else {
+        (first.name, found.more, next.name, 1.0 / tail)
+    };
+    if 4 * wins >= n && slower >= MIN_TAIL && found.bound.is_none() {
+        return format!(
+            "{name} is faster than {other} in {wins} of {n} {loads}, but {} times slower in its slower half.",
+            ratio(slower)
+        );
+    }
+    format!("{} is faster than {} in {} of {n} {loads}.", first.name, next.name, found.more)
+}
+
+/// The smallest ratio of the third quartiles of two contestants for which their slower halves are compared.
+const MIN_TAIL: f64 = 1.2;
+
+/// Describes within which times half, 75 % and 95 % of a contestant's runs end.
+fn quantiles(point: &Point, one: &Finisher<'_>) -> Option<String> {
+    let (loads, name) = (plural(point), one.name);
+    if is_narrow(point, one) {
+        return Some(format!("nearly all of {name}'s {loads} take {}", at_least(point, one.median)));
+    }
+    let [half, most, nearly] = [one.median, one.stat.p75?, one.stat.p95?].map(|ms| at_least(point, ms));
+    Some(format!("half of {name}'s {loads} take under {half}, 75\u{a0}% under {most}, 95\u{a0}% under {nearly}"))
+}
+
+/// Returns whether the median and the 95th percentile of a contestant's times look the same.
+fn is_narrow(point: &Point, one: &Finisher<'_>) -> bool {
+    one.stat.p95.is_some_and(|p95| at_least(point, p95) == at_least(point, one.median))
+}
+
+fn listed_quantiles(point: &Point, one: &Finisher<'_>) -> String {
+    let all: Vec<f64> = [Some(one.median), one.stat.p75, one.stat.p95].into_iter().flatten().collect();
+    listed(point, &all)
+}
+
+/// Remarks about unfinished runs, path failures and the deadline.
+fn remarks(point: &Point) -> Vec<Line> {
+    let all = anabranch_results::verdict::remarks(point);
+    all.into_iter().map(|(label, text)| Line::new(label, vec![text])).collect()
+}
+
+/// Lists times, with the unit only once if all have the same: `1.46, 1.50 and 1.60 s`.
+fn listed(point: &Point, times: &[f64]) -> String {
+    let all: Vec<String> = times.iter().map(|&ms| at_least(point, ms)).collect();
+    let unit = all.last().and_then(|last| last.rsplit_once('\u{a0}')).map(|(_, unit)| format!("\u{a0}{unit}"));
+    let Some(unit) = unit.filter(|unit| all.iter().all(|time| time.ends_with(unit.as_str()))) else {
+        return and(&all);
+    };
+    let bare: Vec<&str> = all.iter().map(|time| time.trim_end_matches(unit.as_str())).collect();
+    and(&bare) + &unit
+}
+
+/// Formats milliseconds. At the deadline and above, the time is only a lower bound.
+fn at_least(point: &Point, ms: f64) -> String {
+    let deadline = point.workload.deadline_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e6);
+    let bound = if ms >= deadline && !point.workload.messages { "at\u{a0}least\u{a0}" } else { "" };
+    format!("{bound}{}", milliseconds(ms).replace(' ', "\u{a0}"))
+}
+
+/// Says what the median run of a contestant takes.
+fn takes(point: &Point, time: &str) -> String {
+    if point.workload.messages {
+        return format!("median run delivers 95\u{a0}% of its messages within {time}");
+    }
+    format!("median {} takes {time}", noun(point))
+}
+
+/// The noun for a run.
+fn noun(point: &Point) -> &'static str {
+    match point.workload.workload_noun() {
+        "page" => "load",
+        "transfer" => "transfer",
+        _ => "run",
+    }
+}
+
+pub(super) fn plural(point: &Point) -> String {
+    format!("{}s", noun(point))
+}
+
+pub(super) fn counted(n: u64, noun: &str) -> String {
+    if n == 1 { format!("1\u{a0}{noun}") } else { format!("{n}\u{a0}{noun}s") }
+}
+
+/// Returns how many times faster the denominator of a comparison is, by the medians: `1.07 times`.
+fn times(found: &Comparison) -> String {
+    let bound = match found.bound {
+        None => "",
+        Some(Bound::AtLeast) => "at least ",
+        Some(_) => "about ",
+    };
+    format!("{bound}{} times", ratio(found.median_ratio.or(found.ratio).unwrap_or(1.0)))
+}
+
+/// Formats a ratio: two decimals below 2, above that one.
+pub(super) fn ratio(value: f64) -> String {
+    if value >= 1.995 { format!("{value:.1}") } else { format!("{value:.2}") }
+}

@@ -139,6 +139,7 @@ fn output() -> Vec<Arg> {
         file("threads", "N", "Runs at a time [default: one for each core]")
             .value_parser(value_parser!(u16).range(1..=4096)),
         switch("dry-run", "Print the plan as TOML, every default filled in, and end").short('n'),
+        switch("verbose", "Also show means, work of the network, experiments and all settings").short('v'),
         switch("quiet", "Do not show progress").short('q'),
     ]
 }

@@ -237,7 +237,7 @@ impl Race {
 
     /// The table that `anabranch race` prints.
     fn text(&self) -> String {
-        table::render(&self.results, Style { color: false, pictures: false }, &transports().protocols())
+        table::render(&self.results, Style::default(), &transports().protocols())
     }
 
     /// One sentence for each combination of factor levels: the fastest contestant, and its lead over the others.

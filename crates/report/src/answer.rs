@@ -86,7 +86,16 @@ impl<'a> Standing<'a> {
         Some((self.ranked.get(1)?, self.to_first.first()?))
     }
 
-    /// Returns the first contestant and those that are not certainly slower, each of these with its comparison.
+    /// Returns the contestant that the answer sets beside the first, and its comparison with the first: the next if
+    /// there is a winner. If not, a contestant that is faster on average, one that is too close, or one that ties.
+    fn opponent(&self) -> Option<(&Finisher<'a>, &Comparison)> {
+        let verdict = |wanted| move |found: &(&Finisher<'a>, &Comparison)| found.1.verdict == wanted;
+        let open = |found: &(&Finisher<'a>, &Comparison)| found.1.verdict != Verdict::Level;
+        let rival = self.rivals().find(verdict(Verdict::Less)).or_else(|| self.rivals().find(open));
+        rival.or_else(|| self.rivals().next()).or_else(|| self.next())
+    }
+
+    /// Returns the contestants that are not certainly slower than the first, each with its comparison.
     fn rivals(&self) -> impl Iterator<Item = (&Finisher<'a>, &Comparison)> {
         self.ranked.iter().skip(1).zip(&self.to_first).filter(|(_, found)| !is_slower(found))
     }
@@ -118,12 +127,18 @@ pub fn lines(point: &Point) -> Vec<Line> {
     lines
 }
 
+/// Returns the name of the clear winner at a point.
+pub(super) fn winner(point: &Point) -> Option<String> {
+    let names = super::names(point);
+    Standing::of(point, &names).winner().map(|winner| winner.name.to_owned())
+}
+
 /// Names the winner, its lead and the certainty of that lead.
 fn result(standing: &Standing<'_>) -> Line {
     let point = standing.point;
     let Some(first) = standing.ranked.first() else {
         let runs = point.contestants.iter().map(|one| one.runs.len()).max().unwrap_or(0);
-        let text = format!("not one of {} of any contestant finished.", counted(runs as u64, noun(point)));
+        let text = format!("none of the {} of each contestant finished.", counted(runs as u64, noun(point)));
         return Line::new("No winner", vec![text]);
     };
     let time = takes(point, &at_least(point, first.median));
@@ -137,7 +152,7 @@ fn result(standing: &Standing<'_>) -> Line {
     let mut line = if standing.winner().is_some() {
         let text = format!(
             "its {time}, {} faster than the next, {} ({}).",
-            times(found),
+            times(found, next.median / first.median),
             next.name,
             at_least(point, next.median)
         );
@@ -164,7 +179,8 @@ fn unclear(standing: &Standing<'_>, first: &Finisher<'_>) -> Line {
         std::iter::once(first.median).chain(rivals.iter().map(|(rival, _)| rival.median)).collect();
     let medians = format!("their median {loads} take {}", listed(point, &medians));
     let label = "No clear winner";
-    if let Some((rival, _)) = rivals.iter().find(|(_, found)| found.verdict == Verdict::Less) {
+    let opponent = standing.opponent();
+    if let Some((rival, _)) = opponent.filter(|(_, found)| found.verdict == Verdict::Less) {
         let text = format!(
             "{} has the faster median {load} ({}; {} {}), but {} is faster on average.",
             first.name,
@@ -180,8 +196,7 @@ fn unclear(standing: &Standing<'_>, first: &Finisher<'_>) -> Line {
         return Line::new(label, vec![text]);
     }
     let mut clauses = vec![format!("{} are too close to call: {medians}.", and(&names))];
-    let open = rivals.iter().find(|(_, found)| found.verdict != Verdict::Level);
-    let Some((rival, found)) = open else { return Line::new(label, clauses) };
+    let Some((rival, found)) = opponent else { return Line::new(label, clauses) };
     if found.n < 2 && !found.exact {
         clauses.push(format!("One {load} decides nothing here; race more, such as --runs 100."));
     } else if let (None, Some([low, high])) = (found.bound, found.median_ci95) {
@@ -214,32 +229,26 @@ fn certainty(found: &Comparison) -> Option<String> {
     }
 }
 
-/// Describes the distribution of the times of the two fastest contestants, and how often each of the two is faster.
+/// Says how often each of two contestants is faster, and describes the distribution of their times. The two are the
+/// winner and the next, or the two that the first line names.
 fn spread(standing: &Standing<'_>) -> Option<Line> {
     let point = standing.point;
     let first = standing.ranked.first()?;
     let label = "Spread";
     if metrics::is_one_case(&first.contestant.runs, point.terms()) {
-        let text = format!("none, because nothing in this race is random: every {} is the same.", noun(point));
+        let text =
+            format!("none, because nothing in this race is random: every {} is the same.", noun(point));
         return Some(Line::new(label, vec![text]));
     }
     if first.stat.n < 2 {
         return None;
     }
-    let Some((next, found)) = standing.next() else {
+    let Some((other, found)) = standing.opponent() else {
         return Some(Line::new(label, vec![format!("{}.", quantiles(point, first)?)]));
     };
-    let (one, other) = (quantiles(point, first)?, quantiles(point, next)?);
-    let short = format!("half of {}'s {} take under ", next.name, plural(point));
-    let other = match [first, next].map(|it| is_narrow(point, it)) {
-        // The percentages are those of the first contestant's text.
-        [false, false] => other
-            .strip_prefix(&short)
-            .map(|_| format!("{}'s: {}", next.name, listed_quantiles(point, next)))
-            .unwrap_or(other),
-        _ => other,
-    };
-    Some(Line::new(label, vec![format!("{one}; {other}."), frequency(point, first, next, found)]))
+    let [p75, p95] = [other.stat.p75?, other.stat.p95?];
+    let times = format!("{}; of {}'s, {}.", quantiles(point, first)?, other.name, listed(point, &[p75, p95]));
+    Some(Line::new(label, vec![frequency(point, first, other, found), times]))
 }
 
 /// Says in how many runs each of two contestants is faster. If both often are, also compares the slower halves of their
@@ -264,36 +273,30 @@ fn frequency(point: &Point, first: &Finisher<'_>, next: &Finisher<'_>, found: &C
 /// The smallest ratio of the third quartiles of two contestants for which their slower halves are compared.
 const MIN_TAIL: f64 = 1.2;
 
-/// Describes within which times half, 75 % and 95 % of a contestant's runs end.
+/// Describes within which times 75 % and 95 % of a contestant's runs end.
 fn quantiles(point: &Point, one: &Finisher<'_>) -> Option<String> {
-    let (loads, name) = (plural(point), one.name);
-    if is_narrow(point, one) {
-        return Some(format!("nearly all of {name}'s {loads} take {}", at_least(point, one.median)));
-    }
-    let [half, most, nearly] = [one.median, one.stat.p75?, one.stat.p95?].map(|ms| at_least(point, ms));
-    Some(format!("half of {name}'s {loads} take under {half}, 75\u{a0}% under {most}, 95\u{a0}% under {nearly}"))
-}
-
-/// Returns whether the median and the 95th percentile of a contestant's times look the same.
-fn is_narrow(point: &Point, one: &Finisher<'_>) -> bool {
-    one.stat.p95.is_some_and(|p95| at_least(point, p95) == at_least(point, one.median))
-}
-
-fn listed_quantiles(point: &Point, one: &Finisher<'_>) -> String {
-    let all: Vec<f64> = [Some(one.median), one.stat.p75, one.stat.p95].into_iter().flatten().collect();
-    listed(point, &all)
+    let [most, nearly] = [one.stat.p75?, one.stat.p95?].map(|ms| at_least(point, ms));
+    Some(format!("75\u{a0}% of {}'s {} take under {most}, 95\u{a0}% under {nearly}", one.name, plural(point)))
 }
 
 /// Remarks about unfinished runs, path failures and the deadline.
 fn remarks(point: &Point) -> Vec<Line> {
     let all = anabranch_results::verdict::remarks(point);
-    all.into_iter().map(|(label, text)| Line::new(label, vec![text])).collect()
+    // The text follows a colon, so it begins in lower case, unless it begins with the name of a contestant.
+    let lower = |text: String| match text.strip_prefix("The ").or(text.strip_prefix("When ")) {
+        Some(rest) => format!("{} {rest}", if text.starts_with('T') { "the" } else { "when" }),
+        None => text,
+    };
+    all.into_iter().map(|(label, text)| Line::new(label, vec![lower(text)])).collect()
 }
 
-/// Lists times, with the unit only once if all have the same: `1.46, 1.50 and 1.60 s`.
+/// Lists times, with the unit only once if all have the same, for example `1.46, 1.50 and 1.60 s`. Equal times are
+/// written once.
 fn listed(point: &Point, times: &[f64]) -> String {
-    let all: Vec<String> = times.iter().map(|&ms| at_least(point, ms)).collect();
-    let unit = all.last().and_then(|last| last.rsplit_once('\u{a0}')).map(|(_, unit)| format!("\u{a0}{unit}"));
+    let mut all: Vec<String> = times.iter().map(|&ms| at_least(point, ms)).collect();
+    all.dedup();
+    let unit =
+        all.last().and_then(|last| last.rsplit_once('\u{a0}')).map(|(_, unit)| format!("\u{a0}{unit}"));
     let Some(unit) = unit.filter(|unit| all.iter().all(|time| time.ends_with(unit.as_str()))) else {
         return and(&all);
     };
@@ -333,14 +336,14 @@ pub(super) fn counted(n: u64, noun: &str) -> String {
     if n == 1 { format!("1\u{a0}{noun}") } else { format!("{n}\u{a0}{noun}s") }
 }
 
-/// Returns how many times faster the denominator of a comparison is, by the medians: `1.07 times`.
-fn times(found: &Comparison) -> String {
+/// Returns how many times faster the denominator of a comparison is: `1.07 times`, for a quotient of medians of 1.07.
+fn times(found: &Comparison, medians: f64) -> String {
     let bound = match found.bound {
         None => "",
         Some(Bound::AtLeast) => "at least ",
         Some(_) => "about ",
     };
-    format!("{bound}{} times", ratio(found.median_ratio.or(found.ratio).unwrap_or(1.0)))
+    format!("{bound}{} times", ratio(found.median_ratio.unwrap_or(medians)))
 }
 
 /// Formats a ratio: two decimals below 2, above that one.

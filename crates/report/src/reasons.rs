@@ -3,11 +3,9 @@
 
 use super::answer::{Line, Standing, ratio};
 use super::words::number;
-use anabranch_results::verdict::and;
-use anabranch_results::{Cause, Changed, Condition, Experiment, TestedFactor, label};
-
-/// The smallest gap that counts, as in [`anabranch_results::stats::decision`].
 use anabranch_results::stats::decision::GAP;
+use anabranch_results::verdict::and;
+use anabranch_results::{Cause, Changed, Comparison, Condition, Experiment, TestedFactor, label};
 
 /// Explains why the winner is faster than the fastest contestant that does not tie with it.
 pub(super) fn why(standing: &Standing<'_>) -> Line {
@@ -17,7 +15,8 @@ pub(super) fn why(standing: &Standing<'_>) -> Line {
         return Line::new("Why", vec!["not tested.".to_owned()]);
     };
     let (winner, loser) = (name(standing, &tried.winner), name(standing, &tried.loser));
-    let is_of = |at: usize, typed: &str| standing.ranked.get(at).is_some_and(|it| it.contestant.name == typed);
+    let is_of =
+        |at: usize, typed: &str| standing.ranked.get(at).is_some_and(|it| it.contestant.name == typed);
     let label = if is_of(0, &tried.winner) && is_of(1, &tried.loser) {
         "Why".to_owned()
     } else {
@@ -67,11 +66,8 @@ fn remaining_gap(tried: &Experiment, cause: &Cause) -> Option<f64> {
 
 fn reason(cause: &Cause, gap: f64, part: &str, names: (&str, &str)) -> String {
     let (what, with) = change(cause);
-    let together = if cause.with.is_empty() {
-        String::new()
-    } else {
-        format!(" together with {}", and(&cause.with))
-    };
+    let together =
+        if cause.with.is_empty() { String::new() } else { format!(" together with {}", and(&cause.with)) };
     let or = cause.either.first().map_or(String::new(), |other| format!(" (or {other})"));
     format!("{part}{what}{or}{together}. {with}, {}.", outcome(gap, names))
 }
@@ -79,7 +75,9 @@ fn reason(cause: &Cause, gap: f64, part: &str, names: (&str, &str)) -> String {
 /// Says which contestant would be faster at this gap (the loser's time divided by the winner's).
 fn outcome(gap: f64, (winner, loser): (&str, &str)) -> String {
     match gap {
-        gap if gap <= 1.0 / GAP => format!("{loser} would be {} times faster than {winner}", ratio(gap.recip())),
+        gap if gap <= 1.0 / GAP => {
+            format!("{loser} would be {} times faster than {winner}", ratio(gap.recip()))
+        }
         gap if gap < GAP => format!("{winner} and {loser} would tie"),
         gap => format!("{winner} would still be {} times faster", ratio(gap)),
     }
@@ -87,19 +85,74 @@ fn outcome(gap: f64, (winner, loser): (&str, &str)) -> String {
 
 /// Names a condition without which the gap disappears. `first` is set at the beginning of a line.
 fn circumstance(condition: &Condition, first: bool, names: (&str, &str)) -> String {
-    let (what, with) = match condition.without.as_str() {
-        "loss" => ("packets are lost", "Without loss"),
-        "queue" => ("the queue of the network is short", "With an unlimited queue"),
-        "rate" => ("the network is slow", "With unlimited bandwidth"),
-        "server time" => ("the server needs time", "With a server that answers at once"),
-        "handshake" => ("connections must be opened first", "With connections already open"),
-        "failure" => ("a path fails", "Without the failure"),
-        "order" => ("messages wait for earlier ones", "Without that order"),
-        "security" => ("connections are encrypted", "Without TLS and DTLS"),
-        other => (other, "Without that"),
-    };
-    let text = format!("{what}. {with}, {}.", outcome(condition.gap, names));
+    let (what, without) = described(condition);
+    let without = super::words::capital(without);
+    let text = format!("{what}. {without}, {}.", outcome(condition.gap, names));
     if first { text } else { super::words::capital(&text) }
+}
+
+/// Returns a condition in words, and the absence of this condition.
+fn described(condition: &Condition) -> (&str, &str) {
+    match condition.without.as_str() {
+        "loss" => ("packets are lost", "without loss"),
+        "queue" => ("the queue of the network is short", "with an unlimited queue"),
+        "rate" => ("the network is slow", "with unlimited bandwidth"),
+        "server time" => ("the server needs time", "with a server that answers at once"),
+        "handshake" => ("connections must be opened first", "with connections already open"),
+        "failure" => ("a path fails", "without the failure"),
+        "order" => ("messages wait for earlier ones", "without that order"),
+        "security" => ("connections are encrypted", "without TLS and DTLS"),
+        other => (other, "without that"),
+    }
+}
+
+/// Lists everything that the experiments with two contestants found: a heading, then one line for each finding. Empty
+/// if there were no experiments.
+#[must_use]
+pub fn all(found: &Comparison) -> Vec<String> {
+    let Some(tried) = found.experiment.as_ref() else { return Vec::new() };
+    let names = (label::shown(&tried.winner), label::shown(&tried.loser));
+    let (winner, loser) = names;
+    let on_average = if found.exact { "" } else { " on average" };
+    let mut lines = vec![format!(
+        "Experiments with {winner} and {loser} ({winner} is {} times faster{on_average}):",
+        ratio(tried.gap)
+    )];
+    lines.extend(found.independent_causes().into_iter().map(|cause| finding(cause, loser)));
+    if found.causes.is_empty() && !tried.factors.is_empty() {
+        lines.push("no tested setting explains the gap".to_owned());
+    }
+    lines.extend(tried.held_back_by.iter().take(1).map(|cause| finding(cause, loser)));
+    if let Some(left) = tried.unexplained.as_ref().filter(|left| left.is_significant()) {
+        lines.push(format!("{} times remain unexplained", ratio(left.ratio)));
+    }
+    let condition = |one: &Condition| format!("{}, {}", described(one).1, outcome(one.gap, names));
+    lines.extend(tried.conditions.iter().map(condition));
+    lines.extend(tried.notes.iter().cloned());
+    lines
+}
+
+/// Describes the effect of one change, for example
+/// `windows: with iw=10 instead of 2, tcp is 1.6 times faster, which closes the gap`.
+fn finding(cause: &Cause, loser: &str) -> String {
+    let (times, direction) =
+        if cause.effect >= 1.0 { (cause.effect, "faster") } else { (cause.effect.recip(), "slower") };
+    let was = if cause.was.is_empty() { String::new() } else { format!(" instead of {}", cause.was) };
+    let mut text = format!(
+        "{}: with {}{was}, {loser} is {} times {direction}",
+        cause.factor,
+        cause.change,
+        ratio(times)
+    );
+    if !cause.with.is_empty() {
+        text += &format!(", but only together with {}", and(&cause.with));
+    } else if cause.enough {
+        text += ", which closes the gap";
+    }
+    if !cause.either.is_empty() {
+        text += &format!(" ({} has the same effect)", and(&cause.either));
+    }
+    text
 }
 
 /// Returns a noun phrase for the change of a setting, and how to begin a sentence about the run with this change.
@@ -115,10 +168,15 @@ fn change(cause: &Cause) -> (String, String) {
         ("connections", _) => {
             let count = |text: &str| text.parse().map_or_else(|_| text.to_owned(), number);
             let noun = if value == "1" { "connection" } else { "connections" };
-            (format!("{} {noun} to a host instead of {}", count(value), count(was)), format!("With {}", count(value)))
+            (
+                format!("{} {noun} to a host instead of {}", count(value), count(was)),
+                format!("With {}", count(value)),
+            )
         }
         ("outstanding", "1") => plain("one request at a time", "Limited to that"),
-        ("outstanding", _) => (format!("{value} requests at a time instead of {was}"), format!("With {value}")),
+        ("outstanding", _) => {
+            (format!("{value} requests at a time instead of {was}"), format!("With {value}"))
+        }
         ("pipeline", "yes") => plain("requests that do not wait for earlier responses", "With them"),
         ("pipeline", _) => plain("requests that wait for earlier responses", "With them"),
         ("priority", "yes") => plain("urgent objects first", "With that order"),
@@ -129,7 +187,9 @@ fn change(cause: &Cause) -> (String, String) {
             let (value, was) = (value.to_uppercase(), was.to_uppercase());
             (format!("congestion control {value} instead of {was}"), format!("With {value}"))
         }
-        ("iw", _) => (format!("an initial window of {value} packets instead of {was}"), format!("With {value}")),
+        ("iw", _) => {
+            (format!("an initial window of {value} packets instead of {was}"), format!("With {value}"))
+        }
         _ => (format!("{} ({key}={value} instead of {was})", cause.factor), format!("With {key}={value}")),
     }
 }
@@ -141,12 +201,12 @@ pub(super) fn flips(standing: &Standing<'_>) -> Line {
     let winner = standing.winner();
     let label = if winner.is_some() { "What flips it" } else { "What decides it" };
     if changes.is_empty() {
-        return Line::new(label, vec!["not tested.".to_owned()]);
+        let advice = "not tested; race other networks, such as --loss\u{a0}0,1% or --rtt\u{a0}20ms,200ms.";
+        return Line::new(label, vec![advice.to_owned()]);
     }
     let is_same = |typed: &String| winner.is_some_and(|it| it.contestant.name == *typed);
     let other = |one: &&Changed| one.winner.as_ref().is_some_and(|it| !is_same(it));
-    let flipped: Vec<String> =
-        changes.iter().filter(other).map(|one| flip(standing, one)).collect();
+    let flipped: Vec<String> = changes.iter().filter(other).map(|one| flip(standing, one)).collect();
     let nouns = |kept: &dyn Fn(&Changed) -> bool| -> Vec<String> {
         changes.iter().filter(|one| kept(one)).map(|one| noun(&one.change)).collect()
     };
@@ -181,12 +241,12 @@ pub(super) fn noun(change: &str) -> String {
     match (key, value) {
         ("loss", "0" | "0%") => "no loss".to_owned(),
         ("loss", _) => format!("{} loss", quantity(value)),
-        ("hosts", "one") => "one host".to_owned(),
-        ("hosts", _) => "the page's own hosts".to_owned(),
-        ("cc", _) => value.to_uppercase(),
-        ("visit", "repeat") | ("cache", "warm") => "a second visit".to_owned(),
-        ("visit" | "cache", _) => "a first visit".to_owned(),
-        ("rtt", _) => format!("{} round trip", quantity(value)),
+        ("origins", "merge") => "one host".to_owned(),
+        ("origins", _) => "the page's own hosts".to_owned(),
+        ("cc", _) => format!("congestion control {}", value.to_uppercase()),
+        ("visit", "repeat") => "a second visit".to_owned(),
+        ("visit", _) => "a first visit".to_owned(),
+        ("rtt", _) => format!("a round trip of {}", quantity(value)),
         ("rate", _) => quantity(value),
         (key, "") => key.to_owned(),
         _ => format!("{key} {value}"),

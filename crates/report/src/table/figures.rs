@@ -24,8 +24,7 @@ fn layout(corner: &str, headings: &[&str], point: &Point, rows: &[Vec<String>], 
     let names = labels(&names, style.width.saturating_sub(others).clamp(8, NAME));
     let name_width = names.iter().map(|name| count(name)).fold(count(corner), usize::max);
     let line = |name: &str, cells: &mut dyn Iterator<Item = &str>| {
-        let cells: String =
-            cells.zip(&widths).map(|(cell, width)| format!("  {cell:>width$}")).collect();
+        let cells: String = cells.zip(&widths).map(|(cell, width)| format!("  {cell:>width$}")).collect();
         format!("{name:<name_width$}{cells}")
     };
     let mut out = style.faint(&line(corner, &mut headings.iter().copied())) + "\n";
@@ -39,12 +38,13 @@ fn layout(corner: &str, headings: &[&str], point: &Point, rows: &[Vec<String>], 
 /// is the fastest, and the ratio of its median to the smallest median.
 pub(super) fn times(point: &Point, style: Style) -> String {
     let metric = point.decisive();
-    let finished = |contestant: &&Contestant| contestant.runs.iter().any(|run| metrics::value(run, metric).is_some());
+    let finished =
+        |contestant: &&Contestant| contestant.runs.iter().any(|run| metrics::value(run, metric).is_some());
     let median = |contestant: &Contestant| contestant.summary.metric(metric).and_then(|stat| stat.median);
     let finishers = point.contestants.iter().filter(finished);
-    let first = finishers.filter(|one| median(one).is_some()).min_by(|a, b| {
-        median(a).unwrap_or(f64::INFINITY).total_cmp(&median(b).unwrap_or(f64::INFINITY))
-    });
+    let first = finishers
+        .filter(|one| median(one).is_some())
+        .min_by(|a, b| median(a).unwrap_or(f64::INFINITY).total_cmp(&median(b).unwrap_or(f64::INFINITY)));
     let deadline = point.workload.deadline_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e6);
     let time = |ms: Option<f64>| match ms {
         None => "-".to_owned(),
@@ -54,7 +54,13 @@ pub(super) fn times(point: &Point, style: Style) -> String {
     let wins = wins(point);
     let row = |(i, contestant): (usize, &Contestant)| {
         let Some(stat) = contestant.summary.metric(metric).filter(|_| finished(&contestant)) else {
-            return vec!["never".to_owned(), "-".to_owned(), "-".to_owned(), "0 %".to_owned(), "-".to_owned()];
+            return vec![
+                "never".to_owned(),
+                "-".to_owned(),
+                "-".to_owned(),
+                "0 %".to_owned(),
+                "-".to_owned(),
+            ];
         };
         let ratio = first.map_or(String::new(), |first| to_first(point, contestant, first));
         vec![time(stat.median), time(stat.p75), time(stat.p95), format!("{:.0} %", wins[i]), ratio]
@@ -66,8 +72,8 @@ pub(super) fn times(point: &Point, style: Style) -> String {
         true => format!("median / {label}'s"),
         false => "median / fastest".to_owned(),
     };
-    let corner = if point.workload.messages { "delay of 95 %" } else { "" };
-    layout(corner, &["median", "75 %", "95 %", "fastest", &versus], point, &rows, style)
+    let corner = if point.workload.messages { "p95 delay" } else { "" };
+    layout(corner, &["median", "p75", "p95", "fastest in", &versus], point, &rows, style)
 }
 
 /// Returns the percentage of the runs in which each contestant is the fastest. Contestants that are equally fast share
@@ -76,7 +82,9 @@ fn wins(point: &Point) -> Vec<f64> {
     let runs = point.contestants.iter().map(|contestant| contestant.runs.len()).max().unwrap_or(0);
     let mut wins = vec![0.0; point.contestants.len()];
     for i in 0..runs {
-        let time = |contestant: &Contestant| contestant.runs.get(i).and_then(|run| metrics::value(run, point.decisive()));
+        let time = |contestant: &Contestant| {
+            contestant.runs.get(i).and_then(|run| metrics::value(run, point.decisive()))
+        };
         let times: Vec<Option<f64>> = point.contestants.iter().map(time).collect();
         let Some(best) = times.iter().flatten().copied().min_by(f64::total_cmp) else { continue };
         let equal = times.iter().filter(|time| **time == Some(best)).count() as f64;
@@ -137,8 +145,8 @@ pub(super) fn means(point: &Point, style: Style) -> String {
         row
     };
     let rows: Vec<Vec<String>> = point.contestants.iter().map(row).collect();
-    let (mean, versus) = (format!("mean {} ms", point.workload.workload_noun()), versus("ratio to", point));
-    let headings = [mean.as_str(), "10-90 % of runs", &versus, "x limit", "mean object ms"];
+    let versus = versus("ratio to", point);
+    let headings = ["mean ms", "10-90 % of runs", &versus, "x limit", "object ms"];
     let shown = headings.len() - usize::from(point.workload.is_bulk());
     layout("", &headings[..shown], point, &rows, style)
 }
@@ -172,8 +180,8 @@ pub(super) fn delays(point: &Point, style: Style) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = point.contestants.iter().map(row).collect();
-    let versus = versus("95 % to", point);
-    let headings = ["median", "95 %", "99 %", "longest", &versus, "undelivered"];
+    let versus = versus("p95 to", point);
+    let headings = ["median", "p95", "p99", "longest", &versus, "undelivered"];
     layout("delay, ms", &headings, point, &rows, style)
 }
 

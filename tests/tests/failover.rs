@@ -174,7 +174,11 @@ fn the_failover_stands_in_json_table_and_report() {
             assert!((expected_s..expected_s + 0.1).contains(&at), "{at}");
         }
     }
-    let shown = table::render(&found, table::Style::default(), &Transports::standard().protocols());
+    let shown = table::render(
+        &found,
+        table::Style { verbose: true, ..table::Style::default() },
+        &Transports::standard().protocols(),
+    );
     assert!(shown.contains("failover ms"), "{shown}");
     for expected in ["path 1 failed at 7.0", "path 1 failed at 1.0"] {
         assert!(shown.contains(expected), "{expected}:\n{shown}");
@@ -240,18 +244,18 @@ fn service_is_restored_when_the_rate_is() {
             "{key}"
         );
     }
-    let shown = table::render(&found, table::Style::default(), &Transports::standard().protocols());
-    for expected in [
-        "declared failed",
-        "first new data",
-        "service restored",
-        "never               never               never",
-    ] {
+    let shown = table::render(
+        &found,
+        table::Style { verbose: true, ..table::Style::default() },
+        &Transports::standard().protocols(),
+    );
+    for expected in ["declared failed", "first new data", "service restored"] {
         assert!(shown.contains(expected), "{expected}:\n{shown}");
     }
     let sentence = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(sentence.contains("When a path fails at 2 s, service is restored after 12"), "{shown}");
+    assert!(sentence.contains("when a path fails at 2 s, service is restored after 12"), "{shown}");
     assert!(sentence.contains("and never with tcp."), "{shown}");
+    assert!(sentence.contains("tcp never never never"), "{shown}");
 }
 
 /// The only path fails for two seconds. When the path comes back, it must restore the service.

@@ -24,6 +24,7 @@ mod fairness;
 mod first;
 pub mod graph;
 mod heat;
+mod medians;
 mod overview;
 pub mod packets;
 pub mod paper;

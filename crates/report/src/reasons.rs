@@ -1,7 +1,7 @@
 //! Sentences about why the winner is faster, and about the changes that would make another contestant win. Every reason
 //! is a run that was made with one change, and comes with the result of that run.
 
-use super::answer::{Line, Standing, ratio};
+use super::medians::{Line, Standing, ratio};
 use super::words::number;
 use anabranch_results::stats::decision::GAP;
 use anabranch_results::verdict::and;

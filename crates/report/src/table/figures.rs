@@ -34,8 +34,8 @@ fn layout(corner: &str, headings: &[&str], point: &Point, rows: &[Vec<String>], 
     out
 }
 
-/// Renders the median, the 75th and the 95th percentile of each contestant's times, the share of the runs in which it
-/// is the fastest, and the ratio of its median to the smallest median.
+/// Renders the median, the 75th and the 95th percentile of each contestant's times. The other columns are the share of
+/// the runs in which it is the fastest, and the ratio of its median to the smallest.
 pub(super) fn times(point: &Point, style: Style) -> String {
     let metric = point.decisive();
     let finished =

@@ -111,8 +111,8 @@ fn line(experiment: &Experiment, cause: &Cause, loser: &str) -> String {
     let mut text = format!("{}: {how}. The gap is {}", subject(cause), format_ratio(experiment.gap));
     if !cause.with.is_empty() {
         let _ = write!(text, "; only together with <code>{}</code>", escape(&cause.with.join(" or ")));
-    } else if !cause.either.is_empty() {
-        let _ = write!(text, "; <code>{}</code> would do as well", escape(&cause.either.join(" or ")));
+    } else if !cause.alternatives.is_empty() {
+        let _ = write!(text, "; <code>{}</code> would do as well", escape(&cause.alternatives.join(" or ")));
     } else if let Some(turned) = turned(experiment, cause, loser) {
         let _ = write!(text, ": with the change, {turned}");
     }
@@ -229,7 +229,7 @@ pub(super) fn render(out: &mut String, point: &Point, ranking: &Ranking) {
             _ => "No setting that was tried makes a difference that is sure.".to_owned(),
         });
     }
-    if let Some(first) = experiment.held_back_by.first() {
+    if let Some(first) = experiment.adverse_causes.first() {
         lines.push(format!(
             "With {} as the winner has it {} would be later still: {}.",
             subject(first),
@@ -317,7 +317,7 @@ mod tests {
     fn cause() -> Cause {
         serde_json::from_value(
             serde_json::json!({"change": "iw=10", "was": "2", "factor": "windows", "effect": 1.6,
-            "ci": [1.4, 1.8], "enough": false, "with": [], "either": []}),
+            "ci": [1.4, 1.8], "enough": false, "with": [], "alternatives": []}),
         )
         .expect("as results have it")
     }
@@ -326,8 +326,8 @@ mod tests {
         serde_json::from_value(serde_json::json!({"winner": "tcp", "loser": "sctp", "ranks": [1, 2], "gap": 2.0,
             "ci95": [1.8, 2.2], "runs": 200,
             "factors": [{"factor": "windows", "change": "iw=10", "was": "2", "contestant": "sctp:iw=10",
-                         "alone": {"ratio": 1.6, "ci": [1.4, 1.8]}, "last": null, "shapley": null, "reverse": null}],
-            "held_back_by": [], "unexplained": {"ratio": 1.25, "ci": [1.1, 1.4]},
+                         "alone": {"ratio": 1.6, "ci": [1.4, 1.8]}, "marginal_effect": null, "shapley": null, "reverse": null}],
+            "adverse_causes": [], "unexplained": {"ratio": 1.25, "ci": [1.1, 1.4]},
             "conditions": [{"without": "loss", "gap": 1.01, "ci95": [0.98, 1.04], "needed": true}], "notes": []}))
         .expect("as results have it")
     }

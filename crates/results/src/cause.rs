@@ -7,7 +7,7 @@ use super::{Comparison, label};
 use serde::{Deserialize, Serialize};
 
 /// A cause of the gap, found by a change: the loser takes the winner's values of one or more settings. The change makes
-/// the loser faster, so these settings explain a part of the winner's lead. A cause in [`Experiment::held_back_by`]
+/// the loser faster, so these settings explain a part of the winner's lead. A cause in [`Experiment::adverse_causes`]
 /// does the opposite: with the winner's values, the loser becomes slower. The winner leads despite these values.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cause {
@@ -27,7 +27,8 @@ pub struct Cause {
     /// Changes that must be made together with this change. Without them, this change has no effect.
     pub with: Vec<String>,
     /// Alternatives to this change. Each alternative has the same effect on its own.
-    pub either: Vec<String>,
+    #[serde(alias = "either")]
+    pub alternatives: Vec<String>,
 }
 
 /// The experiments that searched for causes, and their results.
@@ -51,7 +52,8 @@ pub struct Experiment {
     /// Settings of the winner that seem to slow the winner: the loser gets even slower with them (an effect below 1).
     /// This effect does not prove that the winner would be faster without the setting. The setting may matter less in
     /// combination with the winner's other settings.
-    pub held_back_by: Vec<Cause>,
+    #[serde(alias = "held_back_by")]
+    pub adverse_causes: Vec<Cause>,
     /// The `gap` that remains when the loser takes the winner's values of all settings that it can take. Null if no
     /// setting was tested.
     pub unexplained: Option<Effect>,
@@ -87,7 +89,8 @@ pub struct TestedFactor {
     pub alone: Effect,
     /// The factor by which this change makes the loser faster if all other changes have already been made; null if not
     /// tested.
-    pub last: Option<Effect>,
+    #[serde(alias = "last")]
+    pub marginal_effect: Option<Effect>,
     /// The mean effect of the change over all orders in which the changes can be made one after another (Shapley
     /// value); null if not all orders were tested.
     pub shapley: Option<Effect>,
@@ -142,7 +145,7 @@ impl Comparison {
         if let more @ 1.. = causes.len().saturating_sub(most) {
             lines.push(format!("and of {more} more"));
         }
-        if let Some(first) = experiment.held_back_by.first() {
+        if let Some(first) = experiment.adverse_causes.first() {
             lines.push(format!(
                 "with {} {loser} would be later still: {}",
                 subject(first),
@@ -170,11 +173,11 @@ impl Comparison {
         Some(lines)
     }
 
-    /// Returns the causes, except those whose `change` an earlier cause already contains: in `either`, or as the only
+    /// Returns the causes, except those whose `change` an earlier cause already contains: in `alternatives`, or as the only
     /// change in `with`.
     fn independent_causes(&self) -> Vec<&Cause> {
         let brings = |earlier: &Cause, change: &String| {
-            earlier.with == [change.clone()] || earlier.either.contains(change)
+            earlier.with == [change.clone()] || earlier.alternatives.contains(change)
         };
         let is_told = |at: usize| !self.causes[..at].iter().any(|it| brings(it, &self.causes[at].change));
         (0..self.causes.len()).filter(|at| is_told(*at)).map(|at| &self.causes[at]).collect()
@@ -194,11 +197,11 @@ const MIN_REPORTED_GAP: f64 = 0.029_558_802_241_544_4;
 
 fn because(cause: &Cause, gap: &str) -> String {
     let mut text = "because of ".to_owned();
-    if !cause.either.is_empty() {
+    if !cause.alternatives.is_empty() {
         text += "either of ";
     }
     text += &subject(cause);
-    for other in &cause.either {
+    for other in &cause.alternatives {
         text += &format!(" or {other}");
     }
     text += &format!(": {} of {gap}", format_ratio(cause.effect));
@@ -237,7 +240,7 @@ mod tests {
             ci: [effect - 0.1, effect + 0.1],
             enough: false,
             with: Vec::new(),
-            either: Vec::new(),
+            alternatives: Vec::new(),
         }
     }
 
@@ -253,7 +256,7 @@ mod tests {
             was: cause.was.clone(),
             contestant: String::new(),
             alone: Effect { ratio: cause.effect, ci: cause.ci },
-            last: None,
+            marginal_effect: None,
             shapley: None,
             reverse: None,
         };
@@ -265,7 +268,7 @@ mod tests {
             ci95: [1.9, 2.1],
             runs: 100,
             factors: causes.iter().map(tried).collect(),
-            held_back_by: Vec::new(),
+            adverse_causes: Vec::new(),
             unexplained: Some(Effect { ratio: 1.01, ci: [0.99, 1.03] }),
             conditions: Vec::new(),
             notes: Vec::new(),
@@ -279,7 +282,7 @@ mod tests {
     fn a_cause_is_a_line() {
         let enough = Cause { enough: true, ..cause("iw=10", 1.6) };
         let found = lines(vec![enough], |experiment| {
-            experiment.held_back_by = vec![cause("rcvbuf=1MiB,sndbuf=1MiB", 0.8)];
+            experiment.adverse_causes = vec![cause("rcvbuf=1MiB,sndbuf=1MiB", 0.8)];
             experiment.unexplained = Some(Effect { ratio: 1.25, ci: [1.2, 1.3] });
             let without = |what: &str, needed| Condition {
                 without: what.to_owned(),
@@ -310,7 +313,7 @@ mod tests {
             ["because of windows (rcvbuf=8, not 2): x1.90 of x2.00, only together with sndbuf=8"]
         );
         let either =
-            |change: &str, other: &str| Cause { either: vec![other.to_owned()], ..cause(change, 1.9) };
+            |change: &str, other: &str| Cause { alternatives: vec![other.to_owned()], ..cause(change, 1.9) };
         let found = lines(vec![either("a=1", "b=1"), either("b=1", "a=1")], |_| {});
         assert_eq!(found[1..], ["because of either of windows (a=1, not 2) or b=1: x1.90 of x2.00"]);
     }

@@ -159,7 +159,7 @@ fn the_failover_stands_in_json_table_and_report() {
     let found = race_on(2, &plan);
     let value: serde_json::Value = serde_json::from_str(&json::render(&found)).expect("JSON");
     for (index, expected_s) in [(0, 8.0), (1, 2.0)] {
-        let contestant = &value["points"][0]["arms"][index];
+        let contestant = &value["points"][0]["contestants"][index];
         assert!(contestant["summary"]["failover_ms"]["mean"].as_f64().expect("a mean") > 1_000.0);
         for run in contestant["runs"].as_array().expect("runs") {
             assert!(run["failover_ns"].as_u64().expect("a failover") > SECOND);
@@ -232,7 +232,7 @@ fn service_is_restored_when_the_rate_is() {
         }
     }
     let value: serde_json::Value = serde_json::from_str(&json::render(&found)).expect("JSON");
-    let contestants = &value["points"][0]["arms"];
+    let contestants = &value["points"][0]["contestants"];
     assert_eq!(value["points"][0]["failure_ns"], 2 * SECOND);
     for key in ["declared_failed_ns", "failover_ns", "restored_ns"] {
         assert!(contestants[0]["runs"][0][key].is_u64() && contestants[2]["runs"][0][key].is_null(), "{key}");

@@ -289,6 +289,8 @@ pub fn failure(error: RaceError) -> Failure {
 /// The destinations of the result, in addition to the table.
 pub struct RaceOutputs<'a> {
     json: Option<&'a str>,
+    /// The version of the format of JSON files.
+    pub json_version: json::Version,
     csv: Option<&'a str>,
     out: Option<&'a Path>,
     pcap: &'a str,
@@ -356,6 +358,11 @@ impl<'a> RaceOutputs<'a> {
         }
         Ok(Self {
             json: text("json"),
+            json_version: if text("json-version") == Some("2") {
+                json::Version::Two
+            } else {
+                json::Version::Three
+            },
             csv: text("csv"),
             out: text("out").map(Path::new),
             pcap: text("pcap").unwrap_or("median"),
@@ -373,6 +380,7 @@ impl<'a> RaceOutputs<'a> {
         let (printed_warnings, reserved) = (Vec::new(), Vec::new());
         Self {
             json: None,
+            json_version: json::Version::Three,
             csv: None,
             out: None,
             pcap: "off",
@@ -440,7 +448,7 @@ impl<'a> RaceOutputs<'a> {
     fn write(self, plan: &Plan, race: &Race, captures: Option<&[HostPackets]>) -> Result<(), Failure> {
         let (style, to_stdout) = (self.style(), self.to_stdout());
         let warnings = self.unprinted(&race.warnings);
-        let text = json::render(race);
+        let text = json::render_as(race, self.json_version);
         // All files are written before the first is published, so that none appears if writing fails.
         let mut files = Vec::new();
         for (kind, file) in self.reserved {

@@ -286,6 +286,11 @@ impl Race {
         tables::causes(&self.results)
     }
 
+    /// A row for each change to a point, and each contestant.
+    fn changes(&self) -> PyResult<Table> {
+        tables::changes(&self.results)
+    }
+
     /// Writes the report.
     fn report(&self, path: &str) -> PyResult<()> {
         Ok(std::fs::write(Path::new(path), self.html())?)

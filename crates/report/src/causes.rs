@@ -109,8 +109,8 @@ mod tests {
         serde_json::from_value(serde_json::json!({"winner": "tcp", "loser": "sctp", "ranks": [1, 2], "gap": 2.0,
             "ci95": [1.8, 2.2], "runs": 200,
             "factors": [{"factor": "windows", "change": "iw=10", "was": "2", "contestant": "sctp:iw=10",
-                         "alone": {"ratio": 1.6, "ci": [1.4, 1.8]}, "last": null, "shapley": null, "reverse": null}],
-            "held_back_by": [], "unexplained": {"ratio": 1.25, "ci": [1.1, 1.4]},
+                         "alone": {"ratio": 1.6, "ci": [1.4, 1.8]}, "marginal_effect": null, "shapley": null, "reverse": null}],
+            "adverse_causes": [], "unexplained": {"ratio": 1.25, "ci": [1.1, 1.4]},
             "conditions": [{"without": "loss", "gap": 1.01, "ci95": [0.98, 1.04], "needed": true}], "notes": []}))
         .expect("as results have it")
     }

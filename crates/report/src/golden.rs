@@ -63,7 +63,7 @@ fn explain(point: &mut Point, names: [&str; 2], causes: serde_json::Value, tried
     let is_of = |one: &str| names.contains(&one);
     let found = point.comparisons.iter_mut().find(|it| is_of(&it.a) && is_of(&it.b)).expect("compared");
     let mut experiment = serde_json::json!({"winner": names[0], "loser": names[1], "ranks": [1, 2],
-        "gap": 1.06, "ci95": [1.05, 1.07], "runs": 6, "factors": [], "held_back_by": [], "unexplained": null,
+        "gap": 1.06, "ci95": [1.05, 1.07], "runs": 6, "factors": [], "adverse_causes": [], "unexplained": null,
         "conditions": [], "notes": []});
     for (key, value) in tried.as_object().expect("an object") {
         experiment[key] = value.clone();
@@ -105,7 +105,7 @@ fn a_clear_winner() {
     let mut point =
         point(|index, rng| Some([1_908, 1_460, 1_363 + rng.below(20) * rng.below(6), 1_496][index]));
     let factor = serde_json::json!({"factor": "windows", "change": "rcvbuf_auto=no", "was": "yes", "contestant": "",
-        "alone": {"ratio": 1.0, "ci": [1.0, 1.0]}, "last": null, "shapley": null, "reverse": null});
+        "alone": {"ratio": 1.0, "ci": [1.0, 1.0]}, "marginal_effect": null, "shapley": null, "reverse": null});
     let conditions = serde_json::json!([
         {"without": "handshake", "gap": 1.0135, "ci95": [1.0135, 1.0135], "needed": true},
         {"without": "rate", "gap": 1.118, "ci95": [1.118, 1.118], "needed": false}]);
@@ -132,9 +132,9 @@ fn two_kinds_of_loads() {
         Some(if index == 0 { 2_050 + rng.below(400) + rng.below(8) / 7 * rng.below(600) } else { slow })
     });
     let cause = serde_json::json!([{"change": "connections=6", "was": "1", "factor": "connections and streams",
-        "effect": 1.5, "ci": [1.33, 1.69], "enough": false, "with": [], "either": []}]);
+        "effect": 1.5, "ci": [1.33, 1.69], "enough": false, "with": [], "alternatives": []}]);
     let factor = serde_json::json!({"factor": "connections and streams", "change": "connections=6", "was": "1",
-        "contestant": "", "alone": {"ratio": 1.5, "ci": [1.33, 1.69]}, "last": null, "shapley": null,
+        "contestant": "", "alone": {"ratio": 1.5, "ci": [1.33, 1.69]}, "marginal_effect": null, "shapley": null,
         "reverse": null});
     let next = NAMES[1];
     let tried = serde_json::json!({"gap": 1.31, "factors": [factor]});

@@ -68,7 +68,7 @@ fn reason(cause: &Cause, gap: f64, part: &str, names: (&str, &str)) -> String {
     let (what, with) = change(cause);
     let together =
         if cause.with.is_empty() { String::new() } else { format!(" together with {}", and(&cause.with)) };
-    let or = cause.either.first().map_or(String::new(), |other| format!(" (or {other})"));
+    let or = cause.alternatives.first().map_or(String::new(), |other| format!(" (or {other})"));
     format!("{part}{what}{or}{together}. {with}, {}.", outcome(gap, names))
 }
 
@@ -122,7 +122,7 @@ pub fn all(found: &Comparison) -> Vec<String> {
     if found.causes.is_empty() && !tried.factors.is_empty() {
         lines.push("no tested setting explains the gap".to_owned());
     }
-    lines.extend(tried.held_back_by.iter().take(1).map(|cause| finding(cause, loser)));
+    lines.extend(tried.adverse_causes.iter().take(1).map(|cause| finding(cause, loser)));
     if let Some(left) = tried.unexplained.as_ref().filter(|left| left.is_significant()) {
         lines.push(format!("{} times remain unexplained", ratio(left.ratio)));
     }
@@ -149,8 +149,8 @@ fn finding(cause: &Cause, loser: &str) -> String {
     } else if cause.enough {
         text += ", which closes the gap";
     }
-    if !cause.either.is_empty() {
-        text += &format!(" ({} has the same effect)", and(&cause.either));
+    if !cause.alternatives.is_empty() {
+        text += &format!(" ({} has the same effect)", and(&cause.alternatives));
     }
     text
 }

@@ -429,7 +429,7 @@ fn the_experiment_with_the_best_ranks_is_shown() {
     let tried = |winner: &str, loser: &str, ranks: [u64; 2]| -> anabranch_results::Experiment {
         serde_json::from_value(
             serde_json::json!({"winner": winner, "loser": loser, "ranks": ranks, "gap": 1.3,
-            "ci95": [1.2, 1.4], "runs": 6, "factors": [], "held_back_by": [], "unexplained": null,
+            "ci95": [1.2, 1.4], "runs": 6, "factors": [], "adverse_causes": [], "unexplained": null,
             "conditions": [], "notes": []}),
         )
         .expect("as results have it")

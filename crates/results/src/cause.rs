@@ -7,7 +7,7 @@ use super::Comparison;
 use serde::{Deserialize, Serialize};
 
 /// A cause of the gap, found by a change: the loser takes the winner's values of one or more settings. The change makes
-/// the loser faster, so these settings explain a part of the winner's lead. A cause in [`Experiment::held_back_by`]
+/// the loser faster, so these settings explain a part of the winner's lead. A cause in [`Experiment::adverse_causes`]
 /// does the opposite: with the winner's values, the loser becomes slower. The winner leads despite these values.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cause {
@@ -27,7 +27,8 @@ pub struct Cause {
     /// Changes that must be made together with this change. Without them, this change has no effect.
     pub with: Vec<String>,
     /// Alternatives to this change. Each alternative has the same effect on its own.
-    pub either: Vec<String>,
+    #[serde(alias = "either")]
+    pub alternatives: Vec<String>,
 }
 
 /// The experiments that searched for causes, and their results.
@@ -51,7 +52,8 @@ pub struct Experiment {
     /// Settings of the winner that seem to slow the winner: the loser gets even slower with them (an effect below 1).
     /// This effect does not prove that the winner would be faster without the setting. The setting may matter less in
     /// combination with the winner's other settings.
-    pub held_back_by: Vec<Cause>,
+    #[serde(alias = "held_back_by")]
+    pub adverse_causes: Vec<Cause>,
     /// The `gap` that remains when the loser takes the winner's values of all settings that it can take. Null if no
     /// setting was tested.
     pub unexplained: Option<Effect>,
@@ -87,7 +89,8 @@ pub struct TestedFactor {
     pub alone: Effect,
     /// The factor by which this change makes the loser faster if all other changes have already been made; null if not
     /// tested.
-    pub last: Option<Effect>,
+    #[serde(alias = "last")]
+    pub marginal_effect: Option<Effect>,
     /// The mean effect of the change over all orders in which the changes can be made one after another (Shapley
     /// value); null if not all orders were tested.
     pub shapley: Option<Effect>,
@@ -113,12 +116,12 @@ pub struct Condition {
 }
 
 impl Comparison {
-    /// Returns the causes, except those whose `change` an earlier cause already contains: in `either`, or as the only
+    /// Returns the causes, except those whose `change` an earlier cause already contains: in `alternatives`, or as the only
     /// change in `with`.
     #[must_use]
     pub fn independent_causes(&self) -> Vec<&Cause> {
         let brings = |earlier: &Cause, change: &String| {
-            earlier.with == [change.clone()] || earlier.either.contains(change)
+            earlier.with == [change.clone()] || earlier.alternatives.contains(change)
         };
         let is_told = |at: usize| !self.causes[..at].iter().any(|it| brings(it, &self.causes[at].change));
         (0..self.causes.len()).filter(|at| is_told(*at)).map(|at| &self.causes[at]).collect()

@@ -144,8 +144,8 @@ pub struct Comparison {
     pub ratio: Option<f64>,
     /// 95 % t-interval of the ratio, computed on logarithms; null when n < 2 or all ratios are equal.
     pub ci95: Option<[f64; 2]>,
-    /// Median of `a` divided by the median of `b`, over the pairs of `ratio`. Null if there is no pair, or if an
-    /// unfinished run determines both medians.
+    /// Median of `a` divided by the median of `b`, over the seeds in which both contestants have a value. Null if there
+    /// is no such seed, or if unfinished runs determine both medians.
     #[serde(default)]
     pub median_ratio: Option<f64>,
     /// 95 % interval of `median_ratio`, by a percentile bootstrap that resamples pairs; null when n < 6 or all pairs
@@ -212,31 +212,6 @@ fn reciprocal([low, high]: [f64; 2]) -> [f64; 2] {
     [high.recip(), low.recip()]
 }
 
-/// One change to a point, and the result of the contestants after it. The change was run with the same contestants and
-/// seeds as the point.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Changed {
-    /// The change as typed, for example `loss=1%`, `origins=merge`, `cc=bbr` or `visit=repeat`.
-    pub change: String,
-    /// Number of seeds; 1 if nothing is random.
-    pub n: u64,
-    /// The median page time of each contestant in milliseconds, in the order of the contestants. Null if half the runs
-    /// or more did not finish.
-    pub medians_ms: Vec<Option<f64>>,
-    /// The contestant with the smallest median, as typed; null if it ties with another, or if the comparison is
-    /// undecided.
-    pub winner: Option<String>,
-    /// The contestant with the second smallest median, as typed; null if fewer than two have a median.
-    pub runner_up: Option<String>,
-    /// Second smallest median divided by the smallest; null without `runner_up`.
-    pub median_ratio: Option<f64>,
-    /// 95 % interval of `median_ratio`, by a percentile bootstrap over the seeds; null when n < 6 or all pairs are
-    /// equal.
-    pub median_ci95: Option<[f64; 2]>,
-    /// Whether another contestant wins than at the point, both decided.
-    pub flips: bool,
-}
-
 /// How contestants that raced at the same time shared the network in one run. Lists are in the order of the
 /// contestants.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -271,6 +246,7 @@ pub enum Verdict {
     /// The value of `a` is more than the value of `b`. For times, `a` is slower.
     More,
     /// The contestants tie: any gap between them is too small to matter.
+    #[serde(rename = "tie", alias = "level")]
     Level,
     /// There are too few seeds to decide.
     Undecided,
@@ -283,7 +259,7 @@ impl Verdict {
         match self {
             Self::Less => "less",
             Self::More => "more",
-            Self::Level => "level",
+            Self::Level => "tie",
             Self::Undecided => "undecided",
         }
     }

@@ -56,6 +56,14 @@ pub fn of(pairs: &[(Option<Value>, Option<Value>)]) -> MedianRatio {
     MedianRatio { ratio, ci95 }
 }
 
+/// Returns the median of the values of one contestant. It is a lower bound if unfinished runs determine it. `None` if
+/// there is no value.
+#[must_use]
+pub fn median(values: &[Option<Value>]) -> Option<Value> {
+    let known: Vec<Value> = values.iter().flatten().copied().collect();
+    Ranked::new(&known).median(&vec![1; known.len()])
+}
+
 /// The values of one contestant in increasing order, each with the index of its pair.
 struct Ranked(Vec<(Value, usize)>);
 

@@ -42,7 +42,7 @@ def six_of_ten(points):
     pairs = undecided = decided = undone = otherwise = reverse = alike = parted = changed = 0
     for file in sorted(points.glob("*.json")):
         point = json.loads(file.read_text())["point"]
-        times = [[run["page_ns"] for run in arm["runs"]] for arm in point["arms"]]
+        times = [[run["page_ns"] for run in one["runs"]] for one in point["contestants"]]
         if not point["chance"] or any(len(own) != 10 or None in own for own in times):
             continue
         for one in range(len(times)):

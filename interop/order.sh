@@ -74,8 +74,8 @@ timeout -k 5 180 "$ANABRANCH" link "${link[@]}" --quiet --far "exec sh $out/far"
 python3 - "$out/lab.json" "$out/times" <<'END'
 # Compares the two orders.
 import json, statistics, sys
-arms = json.load(open(sys.argv[1]))["points"][0]["arms"]
-lab = [statistics.median(run["page_ns"] / 1e6 for run in arm["runs"]) for arm in arms]
+contestants = json.load(open(sys.argv[1]))["points"][0]["contestants"]
+lab = [statistics.median(run["page_ns"] / 1e6 for run in one["runs"]) for one in contestants]
 times = {}
 for line in open(sys.argv[2]):
     name, ms = line.split()

@@ -48,19 +48,19 @@ python3 - "$out/result.json" "$out/virtual.json" <<'END'
 # Compares the two results, contestant by contestant.
 import json, sys
 def pages(path):
-    arms = json.load(open(path))["points"][0]["arms"]
-    return {arm["arm"]: sorted(run["page_ns"] / 1e6 for run in arm["runs"] if run["outcome"] == "done") for arm in arms}
+    found = json.load(open(path))["points"][0]["contestants"]
+    return {one["name"]: sorted(run["page_ns"] / 1e6 for run in one["runs"] if run["outcome"] == "done") for one in found}
 guest, virtual = map(pages, sys.argv[1:])
 good = True
-for (arm, real), (like, computed) in zip(guest.items(), virtual.items()):
+for (name, real), (like, computed) in zip(guest.items(), virtual.items()):
     if len(real) < 5 or len(computed) < 5:
-        print(f"{arm}: {len(real)} of 5 runs finished in the guest: FAILS")
+        print(f"{name}: {len(real)} of 5 runs finished in the guest: FAILS")
         good = False
         continue
     ratio = real[2] / computed[2]
     holds = 0.5 < ratio < 6
     good &= holds
-    print(f"{arm}: median {real[2]:.0f} ms in the guest, {computed[2]:.0f} ms in virtual time ({like}): {ratio:.2f}"
+    print(f"{name}: median {real[2]:.0f} ms in the guest, {computed[2]:.0f} ms in virtual time ({like}): {ratio:.2f}"
           + ("" if holds else " FAILS"))
 sys.exit(not good)
 END

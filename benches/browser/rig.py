@@ -265,7 +265,7 @@ def simulated(options):
                                        capture_output=True, text=True, timeout=1800, check=False)
             if done_race.returncode != 0:
                 sys.exit(f"rig.py: {cell}: race: {done_race.stderr.strip()[-400:]}")
-            runs = json.loads(Path(directory, "race.json").read_text())["points"][0]["arms"][0]["runs"]
+            runs = json.loads(Path(directory, "race.json").read_text())["points"][0]["contestants"][0]["runs"]
         times = [round(run["page_ns"] / 1e6, 1) for run in runs if run["page_ns"] is not None]
         if not times:
             sys.exit(f"rig.py: {cell}: no simulated run was complete")

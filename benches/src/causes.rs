@@ -60,7 +60,7 @@ fn judge(situation: &'static Situation, race: &Race) -> Row {
         return Row { situation, gap, named: "nothing".to_owned(), right, experiment: None };
     };
     let experiment = comparison.experiment.clone().expect("it is there");
-    let against = keys(&experiment.held_back_by);
+    let against = keys(&experiment.adverse_causes);
     let expected: BTreeSet<&str> = situation.against.iter().copied().collect();
     let right = experiment.winner == situation.fast
         && is_true(situation.truth, &comparison.causes)
@@ -68,7 +68,7 @@ fn judge(situation: &'static Situation, race: &Race) -> Row {
         // If results differ from seed to seed, the search may miss a setting that slows the faster contestant only
         // slightly. The row counts as right even if such a setting is missing.
         && (against.len() == expected.len() || !comparison.exact);
-    let named = words(&comparison.causes, &experiment.held_back_by);
+    let named = words(&comparison.causes, &experiment.adverse_causes);
     Row { situation, gap, named, right, experiment: Some(experiment) }
 }
 
@@ -80,9 +80,9 @@ fn is_true(truth: Truth, causes: &[Cause]) -> bool {
         Truth::Nothing => causes.is_empty(),
         Truth::One(key) => are(&[key]) && causes.iter().all(|cause| cause.with.is_empty()),
         Truth::Within(keys) => !named.is_empty() && named.iter().all(|key| keys.contains(&key.as_str())),
-        Truth::Each(keys) => are(keys) && causes.iter().all(|cause| cause.either.is_empty()),
+        Truth::Each(keys) => are(keys) && causes.iter().all(|cause| cause.alternatives.is_empty()),
         Truth::Together(keys) => are(keys) && causes.iter().all(|cause| !cause.with.is_empty()),
-        Truth::Either(keys) => are(keys) && causes.iter().all(|cause| !cause.either.is_empty()),
+        Truth::Either(keys) => are(keys) && causes.iter().all(|cause| !cause.alternatives.is_empty()),
     }
 }
 
@@ -104,8 +104,8 @@ fn words(causes: &[Cause], against: &[Cause]) -> String {
         let mut text = format!("{} x{:.2}", cause.change, cause.effect);
         if !cause.with.is_empty() {
             let _ = write!(text, " only with {}", cause.with.join(" or "));
-        } else if !cause.either.is_empty() {
-            let _ = write!(text, " or {}", cause.either.join(" or "));
+        } else if !cause.alternatives.is_empty() {
+            let _ = write!(text, " or {}", cause.alternatives.join(" or "));
         } else if cause.enough {
             text += " enough";
         }

@@ -66,7 +66,11 @@ fn a_transport_from_outside_races_beside_ours() {
     assert_eq!(gbn.settings["transport"], "gbn");
     assert_eq!((gbn.settings["window"].as_str(), contestants[2].settings["window"].as_str()), ("16", "4"));
     assert_eq!(contestants[3].runs[0].connections, 3);
-    let shown = table::render(&race, table::Style::default(), &transports().protocols());
+    let shown = table::render(
+        &race,
+        table::Style { verbose: true, ..table::Style::default() },
+        &transports().protocols(),
+    );
     let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains("gbn:window=4 1 conversation, pipelined"), "{shown}");
     assert!(shown.contains("gbn:connections=3 3 conversations"), "{shown}");

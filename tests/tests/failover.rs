@@ -159,7 +159,7 @@ fn the_failover_stands_in_json_table_and_report() {
     let found = race_on(2, &plan);
     let value: serde_json::Value = serde_json::from_str(&json::render(&found)).expect("JSON");
     for (index, expected_s) in [(0, 8.0), (1, 2.0)] {
-        let contestant = &value["points"][0]["arms"][index];
+        let contestant = &value["points"][0]["contestants"][index];
         assert!(contestant["summary"]["failover_ms"]["mean"].as_f64().expect("a mean") > 1_000.0);
         for run in contestant["runs"].as_array().expect("runs") {
             assert!(run["failover_ns"].as_u64().expect("a failover") > SECOND);
@@ -174,7 +174,11 @@ fn the_failover_stands_in_json_table_and_report() {
             assert!((expected_s..expected_s + 0.1).contains(&at), "{at}");
         }
     }
-    let shown = table::render(&found, table::Style::default(), &Transports::standard().protocols());
+    let shown = table::render(
+        &found,
+        table::Style { verbose: true, ..table::Style::default() },
+        &Transports::standard().protocols(),
+    );
     assert!(shown.contains("failover ms"), "{shown}");
     for expected in ["path 1 failed at 7.0", "path 1 failed at 1.0"] {
         assert!(shown.contains(expected), "{expected}:\n{shown}");
@@ -228,7 +232,7 @@ fn service_is_restored_when_the_rate_is() {
         }
     }
     let value: serde_json::Value = serde_json::from_str(&json::render(&found)).expect("JSON");
-    let contestants = &value["points"][0]["arms"];
+    let contestants = &value["points"][0]["contestants"];
     assert_eq!(value["points"][0]["failure_ns"], 2 * SECOND);
     for key in ["declared_failed_ns", "failover_ns", "restored_ns"] {
         assert!(contestants[0]["runs"][0][key].is_u64() && contestants[2]["runs"][0][key].is_null(), "{key}");
@@ -240,18 +244,18 @@ fn service_is_restored_when_the_rate_is() {
             "{key}"
         );
     }
-    let shown = table::render(&found, table::Style::default(), &Transports::standard().protocols());
-    for expected in [
-        "declared failed",
-        "first new data",
-        "service restored",
-        "never               never               never",
-    ] {
+    let shown = table::render(
+        &found,
+        table::Style { verbose: true, ..table::Style::default() },
+        &Transports::standard().protocols(),
+    );
+    for expected in ["declared failed", "first new data", "service restored"] {
         assert!(shown.contains(expected), "{expected}:\n{shown}");
     }
     let sentence = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(sentence.contains("When a path fails at 2 s, service is restored after 12"), "{shown}");
+    assert!(sentence.contains("when a path fails at 2 s, service is restored after 12"), "{shown}");
     assert!(sentence.contains("and never with tcp."), "{shown}");
+    assert!(sentence.contains("tcp never never never"), "{shown}");
 }
 
 /// The only path fails for two seconds. When the path comes back, it must restore the service.

@@ -115,8 +115,10 @@ fn output() -> Vec<Arg> {
         file(
             "json",
             "FILE|-",
-            "Write the result as JSON, schema anabranch.race/2 (-: the table goes to stderr)",
+            "Write the result as JSON, schema anabranch.race/3 (-: the table goes to stderr)",
         ),
+        file("json-version", "N", "Version of that schema, also in --out: 3, or 2 until 0.2 [default: 3]")
+            .value_parser(["2", "3"]),
         file("csv", "FILE|-", "Write a row for each point, contestant, seed and object"),
         file(
             "out",
@@ -139,6 +141,7 @@ fn output() -> Vec<Arg> {
         file("threads", "N", "Runs at a time [default: one for each core]")
             .value_parser(value_parser!(u16).range(1..=4096)),
         switch("dry-run", "Print the plan as TOML, every default filled in, and end").short('n'),
+        switch("verbose", "Also show means, work of the network, experiments and all settings").short('v'),
         switch("quiet", "Do not show progress").short('q'),
     ]
 }

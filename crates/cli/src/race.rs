@@ -20,6 +20,7 @@ use clap::ArgMatches;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use terminal_size::terminal_size_of;
 
 /// Set by the first interrupt (SIGINT).
 pub static STOP: AtomicBool = AtomicBool::new(false);
@@ -288,6 +289,8 @@ pub fn failure(error: RaceError) -> Failure {
 /// The destinations of the result, in addition to the table.
 pub struct RaceOutputs<'a> {
     json: Option<&'a str>,
+    /// The version of the format of JSON files.
+    pub json_version: json::Version,
     csv: Option<&'a str>,
     out: Option<&'a Path>,
     pcap: &'a str,
@@ -297,11 +300,19 @@ pub struct RaceOutputs<'a> {
     pub baseline: Option<Race>,
     /// The warnings that were printed before the race.
     printed_warnings: Vec<String>,
-    /// The transports, whose settings the table explains.
+    /// Whether the text has everything that is known, and not only the answer and the times.
+    verbose: bool,
+    /// The transports, whose settings the text explains.
     pub transports: &'a Transports,
     /// The output files, which were found to be writable.
     pub reserved: Vec<(ResultFormat, PendingFile)>,
 }
+
+/// The narrowest lines that the text is made for. Narrower terminals wrap them.
+const MIN_COLUMNS: usize = 60;
+
+/// The widest lines. Longer ones are hard to read on any terminal.
+const MAX_COLUMNS: usize = 120;
 
 /// The format of a result file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -347,12 +358,18 @@ impl<'a> RaceOutputs<'a> {
         }
         Ok(Self {
             json: text("json"),
+            json_version: if text("json-version") == Some("2") {
+                json::Version::Two
+            } else {
+                json::Version::Three
+            },
             csv: text("csv"),
             out: text("out").map(Path::new),
             pcap: text("pcap").unwrap_or("median"),
             trace: text("trace-out").is_some(),
             baseline,
             printed_warnings: Vec::new(),
+            verbose: matches.get_flag("verbose"),
             transports,
             reserved: Vec::new(),
         })
@@ -363,12 +380,14 @@ impl<'a> RaceOutputs<'a> {
         let (printed_warnings, reserved) = (Vec::new(), Vec::new());
         Self {
             json: None,
+            json_version: json::Version::Three,
             csv: None,
             out: None,
             pcap: "off",
             trace: false,
             baseline: None,
             printed_warnings,
+            verbose: false,
             transports,
             reserved,
         }
@@ -388,14 +407,21 @@ impl<'a> RaceOutputs<'a> {
         }
     }
 
-    /// The style of the table, depending on where it is printed.
+    /// The style of the text, depending on where it is printed.
     pub fn style(&self) -> Style {
-        let terminal = match self.to_stdout() {
-            Some(_) => std::io::stderr().is_terminal(),
-            None => std::io::stdout().is_terminal(),
+        let (terminal, size) = match self.to_stdout() {
+            Some(_) => (std::io::stderr().is_terminal(), terminal_size_of(std::io::stderr())),
+            None => (std::io::stdout().is_terminal(), terminal_size_of(std::io::stdout())),
         };
         let color = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Style { color, pictures: terminal }
+        let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        let width = columns.or(size.map(|(width, _)| usize::from(width.0))).unwrap_or(table::COLUMNS);
+        Style {
+            width: width.clamp(MIN_COLUMNS, MAX_COLUMNS),
+            color,
+            verbose: self.verbose,
+            pictures: terminal,
+        }
     }
 
     /// Checks before the first run that every output file can be written.
@@ -422,7 +448,7 @@ impl<'a> RaceOutputs<'a> {
     fn write(self, plan: &Plan, race: &Race, captures: Option<&[HostPackets]>) -> Result<(), Failure> {
         let (style, to_stdout) = (self.style(), self.to_stdout());
         let warnings = self.unprinted(&race.warnings);
-        let text = json::render(race);
+        let text = json::render_as(race, self.json_version);
         // All files are written before the first is published, so that none appears if writing fails.
         let mut files = Vec::new();
         for (kind, file) in self.reserved {

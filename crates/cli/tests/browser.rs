@@ -242,7 +242,7 @@ fn a_page_runs_no_script_but_its_own() {
 fn course_is_drawn(browser: &mut Browser, report: &Report) {
     assert!(numbers(browser, "windows").len() > 5);
     let lost = numbers(browser, "queue").iter().filter(|row| !row[3].is_empty()).count();
-    let first = &report.results["points"][0]["arms"][0];
+    let first = &report.results["points"][0]["contestants"][0];
     let median =
         first["runs"].as_array().expect("runs").iter().find(|run| run["seed"] == first["median_seed"]);
     assert_eq!(Some(lost as u64), median.and_then(|run| run["packets"]["down"]["lost"].as_u64()));
@@ -363,10 +363,10 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
     let points = report.results["points"].as_array().expect("points");
     let point = &points[0];
     let mut expected = Vec::new();
-    for contestant in point["arms"].as_array().expect("contestants") {
+    for contestant in point["contestants"].as_array().expect("contestants") {
         for run in contestant["runs"].as_array().expect("runs") {
             expected.push((
-                contestant["arm"].as_str().expect("a name"),
+                contestant["name"].as_str().expect("a name"),
                 run["seed"].to_string(),
                 time_of(point, run),
             ));
@@ -396,7 +396,7 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
     }
     // The headline must have the geometric mean of each contestant's times, to at least two significant digits.
     let text = browser.run("return document.body.textContent;");
-    for contestant in point["arms"].as_array().expect("contestants") {
+    for contestant in point["contestants"].as_array().expect("contestants") {
         let runs = contestant["runs"].as_array().expect("runs").iter();
         let logs: Vec<f64> = runs.filter_map(|run| time_of(point, run)).map(f64::ln).collect();
         let mean = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
@@ -407,9 +407,10 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
     // The first waterfall shows the best run of the first contestant, or its only run.
     let rows = numbers(browser, "waterfall");
     if !rows.is_empty() {
-        let runs = point["arms"][0]["runs"].as_array().expect("runs");
+        let runs = point["contestants"][0]["runs"].as_array().expect("runs");
         let best = runs.iter().min_by_key(|run| run["page_ns"].as_u64().unwrap_or(u64::MAX)).expect("a run");
-        let median = runs.iter().find(|run| run["seed"] == point["arms"][0]["median_seed"]).expect("a run");
+        let median =
+            runs.iter().find(|run| run["seed"] == point["contestants"][0]["median_seed"]).expect("a run");
         let delivered = |run: &Value| -> Vec<String> {
             let objects = run["objects"].as_array().expect("objects").iter();
             objects
@@ -428,8 +429,8 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
         .filter(|row| row[1] == "to the client")
         .filter_map(|row| row[3].parse::<u64>().ok())
         .sum();
-    let median = &point["arms"][0]["median_seed"];
-    let runs = point["arms"][0]["runs"].as_array().expect("runs");
+    let median = &point["contestants"][0]["median_seed"];
+    let runs = point["contestants"][0]["runs"].as_array().expect("runs");
     let run = runs.iter().find(|run| run["seed"] == *median).expect("the median run");
     let paths = run["series"]["paths"].as_array().expect("paths").iter();
     let wire: u64 = paths
@@ -444,11 +445,13 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
 fn failover_is_that_of_the_results(browser: &mut Browser, kind: &str, point: &Value) {
     let rows = numbers(browser, "failover");
     assert_eq!(rows.is_empty(), point["failure_ns"].is_null(), "{kind}");
-    for contestant in point["arms"].as_array().expect("contestants").iter().filter(|_| !rows.is_empty()) {
+    for contestant in
+        point["contestants"].as_array().expect("contestants").iter().filter(|_| !rows.is_empty())
+    {
         let mut runs = contestant["runs"].as_array().expect("runs").iter();
         let run = runs.find(|run| run["seed"] == contestant["median_seed"]).expect("the median run");
         for (what, key) in [("data again", "failover_ns"), ("service restored", "restored_ns")] {
-            let shown = rows.iter().find(|row| row[1] == what && row[0] == contestant["arm"]);
+            let shown = rows.iter().find(|row| row[1] == what && row[0] == contestant["name"]);
             let expected =
                 run[key].as_u64().map_or("never".to_owned(), |ns| format!("{:.3}", ns as f64 / 1e6));
             assert_eq!(shown.map(|row| row[2].as_str()), Some(expected.as_str()), "{kind}: {what}");

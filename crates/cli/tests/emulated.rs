@@ -29,10 +29,10 @@ fn race(arguments: &str) -> Value {
 /// Returns all runs of the race result `race`, each with the name of its contestant.
 fn runs(race: &Value) -> Vec<(String, Value)> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let contestants = list(&race["points"]).into_iter().flat_map(|point| list(&point["arms"]));
+    let contestants = list(&race["points"]).into_iter().flat_map(|point| list(&point["contestants"]));
     contestants
         .flat_map(|contestant| {
-            let name = contestant["arm"].as_str().unwrap_or_default().to_owned();
+            let name = contestant["name"].as_str().unwrap_or_default().to_owned();
             list(&contestant["runs"]).into_iter().map(move |run| (name.clone(), run))
         })
         .collect()
@@ -477,9 +477,9 @@ fn tls_and_http_2_cross_an_emulated_link_as_a_virtual_one() {
         assert_eq!((&name, &real["outcome"]), (&same, &model["outcome"]), "{name}");
         assert_eq!(real["outcome"], "done", "{name}");
         let settings = |race: &Value| {
-            let arms = race["points"][0]["arms"].as_array().expect("contestants").clone();
-            let arm = arms.into_iter().find(|arm| arm["arm"] == name.as_str()).expect("raced");
-            ["tls", "http", "connections"].map(|key| arm["settings"][key].clone())
+            let contestants = race["points"][0]["contestants"].as_array().expect("contestants");
+            let own = contestants.iter().find(|one| one["name"] == name.as_str()).expect("raced");
+            ["tls", "http", "connections"].map(|key| own["settings"][key].clone())
         };
         assert_eq!(settings(&emulated), settings(&virtually), "{name}");
         let (real, model): (u64, u64) = (bytes_down(&real).iter().sum(), bytes_down(&model).iter().sum());

@@ -27,7 +27,7 @@ fn race(directory: &Path, arguments: &str) -> (Value, String) {
 }
 
 fn contestants(race: &Value) -> &[Value] {
-    race["points"][0]["arms"].as_array().map_or(&[], Vec::as_slice)
+    race["points"][0]["contestants"].as_array().map_or(&[], Vec::as_slice)
 }
 
 /// Whether the kernel provides MPTCP sockets.
@@ -49,7 +49,7 @@ fn messages_have_the_delays_that_the_path_gives_them() {
     let (found, table) = race(&scratch.0, flags);
     assert_eq!(contestants(&found).len(), 3);
     for contestant in contestants(&found) {
-        let (name, run) = (&contestant["arm"], &contestant["runs"][0]);
+        let (name, run) = (&contestant["name"], &contestant["runs"][0]);
         let objects = run["objects"].as_array().expect("objects");
         assert_eq!((&run["outcome"], objects.len()), (&"done".into(), 25), "{name}");
         let mut last = None;
@@ -88,7 +88,7 @@ fn the_time_to_get_past_a_failed_path_is_told() {
     let (found, table) = race(&scratch.0, flags);
     assert!(table.contains("failover ms"), "{table}");
     for (contestant, least) in contestants(&found).iter().zip([400, 10]) {
-        let (name, run) = (&contestant["arm"], &contestant["runs"][0]);
+        let (name, run) = (&contestant["name"], &contestant["runs"][0]);
         let [failover, page] = ["failover_ns", "page_ns"].map(|key| run[key].as_u64().expect("a time"));
         assert!((least * 1_000_000..page).contains(&failover), "{name}: {failover} of {page}");
         assert_eq!(contestant["summary"]["failover_ms"]["n"], 1, "{name}");
@@ -239,7 +239,7 @@ fn contestants_share_one_emulated_link() {
     // The captures of each contestant must show only its own packets. Each contestant has addresses of its own.
     for (number, contestant) in contestants(&found).iter().enumerate() {
         let run = &contestant["runs"][0];
-        let name = contestant["arm"].as_str().expect("a name").replace([':', '='], "-");
+        let name = contestant["name"].as_str().expect("a name").replace([':', '='], "-");
         for host in ["client", "server"] {
             let output =
                 anabranch(&scratch.0, &format!("decode out/{name}.seed-{}.{host}.pcapng", run["seed"]));

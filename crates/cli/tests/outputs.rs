@@ -98,7 +98,7 @@ fn a_link_stays_and_its_target_is_written() {
     std::os::unix::fs::symlink("nowhere/at-all", scratch.join("dangling")).expect("linked");
     assert_eq!(run(&scratch, &["--csv", "link"]).status.code(), Some(0));
     assert!(fs::symlink_metadata(scratch.join("link")).expect("there").is_symlink());
-    assert!(fs::read_to_string(scratch.join("target")).expect("there").starts_with("arm,"));
+    assert!(fs::read_to_string(scratch.join("target")).expect("there").starts_with("contestant,"));
     refused(&scratch, &["--csv", "dangling"], 3, "dangling");
     assert_eq!(names(&scratch), ["dangling", "link", "target"]);
     let _ = fs::remove_dir_all(scratch);
@@ -117,6 +117,24 @@ fn what_cannot_be_meant_is_refused_before_anything_is_run() {
     refused(&scratch, &["--transport", "a\nb\u{1b}[2J"], 2, "unknown transport");
     assert!(names(&scratch).is_empty(), "{:?}", names(&scratch));
     assert_eq!(run(&scratch, &["--out", "d", "--json", "d/again.json"]).status.code(), Some(0));
+    let _ = fs::remove_dir_all(scratch);
+}
+
+#[test]
+fn the_older_format_is_written_and_read() {
+    let scratch = new_directory("version");
+    let race = ["--transport", "sctp", "--loss", "2%", "--out", "out"];
+    let older = [&race[..], &["--json-version", "2", "--json", "older.json"]].concat();
+    assert_eq!(run(&scratch, &older).status.code(), Some(0));
+    for file in ["older.json", "out/results.json"] {
+        let text = fs::read_to_string(scratch.join(file)).expect("there");
+        assert!(text.starts_with("{\n  \"schema\": \"anabranch.race/2\","), "{file}");
+        assert!(text.contains("\"arms\": [\n        {\n          \"arm\": \"tcp\","), "{file}");
+        assert!(!text.contains("median_ratio") && !text.contains("\"changes\""), "{file}");
+    }
+    let output = run(&scratch, &["--transport", "sctp", "--loss", "2%", "--compare", "older.json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("new beside old"));
     let _ = fs::remove_dir_all(scratch);
 }
 

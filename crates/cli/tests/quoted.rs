@@ -55,7 +55,7 @@ fn quotes_only(page: &str, printed: &[String]) {
     let text = fs::read_to_string(root().join(page)).expect(page);
     let blocks = text.split("\n```").skip(1).step_by(2).filter_map(|block| block.strip_prefix('\n'));
     let quotes: Vec<&str> =
-        blocks.filter(|block| block.contains("page ms") || block.contains("why ")).collect();
+        blocks.filter(|block| block.contains("Spread: ") || block.contains("median / ")).collect();
     assert!(!quotes.is_empty(), "{page} quotes nothing");
     let is_printed =
         |lines: &str| printed.iter().any(|text| format!("\n{text}").contains(&format!("\n{lines}\n")));

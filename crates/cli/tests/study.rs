@@ -660,7 +660,7 @@ fn race_runs_the_plan_to_the_same_numbers() {
     let cells = fs::read_to_string(scratch.0.join("out/own/cells.csv")).expect("cells");
     let mut compared = 0;
     for point in results["points"].as_array().expect("points") {
-        for contestant in point["arms"].as_array().expect("contestants") {
+        for contestant in point["contestants"].as_array().expect("contestants") {
             let pages: Vec<f64> = contestant["runs"]
                 .as_array()
                 .expect("runs")
@@ -668,7 +668,7 @@ fn race_runs_the_plan_to_the_same_numbers() {
                 .map(|run| run["page_ns"].as_f64().expect("done") / 1e9)
                 .collect();
             let mean = pages.iter().sum::<f64>() / pages.len() as f64;
-            let name = contestant["arm"].as_str().expect("a name").split('=').next().expect("a nickname");
+            let name = contestant["name"].as_str().expect("a name").split('=').next().expect("a nickname");
             let labels =
                 format!("contestant={name} loss={}", point["factors"]["loss"].as_str().expect("a level"));
             let row = cells.lines().find(|line| line.contains(&labels)).unwrap_or_else(|| panic!("{labels}"));

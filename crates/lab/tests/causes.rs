@@ -11,6 +11,7 @@ use anabranch_base::testing::are_slow_tests_enabled;
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan, PointPlan};
 use anabranch_lab::run::batch::Options;
+use anabranch_report::reasons;
 use anabranch_report::table::{Style, render};
 use anabranch_results::{Comparison, Race, json};
 use anabranch_transports::Transports;
@@ -118,11 +119,11 @@ fn a_gap_of_handshakes_alone_is_only_where_they_are_waited_for() {
         let experiment = found.experiment.as_ref().expect("it is there");
         let condition = experiment.conditions.iter().find(|it| it.without == "handshake");
         let condition = condition.expect("it is tried").clone();
-        (experiment.gap, condition, found.why(3).expect("said").join("\n"))
+        (experiment.gap, condition, reasons::all(found).join("\n"))
     };
     let (gap, condition, causes) = without("1x1kB", "sctp:cookie_data=no");
     assert!(gap > 1.3 && condition.needed && (condition.gap - 1.0).abs() < 1e-9, "{gap} {condition:?}");
-    assert!(causes.contains("only where a handshake is waited for"), "{causes}");
+    assert!(causes.contains("with connections already open, "), "{causes}");
     let (gap, condition, _) = without("1x20kB", "tcp:iw=2");
     assert!(
         !condition.needed && condition.gap > gap,
@@ -161,8 +162,8 @@ fn a_gap_of_a_short_queue_is_only_where_it_is_short() {
     let tried: Vec<&str> = experiment.conditions.iter().map(|it| it.without.as_str()).collect();
     assert_eq!(tried, ["handshake", "queue", "rate"]);
     assert_eq!(experiment.conditions.iter().map(|it| it.needed).collect::<Vec<_>>(), [false, true, true]);
-    let why = found.why(3).expect("said").join("\n");
-    assert!(why.contains("only where the queue is short"), "{why}");
+    let why = reasons::all(found).join("\n");
+    assert!(why.contains("with an unlimited queue, "), "{why}");
     // Without randomness, one run represents all seeds. Three conditions are removed, one at a time, and both
     // contestants run once without each condition.
     assert_eq!(experiment.runs, 6);

@@ -31,7 +31,11 @@ fn refused(line: &str) -> String {
 }
 
 fn shown(race: &Race) -> String {
-    let lines = table::render(race, table::Style::default(), &Transports::standard().protocols());
+    let lines = table::render(
+        race,
+        table::Style { verbose: true, ..table::Style::default() },
+        &Transports::standard().protocols(),
+    );
     lines.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

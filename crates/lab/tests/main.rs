@@ -1,6 +1,7 @@
 //! Integration tests of the laboratory, from plans to reports.
 
 mod causes;
+mod changes;
 mod decrypted;
 mod grid;
 mod handover;

@@ -37,7 +37,7 @@ impl People {
     }
 
     /// Records verdicts on pairs of contestants for one person. The person must have been added before. The verdict is
-    /// `less` if the first contestant of the pair needs less time. The other verdicts are `more`, `level` and
+    /// `less` if the first contestant of the pair needs less time. The other verdicts are `more`, `tie` and
     /// `undecided`.
     fn decide(
         &self,
@@ -53,7 +53,7 @@ impl People {
             let all = [Verdict::Less, Verdict::More, Verdict::Level, Verdict::Undecided];
             let Some(verdict) = all.into_iter().find(|one| one.name() == verdict) else {
                 return Err(PyValueError::new_err(format!(
-                    "verdict: less, more, level or undecided, and not {verdict:?}"
+                    "verdict: less, more, tie or undecided, and not {verdict:?}"
                 )));
             };
             tally.decide(&group, number, a, b, verdict);

@@ -237,7 +237,7 @@ impl Race {
 
     /// The table that `anabranch race` prints.
     fn text(&self) -> String {
-        table::render(&self.results, Style { color: false, pictures: false }, &transports().protocols())
+        table::render(&self.results, Style::default(), &transports().protocols())
     }
 
     /// One sentence for each combination of factor levels: the fastest contestant, and its lead over the others.
@@ -284,6 +284,11 @@ impl Race {
     /// A row for each cause of a gap between two contestants.
     fn causes(&self) -> PyResult<Table> {
         tables::causes(&self.results)
+    }
+
+    /// A row for each change to a point, and each contestant.
+    fn changes(&self) -> PyResult<Table> {
+        tables::changes(&self.results)
     }
 
     /// Writes the report.

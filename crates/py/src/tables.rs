@@ -3,7 +3,9 @@
 //! The factors are the first columns, followed by columns named as in the results. Columns whose names end in `_ms`
 //! hold milliseconds. Columns whose names end in `_ns` hold integer nanoseconds.
 
-use anabranch_results::{Comparison, Object, Outcome, PARTS, Point, Race, Run, Stat, Summary, TimeBreakdown};
+use anabranch_results::{
+    Changed, Comparison, Object, Outcome, PARTS, Point, Race, Run, Stat, Summary, TimeBreakdown,
+};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
     ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray,
@@ -140,7 +142,7 @@ pub fn summary(race: &Race) -> PyResult<Table> {
     columns.add_texts("metric", rows.iter().map(|row| Some(row.2)));
     columns.add_counts("n", rows.iter().map(|row| Some(row.3.n)));
     columns.add_counts("failed", rows.iter().map(|row| Some(row.3.failed)));
-    let numbers: [Column<Stat, f64>; 10] = [
+    let numbers: [Column<Stat, f64>; 11] = [
         ("mean", |stat| stat.mean),
         ("geometric_mean", |stat| stat.geometric_mean),
         ("median", |stat| stat.median),
@@ -149,6 +151,7 @@ pub fn summary(race: &Race) -> PyResult<Table> {
         ("quartile_low", |stat| stat.quartiles.map(|[low, _]| low)),
         ("quartile_high", |stat| stat.quartiles.map(|[_, high]| high)),
         ("p10", |stat| stat.p10),
+        ("p75", |stat| stat.p75),
         ("p90", |stat| stat.p90),
         ("p95", |stat| stat.p95),
     ];
@@ -243,8 +246,36 @@ pub fn comparisons(race: &Race) -> PyResult<Table> {
     columns.add_numbers("ratio", rows.iter().map(|row| row.1.ratio));
     columns.add_numbers("ci95_low", rows.iter().map(|row| row.1.ci95.map(|ci95| ci95[0])));
     columns.add_numbers("ci95_high", rows.iter().map(|row| row.1.ci95.map(|ci95| ci95[1])));
+    columns.add_numbers("median_ratio", rows.iter().map(|row| row.1.median_ratio));
+    columns.add_numbers("median_ci95_low", rows.iter().map(|row| row.1.median_ci95.map(|ci95| ci95[0])));
+    columns.add_numbers("median_ci95_high", rows.iter().map(|row| row.1.median_ci95.map(|ci95| ci95[1])));
     columns.add_counts("n", rows.iter().map(|row| Some(row.1.n)));
+    columns.add_counts("less", rows.iter().map(|row| Some(row.1.less)));
+    columns.add_counts("more", rows.iter().map(|row| Some(row.1.more)));
     columns.add_texts("verdict", rows.iter().map(|row| Some(row.1.verdict.name())));
+    columns.table()
+}
+
+/// Returns a row for each point, change to it, and contestant.
+pub fn changes(race: &Race) -> PyResult<Table> {
+    let mut rows: Vec<(&Point, &Changed, &str, Option<f64>)> = Vec::new();
+    for point in &race.points {
+        for changed in &point.changes {
+            let medians = point.contestants.iter().zip(&changed.medians_ms);
+            rows.extend(medians.map(|(one, median)| (point, changed, one.name.as_str(), *median)));
+        }
+    }
+    let mut columns = Columns::of_factors(race, rows.iter().map(|row| row.0));
+    columns.add_texts("change", rows.iter().map(|row| Some(row.1.change.as_str())));
+    columns.add_counts("n", rows.iter().map(|row| Some(row.1.n)));
+    columns.add_texts("contestant", rows.iter().map(|row| Some(row.2)));
+    columns.add_numbers("median_ms", rows.iter().map(|row| row.3));
+    columns.add_texts("winner", rows.iter().map(|row| row.1.winner.as_deref()));
+    columns.add_texts("runner_up", rows.iter().map(|row| row.1.runner_up.as_deref()));
+    columns.add_numbers("median_ratio", rows.iter().map(|row| row.1.median_ratio));
+    columns.add_numbers("median_ci95_low", rows.iter().map(|row| row.1.median_ci95.map(|ci95| ci95[0])));
+    columns.add_numbers("median_ci95_high", rows.iter().map(|row| row.1.median_ci95.map(|ci95| ci95[1])));
+    columns.add_flags("flips", rows.iter().map(|row| row.1.flips));
     columns.table()
 }
 
@@ -255,7 +286,7 @@ pub fn causes(race: &Race) -> PyResult<Table> {
         for comparison in &point.comparisons {
             let Some(experiment) = &comparison.experiment else { continue };
             let helps = comparison.causes.iter().map(|cause| (cause, false));
-            let holds_back = experiment.held_back_by.iter().map(|cause| (cause, true));
+            let holds_back = experiment.adverse_causes.iter().map(|cause| (cause, true));
             rows.extend(
                 helps.chain(holds_back).map(|(cause, is_adverse)| (point, experiment, cause, is_adverse)),
             );

@@ -45,19 +45,19 @@ def test_tables_are_what_is_in_the_json():
     result = anabranch.race(loss=["0", "2%"], transport=["tcp", "sctp"], **QUICK)
     found = json.loads(result.to_json())
     runs = result.runs.to_arrow()
-    told = [run["page_ns"] for point in found["points"] for arm in point["arms"] for run in arm["runs"]]
+    told = [run["page_ns"] for point in found["points"] for one in point["contestants"] for run in one["runs"]]
     assert runs["page_ns"].to_pylist() == told
     assert set(runs["loss"].to_pylist()) == {"0", "2%"}
     means = {
-        (point["factors"]["loss"], arm["arm"]): arm["summary"]["page_ms"]["mean"]
+        (point["factors"]["loss"], one["name"]): one["summary"]["page_ms"]["mean"]
         for point in found["points"]
-        for arm in point["arms"]
+        for one in point["contestants"]
     }
     frame = result.summary.to_pandas()
     frame = frame[frame.metric == "page_ms"]
     assert {(row.loss, row.contestant): row["mean"] for _, row in frame.iterrows()} == means
     objects = result.objects.to_polars()
-    assert len(objects) == sum(len(run["objects"]) for p in found["points"] for a in p["arms"] for run in a["runs"])
+    assert len(objects) == sum(len(run["objects"]) for p in found["points"] for one in p["contestants"] for run in one["runs"])
     assert "blocked_ns" in objects.columns
 
 
@@ -67,7 +67,8 @@ def test_comparisons_are_a_table():
     rows = rows[rows.metric == "page_ms"]
     # Without loss and with.
     assert list(zip(rows.a, rows.b)) == 2 * [("sctp", "tcp"), ("quic", "tcp"), ("quic", "sctp")]
-    assert set(rows.verdict) <= {"less", "more", "level", "undecided"} and (rows.ratio > 0).all()
+    assert set(rows.verdict) <= {"less", "more", "tie", "undecided"} and (rows.ratio > 0).all()
+    assert (rows.median_ratio > 0).all() and (rows.less + rows.more <= rows.n).all()
 
 
 def test_causes_are_a_table():
@@ -77,6 +78,13 @@ def test_causes_are_a_table():
     assert causes.num_rows > 0 and "change" in causes.column_names
     assert all(effect > 0 for effect in causes["effect"].to_pylist())
     assert result.verdicts and result.verdicts[0] in str(result)
+
+
+def test_changes_are_a_table():
+    rows = anabranch.race(transport=["tcp", "sctp"], **QUICK, loss=["0", "2%"]).changes.to_pandas()
+    # Each of the two levels of loss is a change of the other.
+    assert list(zip(rows.loss, rows.change)) == 2 * [("0", "loss=2%")] + 2 * [("2%", "loss=0")]
+    assert list(rows.contestant) == 2 * ["tcp", "sctp"] and (rows.median_ms > 0).all()
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ pub(super) fn render(out: &mut String, point: &Point, ranking: &Ranking, wide: W
     let figure = Figure {
         name: "times".to_owned(),
         heading: format!("{quantity}: shorter is better"),
-        shows: format!("{quantity}. {}.", ranking.headline(point)),
+        shows: format!("{quantity}. {}.", ranking.times()),
         note: format!(
             "Bar: {} of the runs. Each dot is one run, with a {} of its own.{}",
             term("geometric mean", "geometric mean"),

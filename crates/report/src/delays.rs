@@ -70,7 +70,7 @@ fn table(out: &mut String, point: &Point) {
             "<tr><th>{}</th><td data-of=\"median\">{}</td><td data-of=\"95th percentile\"{class}>{}</td><td data-of=\"99th percentile\">{}</td>\
              <td data-of=\"longest\">{}</td><td data-of=\"95th, ratio\"><span>{ratio}</span></td><td data-of=\"undelivered\">{}</td>\
              <td data-of=\"failed runs\">{failed}</td></tr>",
-            words::head(point, contestant),
+            words::head(contestant),
             cell(summary.object_p50_ms.geometric_mean),
             cell(summary.object_p95_ms.geometric_mean),
             cell(summary.object_p99_ms.geometric_mean),

@@ -9,6 +9,7 @@
 //! ([`anabranch_results`]) and the contents of captures ([`anabranch_capture::results`]). Any figure can therefore be
 //! drawn again from `results.json` without another run. Equal results give equal bytes.
 
+pub mod answer;
 mod bars;
 mod causes;
 mod chart;
@@ -23,12 +24,14 @@ mod fairness;
 mod first;
 pub mod graph;
 mod heat;
+mod medians;
 mod overview;
 pub mod packets;
 pub mod paper;
 mod parts;
 pub mod people;
 mod progress;
+pub mod reasons;
 pub mod sheet;
 mod standing;
 mod streams;
@@ -101,7 +104,7 @@ pub struct Input {
     pub sha256: String,
 }
 
-/// Returns the names of the contestants of a point as the report shows them, in the order of the plan.
+/// Returns the names of the contestants of a point as every output shows them, in the order of the plan.
 #[must_use]
 pub fn names(point: &Point) -> Vec<String> {
     words::names(point)
@@ -112,7 +115,7 @@ pub fn names(point: &Point) -> Vec<String> {
 pub fn html(race: &Race, context: &PageContext<'_>) -> String {
     let title = match race.points.as_slice() {
         [] => "No results".to_owned(),
-        [point] => Ranking::of(point).headline(point),
+        [point] => title_of(point),
         points => overview::headline(points),
     };
     let mut out = document::begin(&title);
@@ -121,11 +124,11 @@ pub fn html(race: &Race, context: &PageContext<'_>) -> String {
         [] => out.push_str("</header>\n"),
         [point] => {
             let ranking = Ranking::of(point);
-            lead(&mut out, race, point, &ranking);
+            lead(&mut out, race, point);
             out.push_str("</header>\n");
             warnings(&mut out, race);
             first::render(&mut out, race, point, &ranking);
-            first::terms(&mut out, context.terms_of(0));
+            first::contestants(&mut out, point, context.terms_of(0));
             sections(&mut out, race, (0, point), context);
         }
         points => {
@@ -138,7 +141,7 @@ pub fn html(race: &Race, context: &PageContext<'_>) -> String {
             }
             overview::change(&mut out, points);
             let common = context.common_terms();
-            first::terms(&mut out, common.unwrap_or_default());
+            first::contestants(&mut out, &points[0], common.unwrap_or_default());
             overview::render(&mut out, points);
             for (i, point) in points.iter().enumerate().take(DRAWN_POINTS) {
                 let ranking = Ranking::of(point);
@@ -146,9 +149,12 @@ pub fn html(race: &Race, context: &PageContext<'_>) -> String {
                     out,
                     "<section class=\"point\" id=\"p{i}\"><h2>{}</h2>\n<h1 class=\"of-point\">{}</h1>",
                     escape(&factors(point)),
-                    escape(&ranking.headline(point))
+                    escape(&title_of(point))
                 );
-                lead(&mut out, race, point, &ranking);
+                // The first screen has the answers of a few points.
+                if !few {
+                    lead(&mut out, race, point);
+                }
                 // If there are several points, only the figures of the first few points are open. Only open figures are
                 // printed on paper.
                 let open = if i < OPEN_POINTS { " open" } else { "" };
@@ -157,7 +163,7 @@ pub fn html(race: &Race, context: &PageContext<'_>) -> String {
                     first::render(&mut out, race, point, &ranking);
                 }
                 if common.is_none() {
-                    first::terms(&mut out, context.terms_of(i));
+                    first::contestants(&mut out, point, context.terms_of(i));
                 }
                 sections(&mut out, race, (i, point), context);
                 out.push_str("</details></section>\n");
@@ -196,9 +202,22 @@ pub fn html(race: &Race, context: &PageContext<'_>) -> String {
     out
 }
 
-/// Writes the result of the point, and describes its workload and its network.
-fn lead(out: &mut String, race: &Race, point: &Point, ranking: &Ranking) {
-    first::lead(out, point, ranking);
+/// Returns the first line of the answer at a point.
+fn title_of(point: &Point) -> String {
+    let line = answer::lines(point).into_iter().next();
+    line.map_or(String::new(), |line| format!("{}: {}", line.label, line.clauses[0]))
+}
+
+/// Writes the other lines of the answer, and describes the workload and the network of the point.
+fn lead(out: &mut String, race: &Race, point: &Point) {
+    let lines = answer::lines(point);
+    let certainty = lines.first().map_or(String::new(), |line| line.clauses[1..].join(" "));
+    if !certainty.is_empty() {
+        let _ = writeln!(out, "<p class=\"lead\">{}</p>", escape(&certainty));
+    }
+    for line in lines.iter().skip(1) {
+        first::lead(out, line);
+    }
     let about = (escape(&subject(point)), escape(&circumstances(race, point)));
     let _ = writeln!(out, "<p class=\"meta\">{}. {}.</p>", about.0, about.1);
 }
@@ -266,7 +285,7 @@ fn factors(point: &Point) -> String {
     if point.factors.is_empty() {
         return subject(point);
     }
-    overview::point_label(point)
+    overview::point_heading(point)
 }
 
 fn circumstances(race: &Race, point: &Point) -> String {
@@ -341,5 +360,7 @@ const STYLE: &str = include_str!("style.css");
 const SVG_STYLE: &str = include_str!("svg-style.css");
 const SCRIPT: &str = include_str!("script.js");
 
+#[cfg(test)]
+mod golden;
 #[cfg(test)]
 mod tests;

@@ -6,11 +6,11 @@
 //! example a loss rate. The rest of the overview works for all factors.
 
 use super::bars::legend;
-use super::causes;
 use super::chart::{self, Axis, CONTESTANTS, ChartPoint, Data, Figure, Frame, Ink, Mark, Width};
 use super::standing::{self, Ranking, is_decided};
 use super::svg::{self, escape};
 use super::words::{self, capital, distinct, short_time};
+use super::{answer, reasons};
 use anabranch_results::stats::crossing::Scale;
 use anabranch_results::verdict::and;
 use anabranch_results::{Contestant, Point};
@@ -43,36 +43,35 @@ pub(super) fn point_label(point: &Point) -> String {
     levels.join(", ")
 }
 
-/// Returns the headline for all points, for example
-/// `Six TCP connections win at loss 1%; SCTP and one TCP connection are level at loss 0`.
+/// Returns the levels of a point as a heading, for example `1 % loss, 2 Mbit/s`.
+pub(super) fn point_heading(point: &Point) -> String {
+    let noun = |(factor, level): (&String, &String)| reasons::noun(&format!("{factor}={level}"));
+    capital(&point.factors.iter().map(noun).collect::<Vec<_>>().join(", "))
+}
+
+/// Returns the headline for all points, for example `No loss: use http3. 1 % loss: no clear winner.`
 pub(super) fn headline(points: &[Point]) -> String {
-    let few = points.len() <= 4;
-    // If there are many points, all points without a clear winner are grouped under one outcome.
-    let outcome = |point: &Point| {
-        let ranking = Ranking::of(point);
-        if few || ranking.leaders().len() == 1 { ranking.outcome() } else { "no clear winner".to_owned() }
-    };
-    let mut outcomes: Vec<(String, Vec<&Point>)> = Vec::new();
-    for point in points {
-        let outcome_text = outcome(point);
-        match outcomes.iter_mut().find(|(known, _)| *known == outcome_text) {
-            Some((_, at)) => at.push(point),
-            None => outcomes.push((outcome_text, vec![point])),
+    if points.len() <= super::FEW_POINTS {
+        let one = |point: &Point| {
+            let label = answer::lines(point).into_iter().next().map_or(String::new(), |line| line.label);
+            format!("{}: {}.", point_heading(point), label.replace("Use ", "use ").replace("No ", "no "))
+        };
+        return points.iter().map(one).collect::<Vec<_>>().join(" ");
+    }
+    let mut wins: Vec<(Option<String>, usize)> = Vec::new();
+    for winner in points.iter().map(answer::winner) {
+        match wins.iter_mut().find(|(known, _)| *known == winner) {
+            Some((_, count)) => *count += 1,
+            None => wins.push((winner, 1)),
         }
     }
-    // Outcomes with a winner come before outcomes without a winner. Within each group, the outcome that occurs at the
-    // most points comes first.
-    let wins = |outcome_text: &str| outcome_text.ends_with(" win") || outcome_text.ends_with(" wins");
-    outcomes.sort_by_key(|(outcome_text, at)| (!wins(outcome_text), std::cmp::Reverse(at.len())));
-    let describe = |(outcome_text, at): &(String, Vec<&Point>)| {
-        let places: Vec<String> = at.iter().map(|point| point_label(point)).collect();
-        match (at.len() == points.len(), few) {
-            (true, _) => format!("{outcome_text} everywhere"),
-            (false, true) => format!("{outcome_text} at {}", and(&places)),
-            (false, false) => format!("{outcome_text} at {} of {} points", at.len(), points.len()),
-        }
+    // Outcomes with a winner come before outcomes without a winner, and then the most frequent comes first.
+    wins.sort_by_key(|(winner, count)| (winner.is_none(), std::cmp::Reverse(*count)));
+    let one = |(winner, count): &(Option<String>, usize)| {
+        let outcome = winner.as_ref().map_or("no clear winner".to_owned(), |name| format!("{name} wins"));
+        format!("{outcome} at {count} of {} points", points.len())
     };
-    capital(&outcomes.iter().map(describe).collect::<Vec<_>>().join("; "))
+    wins.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
 /// A factor with its levels in the order of appearance.
@@ -186,7 +185,7 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
 }
 
 /// Describes where the lead changes along a factor, for example
-/// `Above about 1.3% loss, SCTP is sooner than one TCP connection`.
+/// `Above about 1.3% loss, sctp is faster than tcp`.
 fn changes(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> Vec<String> {
     let crossing_text = |crossing: &Crossing| {
         let with = if crossing.slice.is_empty() { String::new() } else { format!(" at {}", crossing.slice) };
@@ -222,33 +221,25 @@ fn changes(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> V
         and(&contestants_of.iter().map(|i| names[*i].1.as_str()).collect::<Vec<_>>())
     };
     let sentence = |(crossing_text, winners_above, winners_below): &(String, Vec<usize>, Vec<usize>)| {
-        let several = winners_above.len() > 1 || words::is_plural(&names[winners_above[0]].1);
-        let verb = if several { "are" } else { "is" };
-        format!("{crossing_text}, {} {verb} sooner than {}", listed(winners_above), listed(winners_below))
+        let verb = if winners_above.len() > 1 { "are" } else { "is" };
+        format!("{crossing_text}, {} {verb} faster than {}", listed(winners_above), listed(winners_below))
     };
     merged.iter().take(MOST_CROSSINGS).map(sentence).collect()
 }
 
-/// Lists the changes of network and workload that would change the winner.
+/// Lists the levels of the factors above which another contestant is faster.
 pub(super) fn change(out: &mut String, points: &[Point]) {
     let (names, factors) = (contestants(points), factors(points));
     let crossings = factors.iter().flat_map(|factor| changes(points, factor, &names));
-    let mut lines: Vec<String> = crossings.map(|line| escape(&line) + ".").collect();
-    let remedies = |point| {
-        causes::remedies(point).into_iter().map(|line| format!("At {}: {line}", escape(&point_label(point))))
-    };
-    lines.extend(points.iter().take(MOST_REMEDIES).flat_map(remedies));
+    let lines: Vec<String> = crossings.map(|line| escape(&line) + ".").collect();
     if !lines.is_empty() {
-        out.push_str("<section class=\"change\"><h2>What would change this</h2><ul>");
+        out.push_str("<section class=\"change\"><h2>Where the winner changes</h2><ul>");
         for line in lines {
             let _ = write!(out, "<li>{line}</li>");
         }
         out.push_str("</ul></section>\n");
     }
 }
-
-/// The list names changes of settings that would help the loser, but only for this many points (the first ones).
-const MOST_REMEDIES: usize = 4;
 
 /// Draws the results of all points: a map of the fastest contestants if there are two factors, the times along each
 /// factor, and a table of all points.
@@ -308,7 +299,7 @@ fn curves(
             heading: escape(if label.is_empty() { factor.name } else { label }),
             shows: own
                 .iter()
-                .map(|point| format!("{}: {}", point_label(point), Ranking::of(point).headline(point)))
+                .map(|point| format!("{}: {}", point_label(point), Ranking::of(point).times()))
                 .collect::<Vec<_>>()
                 .join(". "),
             data,
@@ -367,7 +358,7 @@ fn map(
                 && point.factors.get(down.name).is_some_and(|level| level == y)
         })
     };
-    let mut data = Data::new(&[across.name, down.name, "ahead", "sooner than the next by"]);
+    let mut data = Data::new(&[across.name, down.name, "ahead", "faster than the next by"]);
     // Returns the fastest contestant, whether it is clearly ahead of all others, and its lead over the second-fastest.
     let state = |point: &Point| -> Option<(usize, bool, f64)> {
         let ranking = Ranking::of(point);
@@ -389,7 +380,7 @@ fn map(
         heading: format!("Who wins over {} and {}", escape(across.name), escape(down.name)),
         legend: legend(shown),
         shows: headline(points),
-        note: "Colour: who is soonest; the figure: how many times as long the next one takes. Pale cells have no clear winner.".to_owned(),
+        note: "Color: the fastest contestant. Number: its lead, the ratio of the next time to its own. Pale cells have no clear winner.".to_owned(),
         data,
     };
     figure.render(out, Width::Wide, |svg, width| {
@@ -414,7 +405,7 @@ fn map(
                         continue;
                     };
                     let (x, y) = (i as f64, k as f64);
-                    let title = format!("{}\n{}", point_label(point), Ranking::of(point).headline(point));
+                    let title = format!("{}\n{}", point_label(point), Ranking::of(point).times());
                     let mark = Mark::bar(
                         (x - 0.48, y - 0.47),
                         (x + 0.48, y + 0.47),

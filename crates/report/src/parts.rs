@@ -237,7 +237,7 @@ impl Means<'_> {
         }
         out.push_str("<th>in all</th></tr></thead><tbody>");
         for (i, parts) in &self.known {
-            let _ = write!(out, "<tr><th>{}</th>", words::head(point, &point.contestants[*i]));
+            let _ = write!(out, "<tr><th>{}</th>", words::head(&point.contestants[*i]));
             for (ms, _) in parts.iter().zip(present).filter(|(_, present)| *present) {
                 let _ = write!(out, "<td>{}</td>", format_value(*ms));
             }

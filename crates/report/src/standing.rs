@@ -1,15 +1,12 @@
-//! The ranking of the contestants at a point: which contestant leads, by how much and with what certainty, in the words
-//! of the headline.
+//! The ranking of the contestants at a point by geometric means: which contestant leads, by how much and with what
+//! certainty.
 //!
 //! The times of contestants are geometric means over the runs. Therefore the mean ratio of two contestants' runs equals
 //! the quotient of their times. The verdict of the comparison decides what the text concludes from that ratio.
 
-use super::svg::format_count;
-use super::words::{self, capital, is_plural, short_time};
-use anabranch_results::stats::decision::{WinFrequency, rounded_up, usual};
+use super::words::{self, short_time};
 use anabranch_results::stats::interval::ci95;
 use anabranch_results::stats::metrics;
-use anabranch_results::verdict::and;
 use anabranch_results::{Bound, Comparison, Contestant, Point, Run, Stat, Verdict};
 
 /// One contestant in the ranking.
@@ -17,14 +14,11 @@ use anabranch_results::{Bound, Comparison, Contestant, Point, Run, Stat, Verdict
 pub(super) struct RankedContestant {
     /// The index of the contestant in the plan.
     pub index: usize,
-    /// The name of the contestant in words.
+    /// The name of the contestant.
     pub name: String,
     /// The page time of the contestant in milliseconds, or the 95th percentile of its message delays if the workload
     /// has only messages. `None` if no run finished.
     pub ms: Option<f64>,
-    /// The number of unfinished runs, and the number of all runs. For pages and transfers, `ms` is a mean in which the
-    /// time of an unfinished run is its deadline.
-    pub unfinished: (usize, usize),
     /// Whether the time is only a lower bound, because some runs did not finish. Never set for a workload of messages.
     pub at_least: bool,
 }
@@ -114,10 +108,10 @@ impl Ranking {
         let names = words::names(point);
         let rank = |(index, contestant): (usize, &Contestant)| {
             let finished = values(point, contestant).count();
-            let unfinished = (contestant.runs.len() - finished, contestant.runs.len());
+            let unfinished = contestant.runs.len() - finished;
             let (name, ms) = (names[index].clone(), time(point, contestant));
-            let at_least = unfinished.0 > 0 && ms.is_some() && !point.workload.messages;
-            RankedContestant { index, name, ms, unfinished, at_least }
+            let at_least = unfinished > 0 && ms.is_some() && !point.workload.messages;
+            RankedContestant { index, name, ms, at_least }
         };
         let mut contestants: Vec<RankedContestant> = point.contestants.iter().enumerate().map(rank).collect();
         let order = |ranked: &RankedContestant| ranked.ms.unwrap_or(f64::INFINITY);
@@ -150,141 +144,10 @@ impl Ranking {
         all.filter(|(place, comparison)| is_tied(place, comparison)).map(|(place, _)| place).collect()
     }
 
-    /// Returns the headline for the result of a point, for example `Six TCP connections win: 2.3 s; SCTP 3.8 s; one TCP
-    /// connection 4.2 s`.
-    pub fn headline(&self, point: &Point) -> String {
-        let listed = |contestants: &[&RankedContestant]| {
-            contestants
-                .iter()
-                .map(|place| format!("{} {}", place.name, format_time(place)))
-                .collect::<Vec<_>>()
-        };
-        let note = if point.workload.messages { " (95 % of messages are there within)" } else { "" };
-        match (&self.ranked[..], &self.leaders()[..]) {
-            ([], _) => "No contestants".to_owned(),
-            (_, []) => "No run finished".to_owned(),
-            ([only], _) => format!("{}: {}{note}", capital(&only.name), format_time(only)),
-            (all, [winner]) => {
-                let verb = if is_plural(&winner.name) { "win" } else { "wins" };
-                let other_leaders: Vec<&RankedContestant> =
-                    all.iter().filter(|place| place.index != winner.index).collect();
-                let name = capital(&winner.name);
-                format!("{name} {verb}: {}; {}{note}", format_time(winner), listed(&other_leaders).join("; "))
-            }
-            (all, leaders) => {
-                let is_leader =
-                    |place: &RankedContestant| leaders.iter().any(|leader| leader.index == place.index);
-                let rest = listed(&all.iter().filter(|place| !is_leader(place)).collect::<Vec<_>>());
-                let rest = rest.iter().map(|other| format!("; {other}")).collect::<String>();
-                // The sentence begins with the outcome, which names all leaders. If there are exactly two leaders,
-                // their times follow without names, in the same order. If there are more, each time is given with its
-                // name.
-                let times = match leaders {
-                    [_, _] => and(&leaders.iter().map(|place| format_time(place)).collect::<Vec<_>>()),
-                    _ => listed(leaders).join("; "),
-                };
-                format!("{}: {times}{rest}{note}", capital(&self.outcome()))
-            }
-        }
-    }
-
-    /// Returns the outcome without figures, for example `six TCP connections win` or
-    /// `SCTP and one TCP connection are level`.
-    pub fn outcome(&self) -> String {
-        let leaders = self.leaders();
-        let names = and(&leaders.iter().map(|place| place.name.as_str()).collect::<Vec<_>>());
-        let is_tied = |place: &&RankedContestant| {
-            let all = self.ranked.iter().zip(&self.to_fastest);
-            let mut found =
-                all.filter(|(other, _)| other.index == place.index).filter_map(|(_, it)| it.as_ref());
-            found.all(|it| it.exact || it.verdict == Verdict::Level)
-        };
-        match &leaders[..] {
-            [] => "no run finished".to_owned(),
-            [one] if is_plural(&one.name) => format!("{names} win"),
-            [_] => format!("{names} wins"),
-            [_, others @ ..] if others.iter().all(is_tied) => format!("{names} are level"),
-            _ => format!("undecided between {names}"),
-        }
-    }
-
-    /// Describes the lead of the first contestant over the second, its certainty, and how often the first contestant
-    /// wins. Empty if there is only one contestant.
-    pub fn margin(&self) -> String {
-        let [first, second, ..] = &self.ranked[..] else { return String::new() };
-        let Some((found, ratio)) = self.lead().and_then(|found| Some((found, found.ratio?))) else {
-            return String::new();
-        };
-        let sure = match (found.exact, found.ci95) {
-            (true, _) => " (exact: all runs are alike)".to_owned(),
-            (false, Some([low, high])) => format!(" (95 % interval {low:.2} to {high:.2})"),
-            (false, None) if found.n > 1 => format!(" ({} runs, all alike)", found.n),
-            (false, None) => " (one run: no interval)".to_owned(),
-        };
-        let bound = match found.bound {
-            None => "",
-            Some(Bound::AtLeast) => "at least ",
-            Some(Bound::AtMost) => "at most ",
-            Some(Bound::Unknown) => "perhaps ",
-        };
-        let verb = if is_plural(&second.name) { "take" } else { "takes" };
-        let by = format!(
-            "{} {verb} {bound}{ratio:.2} times as long as {}{sure}",
-            capital(&second.name),
-            first.name
-        );
-        let more = match found.verdict {
-            Verdict::More => {
-                let wins = if is_plural(&first.name) { "win" } else { "wins" };
-                match usual(found) {
-                    WinFrequency::NotAsked => String::new(),
-                    WinFrequency::Yes(percent) => {
-                        format!(
-                            " {} {wins} {percent} % of the runs against {}.",
-                            capital(&first.name),
-                            second.name
-                        )
-                    }
-                    WinFrequency::Open(percent) => format!(
-                        " Sooner on average, perhaps not usually: {} {wins} {percent} % of the runs, which may as well \
-                         be half.",
-                        first.name
-                    ),
-                    WinFrequency::No(percent) => format!(
-                        " Sooner on average, not usually: {} {wins} {percent} % of the runs.",
-                        first.name
-                    ),
-                }
-            }
-            Verdict::Level => " A gap of less than 3 % counts as level.".to_owned(),
-            Verdict::Less | Verdict::Undecided => match (found.more_seeds, found.bound) {
-                (Some(more), _) => {
-                    format!(
-                        " That is undecided; about {} would decide.",
-                        format_count(rounded_up(more), "more seed")
-                    )
-                }
-                (None, Some(_)) => " Unfinished runs leave it open.".to_owned(),
-                (None, None) => " That is undecided.".to_owned(),
-            },
-        };
-        format!("{by}.{more}")
-    }
-
-    /// Describes which contestants have runs that did not finish, and the consequence for their times. Empty if all
-    /// runs finished.
-    pub fn unfinished(&self, point: &Point) -> String {
-        let some = self.ranked.iter().filter(|place| place.unfinished.0 > 0);
-        let counts: Vec<String> = some
-            .map(|place| format!("{} of {} runs of {}", place.unfinished.0, place.unfinished.1, place.name))
-            .collect();
-        match (counts.is_empty(), point.workload.messages) {
-            (true, _) => String::new(),
-            (false, true) => format!("Not finished: {}; times are those of the other runs.", and(&counts)),
-            (false, false) => {
-                format!("Not finished: {}; they count as at least their deadline.", and(&counts))
-            }
-        }
+    /// Lists the times of all contestants, for the text alternative of a figure.
+    pub fn times(&self) -> String {
+        let time = |one: &RankedContestant| format!("{} {}", one.name, format_time(one));
+        self.ranked.iter().map(time).collect::<Vec<_>>().join("; ")
     }
 }
 

@@ -1,39 +1,46 @@
-//! The table of a race on standard output.
+//! The text of a race on standard output.
 //!
-//! For each point of a race, the table has two blocks of figures, then lines about the conditions of the race (terms),
-//! then a sentence. The first block shows times with their intervals. The second block shows the work of network and
-//! transports, and the parts of the response time. The lines about conditions say, for example, that six connections
-//! claim a larger share of the bandwidth than one association. The sentence compares the contestants.
+//! Each point of a race begins with its answer ([`super::answer`]): what to use, how the times spread, the reason, and
+//! the changes that flip the result. A table of the times follows. With [`Style::verbose`], blocks with the means, the
+//! work of network and transports, the experiments and the conditions of the race follow.
 //!
-//! If a race has several points, the table ends with a grid and a sentence. The grid shows the winner of each point,
-//! and the sentence is about all points. If a race has many points, only the grid and this sentence are shown. Lines
-//! have at most 100 columns.
+//! If a race has several points, the text ends with a grid and a sentence. The grid shows the winner of each point,
+//! and the sentence is about all points. If a race has many points, only the grid and this sentence are shown.
 
 mod crossing;
+mod figures;
 mod grid;
 mod pictures;
 mod summary;
 mod terms;
 
+use super::{answer, reasons, words};
 use anabranch_results::axes::Axes;
 use anabranch_results::calibration::Calibration;
-use anabranch_results::label::{labels, shortened};
 use anabranch_results::stats::summary::quantile;
-use anabranch_results::{
-    Bound, Comparison, Contestant, Expectation, PathEvent, Point, Race, Side, Stat, verdict,
-};
+use anabranch_results::{Comparison, Contestant, Expectation, PathEvent, Point, Race, Side, verdict};
 use anabranch_transport::Protocol;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use summary::Summary;
 
-/// Presentation options of the table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// Presentation options of the text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Style {
+    /// The maximum width of a line, in columns.
+    pub width: usize,
     /// Whether text is emphasized with terminal escapes.
     pub color: bool,
-    /// Whether to add bars, sparklines of arriving data, and a small waterfall. They are for people, not for programs.
+    /// Whether everything that is known is shown, and not only the answer and the times.
+    pub verbose: bool,
+    /// Whether the verbose text has bars, sparklines of arriving data, and a small waterfall. They are for people, not
+    /// for programs.
     pub pictures: bool,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self { width: COLUMNS, color: false, verbose: false, pictures: false }
+    }
 }
 
 impl Style {
@@ -46,7 +53,7 @@ impl Style {
     }
 }
 
-/// The maximum width of a line, in columns.
+/// The width of a line in columns where the width of a terminal is not known.
 pub const COLUMNS: usize = 100;
 
 /// The transports in the race. Each transport supplies the words that describe it.
@@ -67,7 +74,8 @@ pub fn render_warned(race: &Race, style: Style, protocols: Protocols<'_>, warnin
         table.add(index, point, protocols);
     }
     let calibrated = race.calibrations.iter().flat_map(Calibration::lines);
-    calibrated.map(|line| wrapped(&line, 0)).collect::<String>() + &table.text(warnings, &race.expectations)
+    calibrated.map(|line| wrapped(&line, 0, style.width)).collect::<String>()
+        + &table.text(warnings, &race.expectations)
 }
 
 /// Builds the report of a race whose points arrive one by one, in any order. If the race has few points, each point has
@@ -112,7 +120,11 @@ impl Table {
     /// Adds the point with this `index`, from 0.
     pub fn add(&mut self, index: usize, point: &Point, protocols: Protocols<'_>) {
         self.summary.add(index, point);
-        let (terms, about) = (terms::lines(point, protocols), &mut self.about);
+        let terms = match self.style.verbose {
+            true => terms::lines(point, protocols),
+            false => terms::brief(point, protocols, self.style.width),
+        };
+        let about = &mut self.about;
         if self.count <= BLOCKS {
             let block = |terms: &[String]| point_table(point, terms, self.style);
             self.blocks.insert(index, [block(&[]), block(&terms)]);
@@ -132,7 +144,7 @@ impl Table {
     pub fn text(&self, warnings: &[String], expectations: &[Expectation]) -> String {
         let (mut out, about, style) = (String::new(), &self.about, self.style);
         for warning in warnings {
-            out += &wrapped(&format!("warning: {warning}"), 0);
+            out += &wrapped(&format!("warning: {warning}"), 0, style.width);
         }
         // If the terms (conditions of the race) are the same at all points, they are written once, after the points.
         let shared = about.same_terms && about.points > 1;
@@ -141,7 +153,8 @@ impl Table {
         out += &blocks.join("\n");
         if self.count > BLOCKS && about.points > 0 {
             let workload = if about.same_workload { about.workload.as_str() } else { "several workloads" };
-            out += &wrapped(&format!("{workload}; {} points, each {}", self.count, about.seeds), 2);
+            let line = format!("{workload}; {} points, each {}", self.count, about.seeds);
+            out += &wrapped(&line, 2, style.width);
         }
         if shared {
             out.push('\n');
@@ -150,19 +163,22 @@ impl Table {
         if self.count > 1 && self.count == self.summary.all() {
             out += &self.together();
         }
-        out + &self::expectations(expectations)
+        out + &self::expectations(expectations, style.width)
     }
 
     /// Renders the summary of all points: legend, grid and sentence.
     fn together(&self) -> String {
         let (summary, style) = (&self.summary, self.style);
         let mut out = "\n".to_owned();
-        out += &style_lines(&wrapped(&summary.legend(), 2), |line| style.faint(line));
-        out += &summary.grid();
-        out.push('\n');
-        out += &style_lines(&wrapped(&summary.sentence(), 0), |line| style.bold(line));
+        // The answers of few points have all that the grid shows.
+        if self.count > BLOCKS || style.verbose {
+            out += &style_lines(&wrapped(&summary.legend(), 2, style.width), |line| style.faint(line));
+            out += &summary.grid(style.width);
+            out.push('\n');
+        }
+        out += &style_lines(&wrapped(&summary.sentence(), 0, style.width), |line| style.bold(line));
         for line in summary.crossings() {
-            out += &wrapped(&line, 2);
+            out += &wrapped(&line, 2, style.width);
         }
         out
     }
@@ -170,16 +186,16 @@ impl Table {
 
 /// Renders the outcome of the plan's expectations. If there are many expectations, only those that were not met are
 /// listed.
-#[must_use]
-pub fn expectations(expectations: &[Expectation]) -> String {
+fn expectations(expectations: &[Expectation], width: usize) -> String {
     let all = expectations.len() <= MOST_EXPECTATIONS;
     let (mut out, mut missed) = (String::new(), 0);
     for expectation in expectations {
         missed += usize::from(!expectation.met);
         if all || (!expectation.met && missed <= MOST_EXPECTATIONS) {
-            let found = expectation.found.map_or("nothing finished".to_owned(), format_value);
+            let found = expectation.found.map_or("nothing finished".to_owned(), figures::format_value);
             let word = if expectation.met { "met" } else { "MISSED" };
-            out += &wrapped(&format!("{word}: {} (found {found})", expectation.expected), 2);
+            let line = format!("{word}: {} (found {found})", expectation.expected);
+            out += &wrapped(&line, 2, width);
         }
     }
     if !all {
@@ -202,62 +218,98 @@ pub fn terms(point: &Point, protocols: Protocols<'_>, names: &[String]) -> Vec<S
 const MOST_EXPECTATIONS: usize = 40;
 
 fn faint_lines(lines: &[String], style: Style) -> String {
-    lines.iter().map(|line| style_lines(&wrapped(line, 2), |line| style.faint(line))).collect()
+    let one = |line: &String| style_lines(&wrapped(line, 2, style.width), |line| style.faint(line));
+    lines.iter().map(one).collect()
 }
 
-/// Renders one point. `terms` are lines about the contestants' settings (module `terms`), which follow the results.
+/// Renders one point: its conditions, the answer, and the times. `terms` are lines about the contestants' settings
+/// (module `terms`), which follow the results.
 fn point_table(point: &Point, terms: &[String], style: Style) -> String {
-    let mut out = String::new();
-    if !point.factors.is_empty() {
-        let factors: Vec<String> = point.factors.iter().map(|(k, v)| format!("{k} {v}")).collect();
-        out += &format!("{}\n", style.bold(&factors.join(", ")));
+    let levels: Vec<String> =
+        point.factors.iter().map(|(key, level)| reasons::noun(&format!("{key}={level}"))).collect();
+    let levels = if levels.is_empty() { String::new() } else { words::capital(&levels.join(", ")) + ": " };
+    let about = format!("{levels}{} over {}; {}", point.workload.name, point.network, seeds(point));
+    let mut out = style_lines(&wrapped(&about, 2, style.width), |line| style.faint(line));
+    for line in answer::lines(point) {
+        out += &answered(&line, style);
     }
-    let seeds = seeds(point);
-    out += &wrapped(&format!("{} over {}; {seeds}", point.workload.name, point.network), 2);
-    out.push('\n');
-    out += &if point.workload.messages { delays(point, style) } else { times(point, style) };
+    let finished = !verdict::ranked(point).is_empty();
+    if finished {
+        out.push('\n');
+        out += &figures::times(point, style);
+    }
+    if point.contestants.iter().any(|contestant| point.runs_with_path_failure(contestant).next().is_some()) {
+        out.push('\n');
+        out += &figures::failures(point, style);
+    }
+    if style.verbose {
+        out.push('\n');
+        out += &details(point, style);
+    }
+    let mut lines: Vec<String> = sharing(point).into_iter().collect();
+    for contestant in &point.contestants {
+        let found = [path_events(point, contestant), contestant.shortfall()];
+        lines.extend(found.into_iter().flatten().filter(|_| style.verbose));
+    }
+    if !lines.is_empty() || !terms.is_empty() {
+        out.push('\n');
+    }
+    out += &lines.iter().map(|line| wrapped(line, 2, style.width)).collect::<String>();
+    out + &faint_lines(terms, style)
+}
+
+/// Renders one line of the answer. A clause is left out if the line would need more than [`ANSWER_LINES`] lines.
+fn answered(line: &answer::Line, style: Style) -> String {
+    let label = format!("{}:", line.label);
+    let mut text = String::new();
+    for clause in &line.clauses {
+        let longer = format!("{text} {clause}");
+        let is_first = text.is_empty();
+        if !is_first && wrapped(&(label.clone() + &longer), 2, style.width).lines().count() > ANSWER_LINES {
+            break;
+        }
+        text = longer;
+    }
+    // The escapes are added after wrapping, because they have no width.
+    wrapped(&(label.clone() + &text), 2, style.width).replacen(&label, &style.bold(&label), 1)
+}
+
+/// The maximum number of lines of the terminal for one line of the answer.
+const ANSWER_LINES: usize = 2;
+
+/// Renders the figures that only the verbose text has.
+fn details(point: &Point, style: Style) -> String {
+    let mut out =
+        if point.workload.messages { figures::delays(point, style) } else { figures::means(point, style) };
     out.push('\n');
     if style.pictures {
-        for picture in [pictures::bars(point), pictures::waterfall(point)] {
+        for picture in [pictures::bars(point, style.width), pictures::waterfall(point, style.width)] {
             if !picture.is_empty() {
                 out += &(picture + "\n");
             }
         }
     }
-    out += &work(point, style);
+    out += &figures::work(point, style);
+    let parts: Vec<String> = figures::parts(point).collect();
+    if !parts.is_empty() {
+        out += &format!("\n{}\n", style.faint("parts of the objects' response times"));
+        out += &parts.iter().map(|line| wrapped(line, 2, style.width)).collect::<String>();
+    }
     out.push('\n');
-    if point.contestants.iter().any(|contestant| point.runs_with_path_failure(contestant).next().is_some()) {
-        out += &failures(point, style);
-        out.push('\n');
-    }
-    let before = out.len();
-    if let Some(line) = sharing(point) {
-        out += &wrapped(&line, 2);
-    }
-    out += &faint_lines(terms, style);
-    for contestant in &point.contestants {
-        for line in [path_events(point, contestant), contestant.shortfall()].into_iter().flatten() {
-            out += &wrapped(&line, 2);
-        }
-    }
-    if out.len() > before {
-        out.push('\n');
-    }
-    out += &style_lines(&wrapped(&verdict::sentence(point), 0), |line| style.bold(line));
-    out + &why(point)
+    out += &wrapped(&format!("By geometric means: {}", verdict::sentence(point)), 2, style.width);
+    out + &experiments(point, style.width)
 }
 
-/// Returns the text that explains why the winner is faster than the fastest contestant that does not tie with it. Each
-/// finding of the experiments is one line.
-fn why(point: &Point) -> String {
+/// Lists what the experiments with the winner and the fastest contestant that does not tie with it found.
+fn experiments(point: &Point, width: usize) -> String {
     let ranks = |comparison: &Comparison| comparison.experiment.as_ref().map(|experiment| experiment.ranks);
     let of_winner = |comparison: &&Comparison| ranks(comparison).is_some_and(|[first, _]| first == 1);
     let nearest = point.comparisons.iter().filter(of_winner).min_by_key(|comparison| ranks(comparison));
-    let lines = nearest.and_then(|comparison| comparison.why(3));
+    let lines = nearest.map(reasons::all).unwrap_or_default();
     let item = |(i, line): (usize, &String)| {
-        if i == 0 { wrapped(line, 0) } else { wrapped(&format!("- {line}"), 2) }
+        if i == 0 { wrapped(line, 0, width) } else { wrapped(&format!("- {line}"), 2, width) }
     };
-    lines.iter().flatten().enumerate().map(item).collect()
+    lines.iter().enumerate().map(item).collect()
 }
 
 /// Describes the runs, for example `100 runs, seeds 1-100`, and how many of them are distinct.
@@ -266,9 +318,8 @@ fn seeds(point: &Point) -> String {
     let runs = point.contestants.first().map_or(0, |contestant| contestant.runs.len());
     let distinct = point.contestants.iter().map(|contestant| contestant.distinct_runs).max().unwrap_or(0);
     match (point.chance, distinct) {
-        (false, 1) if runs > 1 => format!("{seeds}: 1 distinct run, exact, one case"),
-        (false, 1) => format!("{seeds}: exact, one case"),
-        (_, n) if n < runs as u64 => format!("{seeds}: at most {n} of them distinct"),
+        (false, 1) => format!("{seeds}; nothing is random"),
+        (_, n) if n < runs as u64 => format!("{seeds}; at most {n} of them differ"),
         _ => seeds,
     }
 }
@@ -280,182 +331,6 @@ fn run_seeds(point: &Point) -> String {
         [one] => format!("1 run, seed {}", one.seed),
         all @ [first, .., last] => format!("{} runs, seeds {}-{}", all.len(), first.seed, last.seed),
     }
-}
-
-fn times(point: &Point, style: Style) -> String {
-    let name_width = name_width(point);
-    let time_heading = format!("{} ms", point.workload.workload_noun());
-    let time_width = time_heading.len().max(7);
-    // A bulk transfer is one object, and the table already has its time.
-    let has_objects = !point.workload.is_bulk();
-    let last = |text: &str| if has_objects { format!("  {text:>8}") } else { String::new() };
-    let other_columns_width = name_width + time_width + 32 + last("").len();
-    let (versus, ratio_width) = versus("ratio to", point, other_columns_width);
-    let mut out = style_lines(
-        &format!(
-            "{:<name_width$}  {time_heading:>time_width$}  {:>15}  {versus:>ratio_width$}  {:>7}{}\n",
-            "",
-            "10-90 % of runs",
-            "x limit",
-            last("obj. ms")
-        ),
-        |line| style.faint(line),
-    );
-    for (contestant, name) in point.contestants.iter().zip(names(point)) {
-        let page = &contestant.summary.page_ms;
-        let range = match page.p10.zip(page.p90) {
-            Some((low, high)) if low < high => format!("{}-{}", format_value(low), format_value(high)),
-            Some(_) if !point.chance => "one case".to_owned(),
-            Some(_) if page.n > 1 => "all alike".to_owned(),
-            _ => "-".to_owned(),
-        };
-        let ratio = ratio(point, &contestant.name, "page_ms");
-        let _ = writeln!(
-            out,
-            "{:<name_width$}  {:>time_width$}  {range:>15}  {ratio:>ratio_width$}  {:>7}{}",
-            name,
-            format!("{}{}", at_least(page), typical(page)),
-            contestant.summary.limit_ratio.geometric_mean.map_or("-".to_owned(), |x| format!("{x:.2}")),
-            last(&typical(&contestant.summary.object_ms)),
-        );
-    }
-    out
-}
-
-/// Returns the prefix `>=` if some runs did not finish. An unfinished run counts as if it had finished at the deadline,
-/// so the number after the prefix is a lower bound.
-fn at_least(stat: &Stat) -> &'static str {
-    if stat.failed > 0 && stat.n > 0 { ">=" } else { "" }
-}
-
-/// Returns the heading and the width of the column that compares contestants with the first contestant.
-/// `other_columns_width` is the width of all other columns. If there is room, the column is wide enough for the first
-/// contestant's name.
-fn versus(what: &str, point: &Point, other_columns_width: usize) -> (String, usize) {
-    let first = point.contestants.first().map_or("", Contestant::label);
-    let room = COLUMNS.saturating_sub(other_columns_width).max(RATIO_WIDTH);
-    let heading = format!("{what} {}", shortened(first, room - what.len() - 1));
-    let width = heading.chars().count().max(RATIO_WIDTH);
-    (heading, width)
-}
-
-/// The width in characters of a ratio with its interval.
-const RATIO_WIDTH: usize = 22;
-
-/// Renders the message delays. Each figure is the geometric mean over the runs.
-fn delays(point: &Point, style: Style) -> String {
-    let name_width = name_width(point);
-    let (versus, ratio_width) = versus("p95 to", point, name_width + 55);
-    let mut out = style_lines(
-        &format!(
-            "{:<name_width$}  {:>8}  {:>8}  {:>8}  {:>8}  {versus:>ratio_width$}  {:>11}
-",
-            "delay, ms", "median", "p95", "p99", "longest", "undelivered"
-        ),
-        |line| style.faint(line),
-    );
-    for (contestant, name) in point.contestants.iter().zip(names(point)) {
-        let summary = &contestant.summary;
-        let all_came = summary.undelivered.mean == Some(0.0);
-        let delay = |stat: &Stat| format!("{}{}", if all_came { "" } else { at_least(stat) }, typical(stat));
-        let _ = writeln!(
-            out,
-            "{:<name_width$}  {:>8}  {:>8}  {:>8}  {:>8}  {:>ratio_width$}  {:>11}",
-            name,
-            delay(&summary.object_p50_ms),
-            delay(&summary.object_p95_ms),
-            delay(&summary.object_p99_ms),
-            delay(&summary.object_max_ms),
-            ratio(point, &contestant.name, "object_p95_ms"),
-            mean(&summary.undelivered),
-        );
-    }
-    out
-}
-
-/// Formats a contestant's ratio to the first contestant, with its interval.
-fn ratio(point: &Point, contestant: &str, metric: &str) -> String {
-    let first = point.contestants.first().map_or("", |contestant| contestant.name.as_str());
-    let against = |c: &&Comparison| c.a == contestant && c.b == first && c.metric == metric;
-    match point.comparisons.iter().find(against) {
-        Some(found) => {
-            let sign = match found.bound {
-                None => "",
-                Some(Bound::AtLeast) => ">=",
-                Some(Bound::AtMost) => "<=",
-                Some(Bound::Unknown) => "?",
-            };
-            match (found.ratio, found.ci95) {
-                (Some(ratio), Some([low, high])) => format!("{sign}{ratio:.2} ({low:.2}-{high:.2})"),
-                (Some(ratio), None) => format!("{sign}{ratio:.2}"),
-                (None, _) => "-".to_owned(),
-            }
-        }
-        None => "1".to_owned(),
-    }
-}
-
-fn work(point: &Point, style: Style) -> String {
-    let name_width = name_width(point);
-    let mut out = style_lines(
-        &format!(
-            "{:<name_width$}  {:>5}  {:>5}  {:>7}  {:>5}  {:>6}  {}\n",
-            "", "conns", "lost", "retrans", "RTOs", "failed", "where objects' time went"
-        ),
-        |line| style.faint(line),
-    );
-    for (contestant, name) in point.contestants.iter().zip(names(point)) {
-        let per_run = |count: fn(&anabranch_results::Run) -> u64| {
-            let n = contestant.runs.len().max(1) as f64;
-            format_value(contestant.runs.iter().map(count).sum::<u64>() as f64 / n)
-        };
-        let room = COLUMNS.saturating_sub(name_width + 40);
-        let most = (1..=4).rev().map(|n| verdict::dominant(contestant, n)).find(|text| text.len() <= room);
-        let _ = writeln!(
-            out,
-            "{:<name_width$}  {:>5}  {:>5}  {:>7}  {:>5}  {:>6}  {}",
-            name,
-            per_run(|run| run.connections),
-            mean(&contestant.summary.packets_lost),
-            mean(&contestant.summary.retransmitted),
-            per_run(|run| run.events.timeouts),
-            contestant.summary.page_ms.failed,
-            most.unwrap_or_default(),
-        );
-    }
-    out
-}
-
-/// Renders the effects of the first path failure: the time until the path was declared failed, until new data arrived,
-/// and until service was restored. Each figure is the mean over the runs in which the event happened. If the event did
-/// not happen in all runs, the number of runs in which it happened is shown.
-fn failures(point: &Point, style: Style) -> String {
-    let name_width = name_width(point).max(FAILOVER.len());
-    let mut out = style_lines(
-        &format!(
-            "{FAILOVER:<name_width$}  {:>18}  {:>18}  {:>18}\n",
-            "declared failed", "first new data", "service restored"
-        ),
-        |line| style.faint(line),
-    );
-    for (contestant, name) in point.contestants.iter().zip(names(point)) {
-        let runs = point.runs_with_path_failure(contestant).count() as u64;
-        let cell = |stat: &Stat| match (runs, stat.n, stat.mean) {
-            (0, ..) => "-".to_owned(),
-            (_, 0, _) | (.., None) => "never".to_owned(),
-            (all, n, Some(mean)) if n < all => format!("{} ({n} of {all})", format_value(mean)),
-            (.., Some(mean)) => format_value(mean),
-        };
-        let summary = &contestant.summary;
-        let _ = writeln!(
-            out,
-            "{name:<name_width$}  {:>18}  {:>18}  {:>18}",
-            cell(&summary.declared_failed_ms),
-            cell(&summary.failover_ms),
-            cell(&summary.restored_ms)
-        );
-    }
-    out
 }
 
 /// Renders how contestants that raced at the same time shared the network. The shares count the bytes that were
@@ -481,9 +356,6 @@ fn sharing(point: &Point) -> Option<String> {
         at(0.9)
     ))
 }
-
-/// The heading above the contestants' names in the table of failover times. These times count from the path failure.
-const FAILOVER: &str = "failover ms, until";
 
 /// Renders the path state changes that the contestant detected in its median run. For example: `sctp, seed 4, after the
 /// failure: path 1 failed at 8.02 s by the server, path 1 active at 14.3 s by the server`. Times count from the path
@@ -512,51 +384,13 @@ fn path_events(point: &Point, contestant: &Contestant) -> Option<String> {
 /// The maximum number of path events that are listed for a run. The others are only counted.
 const PATH_EVENTS: usize = 6;
 
-/// Returns the names of the contestants as shown in the rows.
-fn names(point: &Point) -> Vec<String> {
-    let names: Vec<&str> = point.contestants.iter().map(Contestant::label).collect();
-    labels(&names, name_width(point))
-}
-
-fn name_width(point: &Point) -> usize {
-    point
-        .contestants
-        .iter()
-        .map(|contestant| contestant.label().chars().count())
-        .max()
-        .unwrap_or(0)
-        .clamp(10, 22)
-}
-
-/// Formats the geometric mean, because the printed ratio of two contestants is the quotient of their geometric means.
-fn typical(stat: &Stat) -> String {
-    optional(stat.geometric_mean)
-}
-
-fn optional(value: Option<f64>) -> String {
-    value.map_or("-".to_owned(), format_value)
-}
-
-fn mean(stat: &Stat) -> String {
-    optional(stat.mean)
-}
-
-/// Formats a value without an exponent. Values from 1000 on and whole numbers have no decimals, other values from 1 on
-/// have one, and smaller values have two. For example, `12345`, `123.4`, `7` or `0.25`.
-fn format_value(value: f64) -> String {
-    match value.abs() {
-        v if v >= 1000.0 || v == v.trunc() => format!("{value:.0}"),
-        v if v >= 1.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
-}
-
-/// Wraps `text` at [`COLUMNS`]. Lines after the first are indented by `indent` columns.
-fn wrapped(text: &str, indent: usize) -> String {
+/// Wraps `text` at `width` columns, at spaces only. A no-break space becomes a space. Lines after the first are indented
+/// by `indent` columns.
+fn wrapped(text: &str, indent: usize, width: usize) -> String {
     let (mut out, mut column) = (String::new(), 0);
-    for word in text.split_whitespace() {
+    for word in text.split([' ', '\n']).filter(|word| !word.is_empty()) {
         let length = word.chars().count();
-        if column > 0 && column + 1 + length > COLUMNS {
+        if column > 0 && column + 1 + length > width {
             out.push('\n');
             out.push_str(&" ".repeat(indent));
             column = indent;
@@ -568,7 +402,7 @@ fn wrapped(text: &str, indent: usize) -> String {
         column += length;
     }
     out.push('\n');
-    out
+    out.replace('\u{a0}', " ")
 }
 
 fn style_lines(text: &str, style: impl Fn(&str) -> String) -> String {

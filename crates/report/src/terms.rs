@@ -53,7 +53,7 @@ pub(super) fn settings(out: &mut String, point: &Point) {
 fn table(out: &mut String, point: &Point, keys: &[&str]) {
     out.push_str("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>setting</th>");
     for contestant in &point.contestants {
-        let _ = write!(out, "<th>{}</th>", words::head(point, contestant));
+        let _ = write!(out, "<th>{}</th>", words::head(contestant));
     }
     out.push_str("</tr></thead><tbody>");
     for key in keys {
@@ -79,7 +79,7 @@ pub(super) fn work(out: &mut String, point: &Point) {
         "<h2>Packets and events</h2>\n<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>means over the runs</th>",
     );
     for contestant in &point.contestants {
-        let _ = write!(out, "<th>{}</th>", words::head(point, contestant));
+        let _ = write!(out, "<th>{}</th>", words::head(contestant));
     }
     out.push_str("</tr></thead><tbody>");
     let rows: [Row; 12] = [

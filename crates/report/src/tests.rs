@@ -114,7 +114,7 @@ fn stat(values: &[f64]) -> Stat {
     anabranch_results::stats::describe(values, 0)
 }
 
-fn contestant(name: &str, objects: usize, slow: u64, runs: u64, paths: usize) -> Contestant {
+pub(super) fn contestant(name: &str, objects: usize, slow: u64, runs: u64, paths: usize) -> Contestant {
     let runs: Vec<Run> = (1..=runs).map(|seed| run(seed, objects, slow, paths)).collect();
     let ms = |pick: fn(&Run) -> Option<u64>| -> Vec<f64> {
         runs.iter().filter_map(pick).map(|ns| ns as f64 / 1e6).collect()
@@ -164,6 +164,8 @@ fn point(objects: usize, runs: u64, paths: usize) -> Point {
         metric: "page_ms".to_owned(),
         ratio: Some(ratio),
         ci95: Some([ratio - 0.04, ratio + 0.05]),
+        median_ratio: Some(ratio),
+        median_ci95: Some([ratio - 0.03, ratio + 0.04]),
         n: runs,
         bound: None,
         exact: false,
@@ -195,10 +197,11 @@ fn point(objects: usize, runs: u64, paths: usize) -> Point {
             versus("sctp", "tcp:connections=6", 0.79),
         ],
         contestants,
+        changes: Vec::new(),
     }
 }
 
-fn race(points: Vec<Point>) -> Race {
+pub(super) fn race(points: Vec<Point>) -> Race {
     Race {
         schema: SCHEMA.to_owned(),
         plan: serde_json::json!({"page": "news", "runs": "30", "transport": ["tcp", "tcp:connections=6", "sctp"]}),
@@ -227,8 +230,8 @@ fn page(name: &str, race: &Race) -> String {
             command: "anabranch race --page news --runs 30 --out DIR",
             inputs: &inputs,
             terms: &[vec![
-                "each uses: one TCP connection: 1 connection".to_owned(),
-                "UNEQUAL: RTO min 200ms (tcp), 1s (sctp)".to_owned(),
+                "connections: tcp 1 connection".to_owned(),
+                "not equal: RTO min 200ms (tcp), 1s (sctp)".to_owned(),
             ]],
             captures: &[],
         },
@@ -279,13 +282,13 @@ fn a_plain_race_has_every_section() {
     race.expectations.push(Expectation { point: 0, expected, found: Some(0.64), met: true });
     let html = page("plain", &race);
     let sections = [
-        "One SCTP connection wins: ",
+        "Use sctp: its median load takes",
         "Before you trust the numbers",
         "Page time: shorter is better",
         "What would change this",
-        "On what terms",
-        "Each uses</b> one TCP connection: 1 connection",
-        "Unequal</b> RTO min",
+        "<h2>Contestants</h2>",
+        "Connections</b> tcp 1 connection",
+        "Not equal</b> RTO min",
         "Share of bytes there after a time",
         "Page time in figures",
         "Where an object's time went",
@@ -410,8 +413,12 @@ fn changes_of_the_lead_are_described() {
     let html = page("crossing", &race(points.to_vec()));
     // The logarithms of the ratios of times at 1 % and 2 % loss have nearly equal size and opposite signs. So the lead
     // changes about halfway between the two levels.
-    let sentence = "Above about 1.5% loss, one SCTP connection is sooner than six TCP connections.";
-    assert!(html.contains(sentence), "{}", &html[html.find("What would change").unwrap_or(0)..][..600]);
+    let sentence = "Above about 1.5% loss, sctp is faster than tcp:connections=6.";
+    assert!(
+        html.contains(sentence),
+        "{}",
+        &html[html.find("Where the winner changes").unwrap_or(0)..][..600]
+    );
 }
 
 /// Experiments explain two gaps, each between two of the contestants. Checks that the page shows the explanation for
@@ -422,7 +429,7 @@ fn the_experiment_with_the_best_ranks_is_shown() {
     let tried = |winner: &str, loser: &str, ranks: [u64; 2]| -> anabranch_results::Experiment {
         serde_json::from_value(
             serde_json::json!({"winner": winner, "loser": loser, "ranks": ranks, "gap": 1.3,
-            "ci95": [1.2, 1.4], "runs": 6, "factors": [], "held_back_by": [], "unexplained": null,
+            "ci95": [1.2, 1.4], "runs": 6, "factors": [], "adverse_causes": [], "unexplained": null,
             "conditions": [], "notes": []}),
         )
         .expect("as results have it")
@@ -430,7 +437,7 @@ fn the_experiment_with_the_best_ranks_is_shown() {
     point.comparisons[0].experiment = Some(tried("tcp:connections=6", "tcp", [2, 3]));
     point.comparisons[2].experiment = Some(tried("sctp", "tcp:connections=6", [1, 2]));
     let html = page("first-two", &race(vec![point]));
-    assert!(html.contains("Why one SCTP connection came in before six TCP connections"));
+    assert!(html.contains("Why sctp is faster than tcp:connections=6"));
 }
 
 #[test]
@@ -449,10 +456,14 @@ fn shares_are_means_over_runs_and_bounds_are_said_to_be() {
         found.bound = Some(Bound::AtMost);
     }
     let html = page("shares", &race(vec![point]));
-    let shares = "Shares: one TCP connection 40 %, six TCP connections 30 %, one SCTP connection 30 %.";
+    let shares = "Shares: tcp 40 %, tcp:connections=6 30 %, sctp 30 %.";
     assert!(html.contains(shares), "{}", &html[html.find("Shares: ").expect("shares")..][..120]);
     // The page inverts the comparison: a ratio of at most x becomes a ratio of at least 1/x.
-    assert!(html.contains("at least 1.27 times as long"));
+    assert!(
+        html.contains("at least 1.27 times faster"),
+        "{}",
+        &html[html.find("<h1>").expect("a headline")..][..300]
+    );
 }
 
 #[test]
@@ -471,7 +482,11 @@ fn means_over_some_of_the_objects_say_so() {
     let means = anabranch_results::verdict::mean_parts(contestant).expect("known");
     assert!((means[8] - before[8]).abs() < 0.2 * before[8], "the wire's: {} and {}", means[8], before[8]);
     assert!(page("some", &race).contains(&svg::escape(&note)));
-    let shown = crate::table::render(&race, crate::table::Style::default(), &[]);
+    let shown = crate::table::render(
+        &race,
+        crate::table::Style { verbose: true, ..crate::table::Style::default() },
+        &[],
+    );
     let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains(&note.split_whitespace().collect::<Vec<_>>().join(" ")), "{shown}");
 }

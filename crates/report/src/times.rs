@@ -52,7 +52,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
             out,
             "<tr><th>{}</th><td data-of=\"geometric mean\"{class}>{}</td><td data-of=\"10–90 % of runs\">{range}</td><td data-of=\"median\">{}</td><td data-of=\"mean\">{}</td>\
              <td data-of=\"95th percentile\">{}</td><td data-of=\"times the limit\">{}</td>{ratio}<td data-of=\"failed runs\">{failed}</td></tr>",
-            words::head(point, contestant),
+            words::head(contestant),
             cell(*time),
             cell(stat.median),
             cell(stat.mean),
@@ -109,7 +109,7 @@ fn other_times(out: &mut String, point: &Point) {
         let _ = write!(
             out,
             "<tr><th>{}</th><td data-of=\"response time\">{}</td><td data-of=\"first byte\">{}</td><td data-of=\"connection set-up\">{}</td><td data-of=\"goodput\">{goodput}</td>",
-            words::head(point, contestant),
+            words::head(contestant),
             cell(summary.object_ms.geometric_mean),
             cell(summary.first_byte_ms.mean),
             cell(summary.connect_ms.mean),

@@ -3,12 +3,11 @@
 
 use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, LabelPosition, Plot, Width};
 use super::svg::{Scale, escape, format_value, ms, px, span};
-use super::words::{self, capital, term};
+use super::words::{capital, term};
 use super::{end_ns, median_runs, shared_end};
 use anabranch_base::time::nanos;
 use anabranch_base::units::parse_duration;
-use anabranch_results::verdict::and;
-use anabranch_results::{Contestant, PathEvent, PathSeries, PathState, Point, Race, Run, Side};
+use anabranch_results::{PathEvent, PathSeries, PathState, Point, Race, Run, Side};
 use std::fmt::Write;
 
 pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
@@ -252,31 +251,6 @@ pub(super) fn length(run: &Run) -> u64 {
     let buckets = run.series.paths.iter().map(|p| longest(&p.up).max(longest(&p.down))).max().unwrap_or(0);
     let buckets = buckets.max(run.series.application.len()) as u64;
     end_ns(run).max(buckets.saturating_mul(run.series.bucket_ns))
-}
-
-/// Describes when a path fails and when service is restored; empty if no path fails.
-pub(super) fn failover(point: &Point) -> String {
-    let Some(at) = point.failure_ns else { return String::new() };
-    let names = words::names(point);
-    let describe = |(contestant, name): (&Contestant, &String)| {
-        let all = point.runs_with_path_failure(contestant).count();
-        let restored: Vec<f64> =
-            point.runs_with_path_failure(contestant).filter_map(|run| run.restored_ns).map(ms).collect();
-        let mean = restored.iter().sum::<f64>() / restored.len().max(1) as f64;
-        match (all, restored.len()) {
-            (0, _) => None,
-            (_, 0) => Some(format!("never with {name}")),
-            (all, n) if n < all => {
-                Some(format!("after {} with {name} (in {n} of {all} runs)", words::short_time(mean)))
-            }
-            _ => Some(format!("after {} with {name}", words::short_time(mean))),
-        }
-    };
-    let all: Vec<String> = point.contestants.iter().zip(&names).filter_map(describe).collect();
-    if all.is_empty() {
-        return String::new();
-    }
-    format!("When a path fails at {}, service is restored {}.", words::short_time(at as f64 / 1e6), and(&all))
 }
 
 /// A path failure that the plan specifies.

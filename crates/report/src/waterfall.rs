@@ -315,7 +315,7 @@ fn label(
     if narrow {
         // The name and the time are on one line above the bar.
         let time = response.map_or("not delivered".to_owned(), |(_, ms)| span(ms));
-        let text = format!("{}  {time}", svg::shortened(&object.name, if class == "obj" { 38 } else { 44 }));
+        let text = format!("{}  {time}", described(&object.name, if class == "obj" { 38 } else { 42 }));
         let class = if response.is_some() { "small obj" } else { "small marked" };
         svg::text(out, class, (left, y + row * 0.45), &text);
         return;
@@ -328,12 +328,40 @@ fn label(
         _ => 44,
     };
     let size = class.strip_prefix("obj ").unwrap_or("plain");
-    svg::text(out, &format!("{size} obj end"), (left - 8.0, baseline), &svg::shortened(&object.name, width));
+    svg::text(out, &format!("{size} obj end"), (left - 8.0, baseline), &described(&object.name, width));
     if let Some((delivered, ms)) = response {
         svg::text(out, size, (scale.at(delivered as f64 / 1e6) + 4.0, baseline), &span(ms));
     } else {
         let failure = object.failure.as_deref().unwrap_or("not delivered");
         svg::text(out, "small marked", (left + 4.0, baseline), failure);
+    }
+}
+
+/// Returns the type of an object, its host and its path, in at most `width` characters. The host is at the beginning
+/// and the file at the end, so that both are readable if the middle is left out.
+fn described(name: &str, width: usize) -> String {
+    let bare = name.split_once("://").map_or(name, |(_, rest)| rest);
+    let kind = kind(bare);
+    if kind.is_empty() {
+        return svg::shortened(bare, width);
+    }
+    format!("{kind} {}", svg::shortened(bare, width.saturating_sub(kind.len() + 1)))
+}
+
+/// Returns the type of an object from the end of its path; empty if it is not known.
+fn kind(path: &str) -> &'static str {
+    let path = path.split(['?', '#']).next().unwrap_or(path);
+    let file = path.split_once('/').map_or("", |(_, path)| path.rsplit('/').next().unwrap_or(path));
+    match file.rsplit_once('.').map_or("", |(_, end)| end).to_ascii_lowercase().as_str() {
+        "" if file.is_empty() => "html",
+        "html" | "htm" => "html",
+        "css" => "css",
+        "js" | "mjs" => "js",
+        "png" | "jpg" | "jpeg" | "gif" | "svg" | "webp" | "avif" | "ico" => "image",
+        "woff" | "woff2" | "ttf" | "otf" => "font",
+        "mp4" | "webm" | "mp3" => "media",
+        "json" | "xml" | "txt" => "data",
+        _ => "",
     }
 }
 
@@ -383,4 +411,18 @@ fn slowest(out: &mut String, run: &Run) {
         );
     }
     out.push_str("</tbody></table></div>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_has_type_host_and_file() {
+        let name = "https://cdn.example.org/static/images/teaser/large/picture-003.jpg?w=640";
+        assert_eq!(described(name, 38), "image cdn.example.org…ture-003.jpg?w=640");
+        assert_eq!(described("/", 38), "html /");
+        assert_eq!(described("/css/01.css", 38), "css /css/01.css");
+        assert_eq!(described("message 3", 38), "message 3");
+    }
 }

@@ -1,36 +1,37 @@
 //! Names and explanations that the report shows to readers who do not know SCTP.
 //!
-//! Provides the names of contestants in words, numbers in words, and the meaning of each term. The page shows a meaning
+//! Provides the names of contestants, numbers in words, and the meaning of each term. The page shows a meaning
 //! as a tooltip, and lists all used terms at its end.
 
 use super::svg::{self, escape};
 use anabranch_results::{Contestant, Point, label};
 use std::fmt::Write;
 
-/// Returns a name in words for each contestant of a point, in the order of the contestants, for example `six TCP
-/// connections`. If two names would be equal, nicknames, settings or numbers are appended.
+/// Returns the names of the contestants of a point as every text and figure shows them: the nickname, or else the name
+/// as typed. Long names are shortened, and stay distinct.
 pub(super) fn names(point: &Point) -> Vec<String> {
+    let typed: Vec<&str> = point.contestants.iter().map(Contestant::label).collect();
+    label::labels(&typed, NAME)
+}
+
+/// The greatest length of a contestant's name, in characters.
+pub(super) const NAME: usize = 22;
+
+/// Writes what each name stands for, once for the whole page.
+pub(super) fn contestants(out: &mut String, point: &Point) {
     let has_requests = !point.workload.messages && !point.workload.is_bulk();
-    let plain: Vec<String> = point.contestants.iter().map(|one| in_words(one, has_requests)).collect();
-    let distinct = |(i, name): (usize, &String)| {
-        let alike = plain.iter().filter(|other| *other == name).count() > 1;
-        match label::split(&point.contestants[i].name) {
-            (Some(nick), _) if alike => format!("{name} ({nick})"),
-            (None, typed) if alike => match typed.split_once(':') {
-                Some((_, settings)) => format!("{name} ({})", settings.replace(',', ", ")),
-                None => name.clone(),
-            },
-            _ => name.clone(),
-        }
-    };
-    let mut names: Vec<String> = plain.iter().enumerate().map(distinct).collect();
-    for i in 0..names.len() {
-        let before = names[..i].iter().filter(|name| **name == names[i]).count();
-        if before > 0 {
-            names[i] = format!("{} #{}", names[i], before + 1);
-        }
+    out.push_str("<dl class=\"names\">");
+    for (contestant, name) in point.contestants.iter().zip(names(point)) {
+        let (_, typed) = label::split(&contestant.name);
+        let _ = write!(
+            out,
+            "<div><dt>{}</dt><dd>{} (<code>{}</code>)</dd></div>",
+            escape(&name),
+            escape(&in_words(contestant, has_requests)),
+            escape(typed)
+        );
     }
-    names
+    out.push_str("</dl>");
 }
 
 /// Describes a contestant in words. If `has_requests` is set, the workload is HTTP, and the name uses the HTTP version,
@@ -55,18 +56,9 @@ fn in_words(contestant: &Contestant, has_requests: bool) -> String {
     }
 }
 
-/// Returns the heading of a contestant's row or column as HTML. It has the contestant's name in words, and below it the
-/// name that the user typed.
-pub(super) fn head(point: &Point, contestant: &Contestant) -> String {
-    let index = point.contestants.iter().position(|other| other.name == contestant.name);
-    let name = index.map_or_else(String::new, |index| names(point).swap_remove(index));
-    format!("{}<br><span class=\"typed\">{}</span>", escape(&capital(&name)), svg::name(contestant.label()))
-}
-
-/// Returns whether a contestant's name in words is plural.
-pub(super) fn is_plural(name: &str) -> bool {
-    let head = name.split(" (").next().unwrap_or(name);
-    head.ends_with("connections")
+/// Returns the heading of a contestant's row or column as HTML.
+pub(super) fn head(contestant: &Contestant) -> String {
+    svg::name(contestant.label())
 }
 
 /// Writes a number in words up to twelve, above that in digits.
@@ -209,7 +201,6 @@ mod tests {
         let expected = ["2.3\u{a0}s", "340\u{a0}ms", "10\u{a0}ms", "8.2\u{a0}ms", "1.0\u{a0}s", "120\u{a0}s"];
         assert_eq!(times, expected);
         assert_eq!((and(&["a"]), and(&["a", "b", "c"])), ("a".to_owned(), "a, b and c".to_owned()));
-        assert!(is_plural("six TCP connections (iw=4)") && !is_plural("SCTP"));
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub fn factors(first: Option<&Point>) -> Vec<&str> {
 pub fn header(factors: &[&str]) -> String {
     let mut header: Vec<String> = factors.iter().map(|factor| field(factor)).collect();
     let fixed = [
-        "arm",
+        "contestant",
         "seed",
         "outcome",
         "page_ns",

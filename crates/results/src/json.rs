@@ -1,21 +1,37 @@
 //! Writes results as JSON text with one line per run, so that two results can be compared line by line.
 
-use crate::{Point, Race};
+use crate::{Point, Race, version2};
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 use std::io::{self, Write};
 
+/// A version of the format of results.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Version {
+    /// `anabranch.race/3`.
+    #[default]
+    Three,
+    /// `anabranch.race/2`, for readers that do not know the newer format.
+    Two,
+}
+
 /// Renders the race as JSON, ending in a line feed.
 #[must_use]
 pub fn render(race: &Race) -> String {
-    written(race, Shallow::default()) + "\n"
+    render_as(race, Version::Three)
+}
+
+/// Renders the race as JSON of this version, ending in a line feed.
+#[must_use]
+pub fn render_as(race: &Race, version: Version) -> String {
+    written(race, Shallow::default(), version, "") + "\n"
 }
 
 /// Returns the text before and after the points of a race. The caller writes each point between the two texts, as
 /// [`point`] renders it.
 #[must_use]
-pub fn around_points(race: &Race) -> (String, String) {
-    let text = render(&Race { points: Vec::new(), ..race.clone() });
+pub fn around_points(race: &Race, version: Version) -> (String, String) {
+    let text = render_as(&Race { points: Vec::new(), ..race.clone() }, version);
     // `EMPTY` begins with a line feed. JSON escapes line feeds in keys and strings, so `EMPTY` occurs only once in the
     // text.
     let (before, after) = text.split_once(EMPTY).unwrap_or((&text, ""));
@@ -24,22 +40,29 @@ pub fn around_points(race: &Race) -> (String, String) {
 
 const EMPTY: &str = "\n  \"points\": [],";
 
-/// Renders one point exactly as [`render`] writes it within its race. `first` is set for the first point of the race.
+/// Renders one point exactly as [`render_as`] writes it within its race. `first` is set for the first point of the race.
 #[must_use]
-pub fn point(point: &Point, first: bool) -> String {
+pub fn point(point: &Point, first: bool, version: Version) -> String {
     let mut within = Shallow::default();
     for _ in 0..POINT_DEPTH {
         let array = within.begin_array(&mut io::sink());
         assert!(array.is_ok(), "{array:?}");
     }
     let separator = if first { "" } else { "," };
-    format!("{separator}\n    {}", written(point, within))
+    format!("{separator}\n    {}", written(point, within, version, "points"))
 }
 
 /// The nesting depth of a point in the JSON document. The two outer levels are the race and its list of points.
 const POINT_DEPTH: usize = 2;
 
-fn written(value: &impl Serialize, formatter: Shallow) -> String {
+/// Returns a race or a part of it as text. `within` is the field that contains the part; empty for a whole race.
+fn written(value: &impl Serialize, formatter: Shallow, version: Version, within: &str) -> String {
+    if version == Version::Two {
+        let json = serde_json::to_string(value).unwrap_or_default();
+        let older =
+            version2::convert(&json, within, |older| written(older, formatter, Version::Three, within));
+        return older.unwrap_or_default();
+    }
     let mut out = Vec::new();
     let mut serializer = Serializer::with_formatter(&mut out, formatter);
     let written = value.serialize(&mut serializer);
@@ -117,8 +140,18 @@ mod tests {
         race.warnings.push("\n  \"points\": [],".to_owned());
         race.points = race.points.iter().cycle().take(4).cloned().collect();
         assert_eq!(race.points.len(), 4);
-        let (before, after) = around_points(&race);
-        let points: String = race.points.iter().enumerate().map(|(at, one)| point(one, at == 0)).collect();
-        assert!(before + &points + &after == render(&race));
+        for version in [Version::Three, Version::Two] {
+            let (before, after) = around_points(&race, version);
+            let points = race.points.iter().enumerate().map(|(at, one)| point(one, at == 0, version));
+            assert!(before + &points.collect::<String>() + &after == render_as(&race, version));
+        }
+    }
+
+    #[test]
+    fn the_older_version_has_its_old_bytes() {
+        let old = include_str!("../tests/data/race-2.json");
+        let race = Race::from_json(old).expect("a result of the older version");
+        assert_eq!(race.schema, crate::SCHEMA);
+        assert_eq!(render_as(&race, Version::Two), old);
     }
 }

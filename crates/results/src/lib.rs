@@ -1,7 +1,7 @@
-//! The results of a race: the schema `anabranch.race/2`, and everything that is computed from results alone.
+//! The results of a race: the schema `anabranch.race/3`, and everything that is computed from results alone.
 //!
 //! Defines the types that `--json` and `--out` write and that the report reads back. Every figure can be redrawn from
-//! them without another run. The JSON Schema in `schema/race-2.json` describes the same format for other languages.
+//! them without another run. The JSON Schema in `schema/race-3.json` describes the same format for other languages.
 //!
 //! The names of fields carry units. Times are integer nanoseconds of the run's own clock, from its start. The fields of
 //! a structure are written in the order of their declaration, the keys of a map in alphabetical order. Equal results
@@ -15,6 +15,7 @@ pub mod axes;
 pub mod calibration;
 mod cause;
 pub mod cell;
+pub mod changes;
 pub mod course;
 mod coverage;
 pub mod csv;
@@ -23,8 +24,10 @@ pub mod label;
 pub mod stats;
 mod summary;
 pub mod verdict;
+mod version2;
 
 pub use cause::{Cause, Condition, Effect, Experiment, TestedFactor};
+pub use changes::Changed;
 pub use summary::{Bound, Comparison, Sharing, Stat, Summary, Verdict};
 
 use crate::stats::metrics;
@@ -32,7 +35,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The name and version of the schema, the first key of every result file.
-pub const SCHEMA: &str = "anabranch.race/2";
+pub const SCHEMA: &str = "anabranch.race/3";
 
 /// The width of the buckets of [`Series`], in nanoseconds.
 pub const BUCKET_NS: u64 = 100_000_000;
@@ -114,11 +117,15 @@ pub struct Point {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sharing: Vec<Sharing>,
     /// The contestants, in the order of the plan.
-    #[serde(rename = "arms")]
+    #[serde(alias = "arms")]
     pub contestants: Vec<Contestant>,
     /// Each contestant compared with every contestant before it. Comparisons with the first contestant cover every
     /// metric. All other comparisons cover only the metric of the verdict.
     pub comparisons: Vec<Comparison>,
+    /// The result after each of several changes to the point, to find those that flip the result. Left out if there is
+    /// none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Changed>,
 }
 
 /// The data that a run transfers.
@@ -168,7 +175,7 @@ impl Workload {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Contestant {
     /// The contestant as typed.
-    #[serde(rename = "arm")]
+    #[serde(alias = "arm")]
     pub name: String,
     /// Every setting that the contestant ran with, as text: `transport`, `connections`, `streams`, `pipeline`,
     /// `profile`, and each knob of the profile.
@@ -568,6 +575,10 @@ impl Race {
         let value: serde_json::Value = serde_json::from_str(text).map_err(|e| format!("not JSON: {e}"))?;
         match value.get("schema").and_then(|s| s.as_str()) {
             Some(SCHEMA) => {}
+            Some(version2::SCHEMA) => {
+                return version2::read(value)
+                    .map_err(|e| format!("not a result of schema {}: {e}", version2::SCHEMA));
+            }
             Some("anabranch.race/1") => {
                 return Err(format!(
                     "a result of schema anabranch.race/1, of an older version: its summaries are other ones than those of \

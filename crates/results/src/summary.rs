@@ -120,6 +120,9 @@ pub struct Stat {
     pub quartiles: Option<[f64; 2]>,
     /// 10th percentile; null if there is no value.
     pub p10: Option<f64>,
+    /// 75th percentile, the third quartile; null if there is no value.
+    #[serde(default)]
+    pub p75: Option<f64>,
     /// 90th percentile; null if there is no value.
     pub p90: Option<f64>,
     /// 95th percentile; null if there is no value.
@@ -141,6 +144,14 @@ pub struct Comparison {
     pub ratio: Option<f64>,
     /// 95 % t-interval of the ratio, computed on logarithms; null when n < 2 or all ratios are equal.
     pub ci95: Option<[f64; 2]>,
+    /// Median of `a` divided by the median of `b`, over the seeds in which both contestants have a value. Null if there
+    /// is no such seed, or if unfinished runs determine both medians.
+    #[serde(default)]
+    pub median_ratio: Option<f64>,
+    /// 95 % interval of `median_ratio`, by a percentile bootstrap that resamples pairs; null when n < 6 or all pairs
+    /// are equal.
+    #[serde(default)]
+    pub median_ci95: Option<[f64; 2]>,
     /// Number of pairs of runs; 1 if `exact`.
     pub n: u64,
     /// If some runs did not finish, the kind of bound that the ratio is, for example a lower bound; left out if all
@@ -178,7 +189,9 @@ impl Comparison {
             b: self.a.clone(),
             metric: self.metric.clone(),
             ratio: self.ratio.map(f64::recip),
-            ci95: self.ci95.map(|[low, high]| [high.recip(), low.recip()]),
+            ci95: self.ci95.map(reciprocal),
+            median_ratio: self.median_ratio.map(f64::recip),
+            median_ci95: self.median_ci95.map(reciprocal),
             bound: self.bound.map(|bound| match bound {
                 Bound::AtLeast => Bound::AtMost,
                 Bound::AtMost => Bound::AtLeast,
@@ -192,6 +205,11 @@ impl Comparison {
             ..*self
         }
     }
+}
+
+/// Returns the interval of the reciprocal of a ratio.
+fn reciprocal([low, high]: [f64; 2]) -> [f64; 2] {
+    [high.recip(), low.recip()]
 }
 
 /// How contestants that raced at the same time shared the network in one run. Lists are in the order of the
@@ -228,6 +246,7 @@ pub enum Verdict {
     /// The value of `a` is more than the value of `b`. For times, `a` is slower.
     More,
     /// The contestants tie: any gap between them is too small to matter.
+    #[serde(rename = "tie", alias = "level")]
     Level,
     /// There are too few seeds to decide.
     Undecided,
@@ -240,7 +259,7 @@ impl Verdict {
         match self {
             Self::Less => "less",
             Self::More => "more",
-            Self::Level => "level",
+            Self::Level => "tie",
             Self::Undecided => "undecided",
         }
     }

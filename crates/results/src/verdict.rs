@@ -1,4 +1,5 @@
-//! The verdict of a point in one sentence, and the parts of the response time.
+//! The verdict of a point by geometric means in one sentence, remarks about unfinished runs and path failures, and the
+//! parts of the response time.
 //!
 //! The verdict names the winner: the contestant with the smallest geometric mean of its times. The module
 //! [`decision`](crate::stats::decision) decides whether its lead is significant. The verdict does not say why the
@@ -89,7 +90,7 @@ pub fn sentence(point: &Point) -> String {
     };
     let ranked = ranked(point);
     let Some(((winner, time), rest)) = ranked.split_first() else {
-        return format!("No contestant finished.{}{}", restored(point), cut_off(point));
+        return "No contestant finished.".to_owned() + &all_remarks(point);
     };
     let name = winner.label();
     let mut clauses = Clauses::default();
@@ -107,7 +108,7 @@ pub fn sentence(point: &Point) -> String {
     // If there is no earlier clause, the winner is not named yet, so the next clause names it.
     let mut subject = if parts.is_empty() { format!("{name} is ") } else { String::new() };
     if !clauses.tied.is_empty() {
-        parts.push(format!("{}level with {}", std::mem::take(&mut subject), and(&clauses.tied)));
+        parts.push(format!("{}tied with {}", std::mem::take(&mut subject), and(&clauses.tied)));
     }
     if !clauses.undecided.is_empty() {
         let contestants = and(&clauses.undecided);
@@ -122,7 +123,20 @@ pub fn sentence(point: &Point) -> String {
     if !failed.is_empty() {
         parts.push(format!("{} never finished", and(&failed)));
     }
-    parts.join("; ") + "." + &unfinished(point, &ranked) + &restored(point) + &cut_off(point)
+    parts.join("; ") + "." + &all_remarks(point)
+}
+
+/// Returns sentences about unfinished runs, the time until service was restored after a path failure, and the runs that
+/// the deadline ended. Each has a heading of one word.
+#[must_use]
+pub fn remarks(point: &Point) -> Vec<(&'static str, String)> {
+    let all =
+        [("Unfinished", unfinished(point)), ("Failover", restored(point)), ("Deadline", cut_off(point))];
+    all.into_iter().filter_map(|(heading, text)| Some((heading, text?))).collect()
+}
+
+fn all_remarks(point: &Point) -> String {
+    remarks(point).into_iter().map(|(_, text)| format!(" {text}")).collect()
 }
 
 impl Clauses {
@@ -148,9 +162,10 @@ impl Clauses {
                         format!(" on average, not usually (wins {percent} % of seeds)")
                     }
                 };
-                self.faster.push(format!("{at_least}{ratio:.2}x ({digits}) sooner than {other}{usually}"));
+                self.faster
+                    .push(format!("{at_least}{ratio:.2} times ({digits}) faster than {other}{usually}"));
             }
-            Verdict::Level => self.tied.push(format!("{other} ({ratio:.2}x, {digits})")),
+            Verdict::Level => self.tied.push(format!("{other} (ratio {ratio:.2}, {digits})")),
             Verdict::Less | Verdict::Undecided => {
                 let more = match (found.more_seeds, found.bound) {
                     (Some(1), _) => "; 1 more seed".to_owned(),
@@ -158,15 +173,15 @@ impl Clauses {
                     (None, Some(_)) => "; unfinished runs leave it open".to_owned(),
                     (None, None) => String::new(),
                 };
-                self.undecided.push(format!("{other} ({ratio:.2}x, {digits}{more})"));
+                self.undecided.push(format!("{other} (ratio {ratio:.2}, {digits}{more})"));
             }
         }
     }
 }
 
-/// Returns a note on the unfinished runs, in whose results the deadline takes the place of missing times. The note is a
-/// sentence with a leading space, or an empty string.
-fn unfinished(point: &Point, ranked: &[(&Contestant, f64)]) -> String {
+/// Returns a sentence about the unfinished runs, in whose results the deadline takes the place of missing times.
+fn unfinished(point: &Point) -> Option<String> {
+    let ranked = ranked(point);
     let count = |contestant: &Contestant| contestant.summary.page_ms.failed;
     let some: Vec<String> = ranked
         .iter()
@@ -174,20 +189,18 @@ fn unfinished(point: &Point, ranked: &[(&Contestant, f64)]) -> String {
         .map(|(one, _)| format!("{} of {} runs of {}", count(one), one.runs.len(), one.label()))
         .collect();
     if some.is_empty() {
-        return String::new();
+        return None;
     }
-    if point.workload.messages {
-        return format!(
-            " {} did not finish; their missing messages count as late as the deadline.",
-            and(&some)
-        );
-    }
-    format!(" {} did not finish, and count as at least the deadline.", and(&some))
+    let some = and(&some);
+    Some(if point.workload.messages {
+        format!("{some} did not finish; their missing messages count as late as the deadline.")
+    } else {
+        format!("{some} did not finish, and count as at least the deadline.")
+    })
 }
 
-/// Returns a note on when service was restored after the first path failure: a sentence with a leading space, or an
-/// empty string.
-fn restored(point: &Point) -> String {
+/// Returns a sentence about the time at which service was restored after the first path failure.
+fn restored(point: &Point) -> Option<String> {
     let restored_after = |contestant: &Contestant| {
         let (runs, stat) =
             (point.runs_with_path_failure(contestant).count() as u64, &contestant.summary.restored_ms);
@@ -204,16 +217,12 @@ fn restored(point: &Point) -> String {
         }
     };
     let all: Vec<String> = point.contestants.iter().filter_map(restored_after).collect();
-    if all.is_empty() {
-        return String::new();
-    }
     let at = point.failure_ns.unwrap_or_default() as f64 / 1e9;
-    format!(" When a path fails at {at} s, service is restored {}.", and(&all))
+    (!all.is_empty()).then(|| format!("When a path fails at {at} s, service is restored {}.", and(&all)))
 }
 
-/// Returns a note on the runs that the deadline stopped, with advice on a longer deadline: a sentence with a leading
-/// space, or an empty string.
-fn cut_off(point: &Point) -> String {
+/// Returns a sentence about the runs that the deadline stopped, with advice on a longer deadline.
+fn cut_off(point: &Point) -> Option<String> {
     let late = |contestant: &Contestant| {
         contestant.runs.iter().filter(|run| run.outcome == Outcome::Deadline).count()
     };
@@ -226,16 +235,14 @@ fn cut_off(point: &Point) -> String {
             (n, all) => format!("{n} of {all} runs of {}", contestant.label()),
         })
         .collect();
-    let Some(deadline) = point.workload.deadline_ns.filter(|_| !ended.is_empty()) else {
-        return String::new();
-    };
+    let deadline = point.workload.deadline_ns.filter(|_| !ended.is_empty())?;
     let span = |ns: u64| format_duration(Duration::from_nanos(ns));
     let advice = match enough(point, deadline) {
         Some(ns) if ns <= MAX_DEADLINE_NS => format!("write a later one, such as --deadline {}", span(ns)),
         Some(_) => "far more time is needed: transfer less".to_owned(),
         None => "in one of these runs nothing arrived, so a later one may not help".to_owned(),
     };
-    format!(" The deadline (--deadline {}) ended {}; {advice}.", span(deadline), and(&ended))
+    Some(format!("The deadline (--deadline {}) ended {}; {advice}.", span(deadline), and(&ended)))
 }
 
 /// Estimates a longer deadline that would let every unfinished run finish. Each run is assumed to continue at its mean

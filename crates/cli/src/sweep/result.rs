@@ -8,10 +8,10 @@ use crate::out;
 use crate::race::{RaceOutputs, ResultFormat};
 use crate::{Completion, Failure, complain, say};
 use anabranch_lab::plan::population;
-use anabranch_lab::sweep::Manifest;
+use anabranch_lab::sweep::{Manifest, PointRecord};
 use anabranch_report::people::page;
 use anabranch_report::{Captured, PageContext, compare, table};
-use anabranch_results::{Point, Race, Series, csv, json};
+use anabranch_results::{Changed, Point, Race, Series, changes, csv, json};
 use anabranch_transports::Transports;
 use std::fs;
 use std::io::Write;
@@ -47,11 +47,15 @@ pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completi
     let mut compared = String::new();
     let mut factors: Vec<String> = Vec::new();
     let frame = directory.manifest.frame();
-    send(ResultFormat::Json, &json::around_points(&frame).0)?;
+    let version = outputs.json_version;
+    let results = results_by_medians(directory)?;
+    send(ResultFormat::Json, &json::around_points(&frame, version).0)?;
     for number in directory.numbers() {
-        let record = directory.read(number)?.ok_or_else(|| {
-            Failure::Usage(format!("'{}': point {number} is not done", directory.path.display()))
-        })?;
+        let mut record = read(directory, number)?;
+        if !results.is_empty() {
+            let neighbors = changes::of_neighbors(&directory.manifest.factors, &results, number - 1);
+            record.point.changes.splice(..0, neighbors);
+        }
         tally.add(&record, outputs.transports);
         let point = record.point;
         if number == 1 {
@@ -61,7 +65,7 @@ pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completi
         if number == 1 {
             send(ResultFormat::Csv, &csv::header(&factors))?;
         }
-        send(ResultFormat::Json, &json::point(&point, number == 1))?;
+        send(ResultFormat::Json, &json::point(&point, number == 1, version))?;
         send(ResultFormat::Csv, &csv::rows(&factors, &point))?;
         if let Some(old) = &outputs.baseline {
             compared += &compare::point(old, &point);
@@ -71,7 +75,7 @@ pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completi
         }
     }
     let whole = Race { expectations: tally.expectations.clone(), ..frame };
-    send(ResultFormat::Json, &json::around_points(&whole).1)?;
+    send(ResultFormat::Json, &json::around_points(&whole, version).1)?;
     let mut filled = Vec::new();
     for (_, sink) in sinks {
         if let Sink::File(file) = sink {
@@ -105,6 +109,22 @@ pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completi
         say(&shown)?;
     }
     Ok(tally.done())
+}
+
+/// Reads the stored result of a point.
+fn read(directory: &Directory, number: usize) -> Result<PointRecord, Failure> {
+    let missing = || Failure::Usage(format!("'{}': point {number} is not done", directory.path.display()));
+    directory.read(number)?.ok_or_else(missing)
+}
+
+/// Returns the result of each point by medians, if one point can show what a change does to another. Otherwise returns
+/// an empty list.
+fn results_by_medians(directory: &Directory) -> Result<Vec<Changed>, Failure> {
+    let manifest = &directory.manifest;
+    if manifest.populations().next().is_some() || !changes::has_neighbors(&manifest.factors) {
+        return Ok(Vec::new());
+    }
+    directory.numbers().map(|number| Ok(Changed::none(&read(directory, number)?.point))).collect()
 }
 
 /// The maximum total size of the point files, in bytes, for which the report draws the objects and bytes of all runs.

@@ -107,7 +107,7 @@ impl Search<'_, '_> {
             ci95: seen.interval(0.95).map(f64::exp),
             runs: 0,
             factors: Vec::new(),
-            held_back_by: Vec::new(),
+            adverse_causes: Vec::new(),
             unexplained: None,
             conditions: Vec::new(),
             notes: Vec::new(),
@@ -275,7 +275,7 @@ fn describe(
             was: factor.was(),
             contestant,
             alone: effect(&found.alone, level),
-            last: found.last.as_ref().map(|last| effect(last, level)),
+            marginal_effect: found.last.as_ref().map(|last| effect(last, level)),
             shapley: found.shapley.as_ref().map(|share| effect(share, level)),
             reverse,
         });
@@ -291,21 +291,21 @@ fn describe(
                 ci,
                 enough: false,
                 with: Vec::new(),
-                either: Vec::new(),
+                alternatives: Vec::new(),
             }
         };
         match finding {
             Finding::Cause { enough, with, either } => {
-                let (with, either) = (settings_of(&with), settings_of(&either));
-                causes.push(Cause { enough, with, either, ..cause(true) });
+                let (with, alternatives) = (settings_of(&with), settings_of(&either));
+                causes.push(Cause { enough, with, alternatives, ..cause(true) });
             }
-            Finding::Adverse => experiment.held_back_by.push(cause(false)),
+            Finding::Adverse => experiment.adverse_causes.push(cause(false)),
             Finding::Unnamed => {}
         }
     }
     experiment.unexplained = values.get(differences.all()).map(|left| effect(left, 0.95));
     // The sort is stable, so causes with equal effects keep their order.
     causes.sort_by(|a, b| b.effect.total_cmp(&a.effect));
-    experiment.held_back_by.sort_by(|a, b| a.effect.total_cmp(&b.effect));
+    experiment.adverse_causes.sort_by(|a, b| a.effect.total_cmp(&b.effect));
     causes
 }

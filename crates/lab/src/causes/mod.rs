@@ -4,8 +4,9 @@
 //! settings may be a cause of the winner's lead. The loser gets some of the winner's settings, and loads the same page
 //! with the same seeds. [`design`] chooses these settings within a budget, and [`estimate`] evaluates the results.
 //! [`conditions`] removes one property of the network or the workload for both contestants, for example loss. [`check`]
-//! tests a plan's claims about causes.
+//! tests a plan's claims about causes. [`changes`] changes a point for all contestants, to find what flips its result.
 
+mod changes;
 pub mod check;
 mod conditions;
 mod design;
@@ -43,6 +44,17 @@ impl Causes {
     }
 }
 
+impl Plan {
+    /// Returns the maximum number of runs, including the runs that search for causes and those that try changes.
+    #[must_use]
+    pub fn max_runs(&self) -> usize {
+        let causes = if self.together { 0 } else { self.causes.max_runs(self.contestants.len()) };
+        let experiments = causes.saturating_add(self.claims.len()).saturating_mul(self.points.len());
+        let experiments = experiments.saturating_mul(self.seeds.len());
+        self.run_count().saturating_add(experiments).saturating_add(changes::run_count(self))
+    }
+}
+
 /// Returns the duration, in nanoseconds, that the search for causes compares between contestants: the page or transfer
 /// time, or the 95th percentile of the message delays. For a run that did not finish, the duration is the run's
 /// deadline.
@@ -75,7 +87,8 @@ pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
     Ok(race)
 }
 
-/// Finds the causes of the gaps at every point of a race, and adds them to the comparisons in the results.
+/// Finds the causes of the gaps at every point of a race and the changes that flip its result, and adds both to the
+/// results.
 ///
 /// # Errors
 /// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.
@@ -88,6 +101,7 @@ fn find(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(), RaceE
         let mut bench = PointExperiments::new(plan, index, options);
         bench.runs_before = before;
         design::explain(&mut bench, point)?;
+        changes::find(&mut bench, point)?;
         before = bench.runs_before;
     }
     Ok(())
@@ -131,13 +145,30 @@ impl<'a> PointExperiments<'a> {
     /// Runs each contestant at its point, with every seed. `subjects` lists the points and contestants. Returns, for
     /// each entry of `subjects`, the natural logarithms of the times in nanoseconds, one for each seed.
     fn log_times(&mut self, subjects: &[(&PointPlan, &Contestant)]) -> Result<Vec<Vec<f64>>, RaceError> {
+        let mut times = self.measure(subjects, &|run, point| time_of(run, point).ln())?;
+        for (times, (point, _)) in times.iter_mut().zip(subjects) {
+            // If the runs do not depend on the seed, the only run stands for all seeds.
+            if !point.is_random() {
+                *times = times.repeat(self.seeds.len());
+            }
+        }
+        Ok(times)
+    }
+
+    /// Runs each contestant at its point, and returns `value` of each run. A point whose runs do not depend on the seed
+    /// has one run.
+    fn measure<T: Send>(
+        &mut self,
+        subjects: &[(&PointPlan, &Contestant)],
+        value: &(dyn Fn(&Run, &PointPlan) -> T + Sync),
+    ) -> Result<Vec<Vec<T>>, RaceError> {
         let cross = self.plan.cross.as_ref();
         let mut jobs: Vec<(usize, Scenario<'_>)> = Vec::new();
         for &(point, contestant) in subjects {
             let scenario = |&seed| Scenario { point, contestants: vec![contestant], cross, seed };
             jobs.extend(self.seeds(point).iter().map(|seed| (self.index, scenario(seed))));
         }
-        let time = |scenario: &Scenario<'_>, _: usize| {
+        let perform = |scenario: &Scenario<'_>, _: usize| {
             let runs = one::run(scenario)?;
             let run = runs.first().ok_or("a run without a result")?;
             let bytes: u64 = run.objects.iter().map(|object| object.bytes).sum();
@@ -146,20 +177,17 @@ impl<'a> PointExperiments<'a> {
             if bytes != workload.page.body_bytes() {
                 return Err("an experiment transferred something else than the race".to_owned());
             }
-            Ok(time_of(run, scenario.point).ln())
+            Ok(value(run, scenario.point))
         };
         let before = self.runs_before;
         let progress = |done: usize| (self.options.progress)(before + done);
         let options = Options { progress: &progress, ..*self.options };
-        let times = batch::carry_out(&jobs, &options, &time)?;
+        let mut values = batch::carry_out(&jobs, &options, &perform)?.into_iter();
         self.runs_before += jobs.len();
         self.runs_for_gap += jobs.len();
-        let mut times = times.into_iter();
-        let of = |&(point, _): &(&PointPlan, &Contestant)| {
-            let own: Vec<f64> = times.by_ref().take(self.seeds(point).len()).collect();
-            // If the runs do not depend on the seed, the only run stands for all seeds.
-            if point.is_random() { own } else { own.repeat(self.seeds.len()) }
+        let own = |&(point, _): &(&PointPlan, &Contestant)| -> Vec<T> {
+            values.by_ref().take(self.seeds(point).len()).collect()
         };
-        Ok(subjects.iter().map(of).collect())
+        Ok(subjects.iter().map(own).collect())
     }
 }

@@ -163,14 +163,6 @@ impl Plan {
         self.points.len() * self.seeds.len() * if self.together { 1 } else { self.contestants.len() }
     }
 
-    /// Returns the maximum number of runs, including the runs that search for causes.
-    #[must_use]
-    pub fn max_runs(&self) -> usize {
-        let causes = if self.together { 0 } else { self.causes.max_runs(self.contestants.len()) };
-        let experiments = causes.saturating_add(self.claims.len()).saturating_mul(self.points.len());
-        self.run_count().saturating_add(experiments.saturating_mul(self.seeds.len()))
-    }
-
     /// Returns warnings to print next to the results, for example that an entry of a page cannot be used.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {

@@ -9,7 +9,9 @@ use crate::plan::{LossBy, Plan, PlanError, PointPlan};
 use anabranch_base::time::nanos;
 use anabranch_results::stats::metrics::{self, PointTerms};
 use anabranch_results::stats::sharing;
-use anabranch_results::{Comparison, Contestant, Host, Point, Race, Run, SCHEMA, Sharing, Workload, World};
+use anabranch_results::{
+    Comparison, Contestant, Host, Point, Race, Run, SCHEMA, Sharing, Workload, World, changes,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -283,8 +285,10 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
             sharing: if plan.together { shared(&contestants) } else { Vec::new() },
             comparisons: comparisons(&contestants, metric, terms),
             contestants,
+            changes: Vec::new(),
         });
     }
+    changes::add_neighbors(&mut points);
     let expectations = points
         .iter()
         .enumerate()

@@ -96,6 +96,7 @@ mod tests {
             sharing: Vec::new(),
             contestants: Vec::new(),
             comparisons: Vec::new(),
+            changes: Vec::new(),
         };
         let record = PointRecord {
             schema: RECORD.to_owned(),

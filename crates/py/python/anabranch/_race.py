@@ -22,7 +22,7 @@ class Result:
 
     @property
     def summary(self) -> Table:
-        """A row for each point, contestant and metric: means, median, 95 % interval of the median, quartiles."""
+        """A row for each point, contestant and metric: means, median and its 95 % interval, percentiles."""
         return Table(self._native.summary())
 
     @property
@@ -37,13 +37,18 @@ class Result:
 
     @property
     def comparisons(self) -> Table:
-        """A row for each two contestants and metric: ratio of a over b on the same seeds, its 95 % interval, the verdict."""
+        """A row for each two contestants and metric: ratio of a to b on the same seeds and of their medians, 95 % intervals, verdict."""
         return Table(self._native.comparisons())
 
     @property
     def causes(self) -> Table:
-        """A row for each setting that makes one contestant sooner than another, with its effect (a ratio of times)."""
+        """A row for each setting that makes one contestant faster than another, with its effect (a ratio of times)."""
         return Table(self._native.causes())
+
+    @property
+    def changes(self) -> Table:
+        """A row for each change to a point and each contestant: its median after the change, and whether another one wins."""
+        return Table(self._native.changes())
 
     @property
     def verdicts(self) -> list[str]:

@@ -30,7 +30,7 @@ Flags = list[tuple[str, str]]
 Person = tuple[str, str, str, str, int]
 #: Most parts of a table, parts that many workers share well, and points that make a part worth its way to a worker and back.
 PARTS, SHARED, WORTH = 1000, 64, 8
-TABLES = ("summary", "comparisons", "runs", "objects", "causes")
+TABLES = ("summary", "comparisons", "runs", "objects", "causes", "changes")
 #: How often a shard is begun again whose worker died.
 TRIES = 5
 
@@ -162,7 +162,7 @@ def sweep(
 
     Without ``client`` all cores of this machine work (``threads`` of them, if given). With a ``dask.distributed.Client`` its workers
     do, here, by Slurm (``dask-jobqueue``) or in Kubernetes; a shard whose worker died is run again. The content is the same, and so
-    are the files. ``tables`` are of ``summary``, ``comparisons``, ``runs``, ``objects``, ``causes``, each with the number of its point before the
+    are the files. ``tables`` are of ``summary``, ``comparisons``, ``runs``, ``objects``, ``causes``, ``changes``, each with the number of its point before the
     factors. ``progress`` is called with points that are done and all points. What is there of the same sweep is kept; a folder with
     another one is refused. A plan that names other files needs them where the workers are. Needs pyarrow.
 

@@ -286,7 +286,7 @@ impl Tally {
             }
             let Some(experiment) = &comparison.experiment else { continue };
             let helps = comparison.causes.iter().map(|cause| (cause, false));
-            let holds_back = experiment.held_back_by.iter().map(|cause| (cause, true));
+            let holds_back = experiment.adverse_causes.iter().map(|cause| (cause, true));
             for (cause, holds_back) in helps.chain(holds_back) {
                 let Cause { factor, change, effect, .. } = cause;
                 let (winner, loser) = (&experiment.winner, &experiment.loser);

@@ -1,7 +1,6 @@
 //! Renders the winner at each point as a grid. The levels of the last factor are the columns, and the levels of the
 //! factor before it are the rows. Each combination of the other factors has a grid of its own.
 
-use super::COLUMNS;
 use anabranch_results::axes::Axes;
 use anabranch_results::cell::{LeaderStatus, PointResult};
 use anabranch_results::label::{labels, shortened};
@@ -13,7 +12,7 @@ const MOST_LINES: usize = 48;
 /// Renders the results as grids. The last factor has its levels in the columns, and the factor before it in the rows.
 /// Each combination of levels of the other factors is the heading of one grid.
 #[must_use]
-pub fn render(axes: &Axes, cells: &[Option<PointResult>], names: &[&str]) -> String {
+pub fn render(axes: &Axes, cells: &[Option<PointResult>], names: &[&str], line_width: usize) -> String {
     let Some(across) = axes.0.last() else { return String::new() };
     let down = axes.0.len().checked_sub(2).map(|at| &axes.0[at]);
     let outer = Axes(axes.0[..axes.0.len().saturating_sub(2)].to_vec());
@@ -48,7 +47,7 @@ pub fn render(axes: &Axes, cells: &[Option<PointResult>], names: &[&str]) -> Str
         let first = table * rows * columns;
         let all: Vec<String> = (first..first + rows * columns).map(text).collect();
         let width = widest(&all).max(widest(&headings)) + 2;
-        let at_once = (COLUMNS.saturating_sub(margin) / width).max(1);
+        let at_once = (line_width.saturating_sub(margin) / width).max(1);
         for from in (0..columns).step_by(at_once) {
             if lines >= MOST_LINES {
                 let _ = writeln!(out, "{} more columns; the result has every point", columns - from);

@@ -1,8 +1,7 @@
 //! Small pictures for a terminal: a bar for each contestant's time, a sparkline of the data that arrived over time, and
-//! a waterfall. The waterfall shows the fastest contestant's median run. Every picture fits in [`COLUMNS`].
+//! a waterfall. The waterfall shows the fastest contestant's median run. Bars and sparklines become shorter on a narrow terminal.
 
-use super::{COLUMNS, name_width, names};
-use anabranch_results::label::shortened;
+use anabranch_results::label::{labels, shortened};
 use anabranch_results::verdict::milliseconds;
 use anabranch_results::{Contestant, Object, Point, Run};
 use std::fmt::Write;
@@ -11,6 +10,8 @@ const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '�
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// The length of the longest bar, in columns.
 const BAR: usize = 40;
+/// The greatest width of a contestant's name, in characters.
+const NAME: usize = 22;
 /// The length of a sparkline of arriving data, in columns.
 const SPARK: usize = 24;
 /// The maximum number of objects in a waterfall.
@@ -45,7 +46,7 @@ fn median(contestant: &Contestant) -> Option<&Run> {
 
 /// Draws one bar for each contestant: the geometric mean of its time over the runs. A sparkline shows the data that
 /// arrived during the contestant's median run. Returns an empty string if no run finished.
-pub(super) fn bars(point: &Point) -> String {
+pub(super) fn bars(point: &Point, line_width: usize) -> String {
     let time = |contestant: &Contestant| {
         contestant.summary.metric(point.decisive()).and_then(|stat| stat.geometric_mean)
     };
@@ -58,24 +59,29 @@ pub(super) fn bars(point: &Point) -> String {
         point.contestants.iter().map(|contestant| arrived(contestant).unwrap_or_default()).collect();
     let buckets = series.iter().map(Vec::len).max().unwrap_or(0);
     let most = series.iter().flatten().copied().max().unwrap_or(0).max(1) as f64;
-    let width = name_width(point);
+    let names: Vec<&str> = point.contestants.iter().map(Contestant::label).collect();
+    let names = labels(&names, NAME);
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    // The lengths are for 100 columns, and less on a narrow terminal.
+    let part = (line_width.saturating_sub(NAME) as f64 / 78.0).min(1.0);
+    let [bar_width, spark_width] = [BAR, SPARK].map(|full| (full as f64 * part) as usize);
     let mut out = String::new();
-    for ((contestant, name), series) in point.contestants.iter().zip(names(point)).zip(series) {
+    for ((contestant, name), series) in point.contestants.iter().zip(&names).zip(series) {
         let drawn = time(contestant)
-            .map_or(String::new(), |ms| format!("{} {}", bar(ms / longest, BAR), milliseconds(ms)));
+            .map_or(String::new(), |ms| format!("{} {}", bar(ms / longest, bar_width), milliseconds(ms)));
         // All sparklines have the same time scale.
-        let columns = (series.len() * SPARK).div_ceil(buckets.max(1));
+        let columns = (series.len() * spark_width).div_ceil(buckets.max(1));
         let spark = sparkline(&series, columns, most);
-        let line = format!("{name:<width$}  {drawn:<room$}  {spark}", room = BAR + 9);
+        let line = format!("{name:<width$}  {drawn:<room$}  {spark}", room = bar_width + 9);
         let _ = writeln!(out, "{}", line.trim_end());
     }
-    let _ = writeln!(out, "{:<width$}  {:<room$}  bytes arriving, median runs", "", "", room = BAR + 9);
+    let _ = writeln!(out, "{:<width$}  {:<room$}  bytes arriving, median runs", "", "", room = bar_width + 9);
     out
 }
 
 /// Draws the fastest contestant's median run, object by object. Returns an empty string if the workload consists of
 /// messages, or if only one object was delivered.
-pub(super) fn waterfall(point: &Point) -> String {
+pub(super) fn waterfall(point: &Point, line_width: usize) -> String {
     if point.workload.messages {
         return String::new();
     }
@@ -98,7 +104,7 @@ pub(super) fn waterfall(point: &Point) -> String {
     shown.sort_by_key(|object| std::cmp::Reverse(object.delivered_ns));
     shown.truncate(OBJECTS);
     shown.sort_by_key(|object| object.issued_ns);
-    let width = COLUMNS - 26;
+    let width = line_width.saturating_sub(26).max(20);
     let column = |ns: u64| (u128::from(ns) * width as u128 / u128::from(end.max(1))) as usize;
     let heading = if all > shown.len() {
         format!("the last {} of {all} objects", shown.len())

@@ -47,21 +47,22 @@ impl Summary {
         self.cells.len()
     }
 
-    /// Renders the grid of winners, with one cell per point.
+    /// Renders the grid of winners, with one cell per point, in lines of at most `line_width` columns.
     #[must_use]
-    pub fn grid(&self) -> String {
+    pub fn grid(&self, line_width: usize) -> String {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
-        grid::render(&self.axes, &self.cells, &names)
+        grid::render(&self.axes, &self.cells, &names, line_width)
     }
 
     /// Explains the grid's symbols.
     #[must_use]
     pub fn legend(&self) -> String {
         let has = |status: LeaderStatus| self.cells.iter().flatten().any(|cell| cell.standing == status);
-        let mut text = "who wins, and how many times as long the next one takes".to_owned();
+        let mut text =
+            "winner of each point, and its lead over the next (ratio of geometric means)".to_owned();
         for (is_present, text_part) in [
             (has(LeaderStatus::Undecided), "?: undecided"),
-            (has(LeaderStatus::Level), "~: level with the next"),
+            (has(LeaderStatus::Level), "~: ties with the next"),
             (has(LeaderStatus::Nobody), "none: no run finished"),
             (self.done() < self.all(), ".: not run"),
         ] {
@@ -93,7 +94,7 @@ impl Summary {
             let outcome = match (standing, winner) {
                 (LeaderStatus::Wins, Some(winner)) => format!("{} wins", self.name(*winner)),
                 (LeaderStatus::Wins, None) => "one wins".to_owned(),
-                (LeaderStatus::Level, _) => "the first are level".to_owned(),
+                (LeaderStatus::Level, _) => "the first two tie".to_owned(),
                 (LeaderStatus::Undecided, _) => "it is undecided".to_owned(),
                 (LeaderStatus::Nobody, _) => "no run finished".to_owned(),
             };
@@ -208,7 +209,7 @@ mod tests {
         let levels: Vec<String> = (1..=100).map(|level| format!("{level}ms")).collect();
         let levels: Vec<&str> = levels.iter().map(String::as_str).collect();
         let cells = vec![cell(LeaderStatus::Wins, 0, 1.05); 10_000];
-        let grid = summary(&[("rtt", &levels), ("jitter", &levels)], cells).grid();
+        let grid = summary(&[("rtt", &levels), ("jitter", &levels)], cells).grid(100);
         assert_eq!(grid.lines().count(), 1 + 48 + 2, "{grid}");
         assert_eq!(grid.matches("the result has every point").count(), 2, "{grid}");
     }
@@ -237,7 +238,7 @@ mod tests {
         assert_eq!(
             summary(&[RTT, LOSS], mixed).sentence(),
             "sctp wins at 3 of 6 points, by x1.10 to x2.31; six wins where rtt is 80ms and loss is 0, by x1.21; the first \
-             are level where rtt is 20ms and loss is 0; it is undecided where rtt is 80ms and loss is 1%."
+             two tie where rtt is 20ms and loss is 0; it is undecided where rtt is 80ms and loss is 1%."
         );
         let mut some = cells;
         some[5] = None;
@@ -269,12 +270,11 @@ mod tests {
             "rtt 20ms  six x1.05    sctp~ x1.01  sctp? x1.31",
             "rtt 80ms  six x1.20    none         .",
         ];
-        assert_eq!(grid.grid().lines().collect::<Vec<_>>(), expected);
+        assert_eq!(grid.grid(100).lines().collect::<Vec<_>>(), expected);
         assert!(
-            grid.legend()
-                .ends_with("?: undecided; ~: level with the next; none: no run finished; .: not run")
+            grid.legend().ends_with("?: undecided; ~: ties with the next; none: no run finished; .: not run")
         );
-        let row = summary(&[LOSS], cells[..3].to_vec()).grid();
+        let row = summary(&[LOSS], cells[..3].to_vec()).grid(100);
         assert_eq!(row.lines().count(), 2, "{row}");
     }
 
@@ -283,7 +283,7 @@ mod tests {
         let levels: Vec<String> = (0..20).map(|level| format!("{level}ms")).collect();
         let levels: Vec<&str> = levels.iter().map(String::as_str).collect();
         let axes: Vec<(&str, &[&str])> = vec![("a", &levels), ("b", &levels), ("rtt", &levels)];
-        let grid = summary(&axes, vec![cell(LeaderStatus::Wins, 0, 1.5); 8000]).grid();
+        let grid = summary(&axes, vec![cell(LeaderStatus::Wins, 0, 1.5); 8000]).grid(100);
         assert!(grid.lines().count() < 80, "{}", grid.lines().count());
         assert!(grid.lines().all(|line| line.chars().count() <= 100));
         assert!(grid.contains("more of these"), "{grid}");

@@ -1,7 +1,8 @@
 //! The terms on which contestants raced, as lines of text. The lines say how each contestant uses the network, which
-//! settings differ between contestants, and which are equal for all.
+//! settings differ between contestants, and which are equal for all. The short form is one line with what differs.
 
 use super::Protocols;
+use crate::words::distinct;
 use anabranch_base::Bytes;
 use anabranch_results::{Contestant, Point, label};
 use anabranch_transport::{Protocol, Streams};
@@ -58,6 +59,36 @@ pub fn lines(point: &Point, protocols: Protocols<'_>) -> Vec<String> {
     describe(point, protocols, &labels, TermStyle::Table)
 }
 
+/// Returns one line with what differs between the contestants, of at most `width` columns, and the caveats of the
+/// transports.
+#[must_use]
+pub fn brief(point: &Point, protocols: Protocols<'_>, width: usize) -> Vec<String> {
+    let contestants = &point.contestants;
+    let names: Vec<String> = contestants.iter().map(|one| one.label().to_owned()).collect();
+    let opened: Vec<Option<String>> = contestants.iter().map(|one| Some(opened(one).to_string())).collect();
+    let mut settings = vec![("connections".to_owned(), opened)];
+    for (key, name) in keys(contestants, TermStyle::Table) {
+        let values = contestants.iter().map(|one| value(one, &key, protocols)).collect();
+        settings.insert(if key == SECURITY { 1 } else { settings.len() }, (name, values));
+    }
+    let differs = |values: &[Option<String>]| values.windows(2).any(|pair| pair[0] != pair[1]);
+    let mut line = String::new();
+    for (name, values) in settings.iter().filter(|(_, values)| differs(values)) {
+        let distinct = distinct(values.iter().map(|value| value.as_deref().unwrap_or("none")));
+        let part = format!("{name} {}", distinct.join("/"));
+        let longer = if line.is_empty() { format!("Not equal: {part}") } else { format!("{line}; {part}") };
+        if longer.chars().count() + MORE.len() > width {
+            break;
+        }
+        line = longer;
+    }
+    let line = (!line.is_empty()).then(|| line + MORE);
+    line.into_iter().chain(caveats(contestants, &names, protocols)).collect()
+}
+
+/// How to see all terms.
+const MORE: &str = "; -v lists all";
+
 /// Like [`lines`], but in full words for a report, with `names` as the names of the contestants.
 #[must_use]
 pub fn in_words(point: &Point, protocols: Protocols<'_>, names: &[String]) -> Vec<String> {
@@ -67,20 +98,13 @@ pub fn in_words(point: &Point, protocols: Protocols<'_>, names: &[String]) -> Ve
 fn describe(point: &Point, protocols: Protocols<'_>, names: &[String], style: TermStyle) -> Vec<String> {
     let contestants = &point.contestants;
     let has_requests = !point.workload.messages;
-    let (head, between, more) = match style {
-        TermStyle::Table => ("bids", " ", " (more connections bid for more of the bandwidth)"),
-        TermStyle::Words => {
-            ("each uses", ": ", " (of a full network, who has more connections has a larger share)")
-        }
-    };
-    let bandwidth_line = contestants
+    let uses = contestants
         .iter()
         .zip(names)
-        .map(|(one, name)| format!("{name}{between}{}", bandwidth_use(one, protocols, has_requests)));
-    let mut bandwidth_line = format!("{head}: {}", bandwidth_line.collect::<Vec<_>>().join("; "));
-    let connections = |one: &Contestant| one.runs.iter().map(|run| run.connections).max().unwrap_or(0);
-    if contestants.windows(2).any(|pair| connections(&pair[0]) != connections(&pair[1])) {
-        bandwidth_line += more;
+        .map(|(one, name)| format!("{name} {}", bandwidth_use(one, protocols, has_requests)));
+    let mut bandwidth_line = format!("connections: {}", uses.collect::<Vec<_>>().join("; "));
+    if contestants.windows(2).any(|pair| opened(&pair[0]) != opened(&pair[1])) {
+        bandwidth_line += " (more connections get a larger share of a full link)";
     }
     let (mut unequal, mut equal) = (Vec::new(), Vec::new());
     for (key, name) in keys(contestants, style) {
@@ -97,7 +121,7 @@ fn describe(point: &Point, protocols: Protocols<'_>, names: &[String], style: Te
     if contestants.len() > 1 {
         let none = || "nothing else".to_owned();
         lines.push(format!(
-            "UNEQUAL: {}",
+            "not equal: {}",
             Some(unequal.join("; ")).filter(|text| !text.is_empty()).unwrap_or_else(none)
         ));
     }
@@ -201,6 +225,11 @@ fn by_value(name: &str, contestants: &[String], values: &[Option<String>]) -> St
     format!("{name} {}", all.collect::<Vec<_>>().join(", "))
 }
 
+/// Returns the number of connections that a contestant opened: the largest of any run.
+fn opened(contestant: &Contestant) -> u64 {
+    contestant.runs.iter().map(|run| run.connections).max().unwrap_or(0)
+}
+
 /// Describes what determines a contestant's share of the bandwidth: its numbers of connections and streams, and how it
 /// sends requests over them.
 fn bandwidth_use(contestant: &Contestant, protocols: Protocols<'_>, has_requests: bool) -> String {
@@ -208,15 +237,17 @@ fn bandwidth_use(contestant: &Contestant, protocols: Protocols<'_>, has_requests
     // A transport that is not in `protocols` is described with the default words.
     let can = find(protocols, setting("transport")).map(|it| it.capabilities()).unwrap_or_default();
     let [session, sessions] = can.words.session;
-    // Uses the largest number of connections that any run opened, which may be less than the setting allows.
-    let opened = contestant.runs.iter().map(|run| run.connections).max().unwrap_or(0);
-    let connections = match setting("connections") {
-        n if opened > 0 && n.parse().is_ok_and(|n: u64| opened < n) => {
-            format!("at most {n} {sessions} ({opened} opened)")
+    // The setting is a limit for each host of the page, and the runs may open fewer.
+    let opened = opened(contestant);
+    let connections = match (setting("connections"), setting("connections").parse::<u64>()) {
+        (_, Ok(n)) if opened > n => {
+            let noun = if n == 1 { session } else { sessions };
+            format!("{n} {noun} per host, {opened} in all")
         }
-        "1" => format!("1 {session}"),
-        "as needed" => format!("{sessions} as needed"),
-        n => format!("{n} {sessions}"),
+        (_, Ok(n)) if opened > 0 && opened < n => format!("at most {n} {sessions} ({opened} opened)"),
+        ("1", _) => format!("1 {session}"),
+        ("as needed", _) => format!("{sessions} as needed"),
+        (n, _) => format!("{n} {sessions}"),
     };
     let mut terms = vec![connections];
     match setting("objects-per-connection") {

@@ -2,7 +2,7 @@
 
 use super::decision::{self, ComparisonFigures};
 use super::paired::Value;
-use super::{describe, paired};
+use super::{describe, median_ratio, paired};
 use crate::{Comparison, Outcome, Run, Stat, Summary, Verdict};
 
 /// The properties of an experiment point (one combination of settings) that are needed to interpret its runs.
@@ -215,7 +215,7 @@ pub fn compare(a: (&str, &[Run]), b: (&str, &[Run]), metric: &str, terms: PointT
     let runs = a.1.iter().zip(b.1).take(if exact { 1 } else { usize::MAX });
     let of = |run: &Run| bounded(run, metric, terms);
     let pairs: Vec<(Option<Value>, Option<Value>)> = runs.map(|(one, other)| (of(one), of(other))).collect();
-    let found = paired::ratio(&pairs);
+    let (found, medians) = (paired::ratio(&pairs), median_ratio::of(&pairs));
     let (ci95, n, bound) = (found.ci95, found.n, found.bound);
     let decided =
         found.ratio.map(|ratio| decision::decide(&ComparisonFigures { ratio, ci95, n, exact, bound }));
@@ -226,6 +226,8 @@ pub fn compare(a: (&str, &[Run]), b: (&str, &[Run]), metric: &str, terms: PointT
         metric: metric.to_owned(),
         ratio: found.ratio,
         ci95,
+        median_ratio: medians.ratio,
+        median_ci95: medians.ci95,
         n,
         bound,
         exact,

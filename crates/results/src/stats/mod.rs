@@ -4,7 +4,8 @@
 //!
 //! - [`summary`] describes the values of one contestant.
 //! - [`interval`] computes means and medians with their intervals.
-//! - [`paired`] compares two contestants seed by seed, and [`decision`] derives the verdict.
+//! - [`paired`] compares two contestants seed by seed, and [`decision`] derives the verdict. [`median_ratio`] compares
+//!   their medians.
 //! - [`crossing`] finds the value of a factor at which the verdict changes.
 //! - [`rank`] compares two sets of runs, and [`sharing`] measures how contestants share a network.
 //! - [`agreement`] compares observed runs with a model's runs as two sets. [`equivalence`] compares them seed by seed.
@@ -18,6 +19,7 @@ pub mod crossing;
 pub mod decision;
 pub mod equivalence;
 pub mod interval;
+pub mod median_ratio;
 pub mod metrics;
 pub mod paired;
 pub mod rank;

@@ -19,6 +19,7 @@ pub fn describe(values: &[f64], failed: u64) -> Stat {
         ci95: median_ci95(&sorted),
         quartiles: at(0.25).zip(at(0.75)).map(<[f64; 2]>::from),
         p10: at(0.1),
+        p75: at(0.75),
         p90: at(0.9),
         p95: at(0.95),
     }
@@ -64,6 +65,7 @@ mod tests {
             median: seven,
             quartiles: Some([7.0; 2]),
             p10: seven,
+            p75: seven,
             p90: seven,
             p95: seven,
             ..Stat::default()

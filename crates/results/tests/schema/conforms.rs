@@ -3,7 +3,7 @@
 use anabranch_results::{Race, json};
 use serde_json::Value;
 
-pub const SCHEMA: &str = include_str!("../../schema/race-2.json");
+pub const SCHEMA: &str = include_str!("../../schema/race-3.json");
 
 /// Checks `value` against `schema`. Supports only the part of JSON Schema that the published schema uses.
 fn check(schema: &Value, value: &Value, root: &Value, at: &str) -> Result<(), String> {

@@ -51,6 +51,21 @@ fn a_full_result_conforms() {
     );
 }
 
+/// A result of the older version has the same content after it is read, and conforms to the newer schema.
+#[test]
+fn a_result_of_the_older_version_is_read() {
+    let race = Race::from_json(include_str!("../data/race-2.json")).expect("a result");
+    conforms(&json::render(&race));
+    let point = &race.points[0];
+    assert_eq!(
+        (point.contestants[0].name.as_str(), point.contestants[0].summary.object_ms.p75),
+        ("tcp", Some(1.5))
+    );
+    let experiment = point.comparisons[0].experiment.as_ref().expect("experiments");
+    assert_eq!(experiment.adverse_causes[0].alternatives, ["rto_min=200ms"]);
+    assert!(experiment.factors[0].marginal_effect.is_some());
+}
+
 #[test]
 fn another_schema_is_refused_in_one_line() {
     for (text, needle) in [
@@ -59,6 +74,7 @@ fn another_schema_is_refused_in_one_line() {
         ("{}", "no schema"),
         ("{\"schema\": \"anabranch.race/1\"}", "of an older version"),
         ("{\"schema\": \"anabranch.race/2\"}", "missing field"),
+        ("{\"schema\": \"anabranch.race/3\"}", "missing field"),
     ] {
         let error = Race::from_json(text).expect_err(text);
         assert!(error.contains(needle) && !error.contains('\n'), "{error}");

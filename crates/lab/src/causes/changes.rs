@@ -1,0 +1,211 @@
+//! Changes to a whole point that may flip its result: other loss, one host, another congestion control, a second visit,
+//! a longer round trip, another rate.
+//!
+//! In contrast to the experiments that search for causes, all contestants run again. A change is left out if the race
+//! has points with other values of its key. [`anabranch_results::changes`] then takes the result from such a point.
+
+use super::PointExperiments;
+use crate::plan::bounds::MAX_HOSTS;
+use crate::plan::causes::Causes;
+use crate::plan::{self, Contestant, LossBy, Plan, PlanError, PointPlan};
+use crate::run::batch::RaceError;
+use anabranch_base::units::format_duration;
+use anabranch_base::{BitRate, Ratio};
+use anabranch_http::browser::{Client, Visit};
+use anabranch_link::DirectionSpec;
+use anabranch_link::spec::{LossSpec, RateSpec};
+use anabranch_results::stats::metrics;
+use anabranch_results::stats::paired::Value;
+use anabranch_results::{Changed, Point};
+
+/// The maximum number of seeds of a change. The runs of all changes of a default race then take a quarter of the
+/// processor time of its other runs.
+const MAX_SEEDS: usize = 12;
+
+/// A changed point with its contestants.
+struct Variant {
+    /// The change as typed, for example `loss=1%`.
+    change: String,
+    point: PointPlan,
+    contestants: Vec<Contestant>,
+}
+
+/// Runs the changes of one point, and adds their results to those of the point.
+pub fn find(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<(), RaceError> {
+    let variants = of(bench.plan, bench.point());
+    let before = Changed::none(point);
+    bench.seeds = &bench.plan.seeds[..seeds(bench.plan)];
+    for variant in variants {
+        let planned = &variant.point;
+        let terms = metrics::PointTerms {
+            deadline_ns: Some(anabranch_base::time::nanos(planned.workload.deadline)),
+            is_random: planned.is_random(),
+        };
+        let subjects: Vec<_> = variant.contestants.iter().map(|contestant| (planned, contestant)).collect();
+        let found: Vec<Vec<Option<Value>>> =
+            bench.measure(&subjects, &|run, _| metrics::bounded(run, "page_ms", terms))?;
+        let names = point.contestants.iter().map(|contestant| contestant.name.as_str());
+        let named: Vec<_> = names.zip(found).collect();
+        point.changes.push(Changed::of(variant.change, &named, terms.is_random).after(&before));
+    }
+    Ok(())
+}
+
+/// Returns the number of runs that the changes of a plan take.
+#[must_use]
+pub fn run_count(plan: &Plan) -> usize {
+    let of_point = |point: &PointPlan| -> usize {
+        let seeds = |variant: &Variant| if variant.point.is_random() { seeds(plan) } else { 1 };
+        of(plan, point).iter().map(seeds).sum()
+    };
+    plan.points.iter().map(of_point).sum::<usize>() * plan.contestants.len()
+}
+
+fn seeds(plan: &Plan) -> usize {
+    plan.seeds.len().min(MAX_SEEDS)
+}
+
+/// Returns the changes to try at a point. Only races of pages over the simulated network have changes, and only if the
+/// plan asks for causes.
+fn of(plan: &Plan, point: &PointPlan) -> Vec<Variant> {
+    let workload = &point.workload;
+    let is_page = workload.bulk.is_none() && workload.messages.is_none();
+    let is_person = plan.draft.value("population").is_some();
+    if plan.causes == Causes::Off || plan.together || plan.contestants.len() < 2 || !is_page || is_person {
+        return Vec::new();
+    }
+    // Keys for one direction, such as `down-loss`, count as the key for both.
+    let is_factor = |key: &str| {
+        plan.draft.given.iter().any(|given| {
+            given.levels.len() > 1
+                && (given.key.name == key || given.key.both.is_some_and(|both| both == key))
+        })
+    };
+    let changes: [(&str, Option<(String, PointPlan)>); 5] = [
+        ("loss", loss(point)),
+        ("origins", hosts(plan, point)),
+        ("visit", visit(point)),
+        ("rtt", round_trip(point).filter(|_| !is_factor("delay"))),
+        ("rate", rate(point)),
+    ];
+    let mut variants: Vec<Variant> = changes
+        .into_iter()
+        .filter(|(key, _)| !is_factor(key))
+        .filter_map(|(_, found)| found)
+        .map(|(change, point)| Variant { change, point, contestants: plan.contestants.clone() })
+        .collect();
+    variants.extend(congestion_control(plan, point));
+    variants.retain(|variant| variant.contestants.iter().all(|it| plan::fits(it, &variant.point).is_ok()));
+    variants
+}
+
+fn sides(point: &PointPlan) -> impl Iterator<Item = &DirectionSpec> {
+    point.network.paths.iter().flat_map(|path| [&path.up, &path.down])
+}
+
+/// Returns a copy of the point, with `change` applied to every direction of its paths.
+fn with(point: &PointPlan, change: impl Fn(&mut DirectionSpec)) -> PointPlan {
+    let mut changed = point.clone();
+    for path in &mut changed.network.paths {
+        [&mut path.up, &mut path.down].into_iter().for_each(&change);
+    }
+    changed
+}
+
+/// Removes all loss or, if there is none, adds 1 %.
+fn loss(point: &PointPlan) -> Option<(String, PointPlan)> {
+    if sides(point).any(|side| side.loss != LossSpec::None) {
+        return Some(("loss=0".to_owned(), with(point, |side| side.loss = LossSpec::None)));
+    }
+    let share = Ratio::new(1, 100).filter(|_| point.loss_by == LossBy::Link)?;
+    Some((format!("loss={share}"), with(point, |side| side.loss = LossSpec::Bernoulli(share))))
+}
+
+/// Gives all objects of the page to one host or, if they already have one, each to its own host.
+fn hosts(plan: &Plan, point: &PointPlan) -> Option<(String, PointPlan)> {
+    let hosts = point.workload.page.hosts.len();
+    // One processor, a rule in the OUTPUT chain and a handover need a single server.
+    let can_keep = hosts <= MAX_HOSTS
+        && !point.one_processor
+        && point.loss_by == LossBy::Link
+        && point.network.handover.is_none()
+        && plan.cross.is_none();
+    let keep = !point.workload.keep_origins;
+    if hosts < 2 || (keep && !can_keep) {
+        return None;
+    }
+    let mut changed = point.clone();
+    changed.workload.keep_origins = keep;
+    Some((format!("origins={}", if keep { "keep" } else { "merge" }), changed))
+}
+
+/// Makes a first visit a repeat visit, and the reverse. Only the browser remembers servers.
+fn visit(point: &PointPlan) -> Option<(String, PointPlan)> {
+    let (name, visit) = match point.workload.visit {
+        Visit::First => ("repeat", Visit::Repeat),
+        Visit::Repeat => ("first", Visit::First),
+    };
+    (point.workload.client == Client::Chromium).then(|| {
+        let mut changed = point.clone();
+        changed.workload.visit = visit;
+        (format!("visit={name}"), changed)
+    })
+}
+
+/// The factor by which the round trip and the rate of a path change.
+const FACTOR: u32 = 4;
+
+/// Makes the round trip of the only path four times as long.
+fn round_trip(point: &PointPlan) -> Option<(String, PointPlan)> {
+    let [path] = point.network.paths.as_slice() else { return None };
+    let is_recorded = sides(point)
+        .any(|side| side.trace.iter().any(|spec| spec.trace.iter().any(|it| it.delays().is_some())));
+    let rtt = path.rtt() * FACTOR;
+    (!rtt.is_zero() && !is_recorded)
+        .then(|| (format!("rtt={}", format_duration(rtt)), with(point, |side| side.delay *= FACTOR)))
+}
+
+/// The downward rate from which the rate of a path is divided and no longer multiplied: 25 Mbit/s.
+const FAST: u64 = 25_000_000;
+
+/// Multiplies the rates of the only path by four or, if it is fast, divides them.
+fn rate(point: &PointPlan) -> Option<(String, PointPlan)> {
+    let [path] = point.network.paths.as_slice() else { return None };
+    let of = |side: &DirectionSpec| {
+        side.rate.first().filter(|_| side.rate.changes().is_empty() && side.trace.is_none())
+    };
+    let is_fast = of(&path.down)?.bits_per_second() >= FAST;
+    let changed = |side: &DirectionSpec| {
+        let bits = of(side)?.bits_per_second();
+        let factor = u64::from(FACTOR);
+        BitRate::from_bits_per_second(if is_fast { bits / factor } else { bits.checked_mul(factor)? })
+    };
+    let (up, down) = (changed(&path.up)?, changed(&path.down)?);
+    let change = if up == down { format!("rate={down}") } else { format!("up-rate={up},down-rate={down}") };
+    let mut point = point.clone();
+    for path in &mut point.network.paths {
+        (path.up.rate, path.down.rate) = (RateSpec::constant(up), RateSpec::constant(down));
+    }
+    Some((change, point))
+}
+
+/// Changes the congestion control of every contestant that has the choice: to BBR or, if all have BBR, to CUBIC.
+fn congestion_control(plan: &Plan, point: &PointPlan) -> Option<Variant> {
+    let has = |contestant: &Contestant, name: &str| {
+        contestant.engine.knobs().iter().any(|knob| knob.key == "cc" && knob.value == name)
+    };
+    let name = if plan.contestants.iter().all(|one| has(one, "bbr")) { "cubic" } else { "bbr" };
+    let changed = |contestant: &Contestant| -> Result<Contestant, PlanError> {
+        contestant.with(&[("cc".to_owned(), Some(name.to_owned()))])
+    };
+    let contestants: Vec<Contestant> = plan
+        .contestants
+        .iter()
+        .map(|contestant| {
+            changed(contestant).ok().filter(|it| has(it, name)).unwrap_or_else(|| contestant.clone())
+        })
+        .collect();
+    let differs =
+        contestants.iter().zip(&plan.contestants).any(|(new, old)| has(new, name) && !has(old, name));
+    differs.then(|| Variant { change: format!("cc={name}"), point: point.clone(), contestants })
+}

@@ -1,0 +1,249 @@
+//! The answer of a race at one point, in four lines of text: which contestant to use, how its loads spread, why it is
+//! faster, and which change would make another contestant win.
+//!
+//! The table on a terminal and the page ([`super::html`]) show the same lines. Times are medians over the runs. A
+//! contestant is the clear winner if the comparisons of geometric means and of medians agree on it, against every other
+//! contestant.
+
+pub use super::medians::Line;
+use super::medians::{Finisher, Standing, ratio};
+use super::reasons;
+use anabranch_results::stats::decision::{FEWEST_ALIKE, rounded_up};
+use anabranch_results::stats::metrics;
+use anabranch_results::verdict::{and, milliseconds};
+use anabranch_results::{Bound, Comparison, Point, Verdict};
+
+/// Returns the lines of the answer at a point. There are four, and one more for each remark about unfinished runs and
+/// path failures.
+#[must_use]
+pub fn lines(point: &Point) -> Vec<Line> {
+    let names = super::names(point);
+    let standing = Standing::of(point, &names);
+    let mut lines = vec![result(&standing)];
+    lines.extend(spread(&standing));
+    if standing.ranked.len() > 1 {
+        lines.push(reasons::why(&standing));
+        lines.push(reasons::flips(&standing));
+    }
+    lines.extend(remarks(point));
+    lines
+}
+
+/// Returns the name of the clear winner at a point.
+pub(super) fn winner(point: &Point) -> Option<String> {
+    let names = super::names(point);
+    Standing::of(point, &names).winner().map(|winner| winner.name.to_owned())
+}
+
+/// Names the winner, its lead and the certainty of that lead.
+fn result(standing: &Standing<'_>) -> Line {
+    let point = standing.point;
+    let Some(first) = standing.ranked.first() else {
+        let runs = point.contestants.iter().map(|one| one.runs.len()).max().unwrap_or(0);
+        let text = format!("none of the {} of each contestant finished.", counted(runs as u64, noun(point)));
+        return Line::new("No winner", vec![text]);
+    };
+    let time = takes(point, &at_least(point, first.median));
+    let others_failed =
+        |text: String| if standing.never.is_empty() { text } else { text + " No other contestant finished." };
+    let Some((next, found)) = standing.next() else {
+        let alone = point.contestants.len() == 1;
+        let label = if alone { first.name.to_owned() } else { format!("Use {}", first.name) };
+        return Line::new(label, vec![others_failed(format!("its {time}."))]);
+    };
+    let mut line = if standing.winner().is_some() {
+        let text = format!(
+            "its {time}, {} faster than the next, {} ({}).",
+            times(found, next.median / first.median),
+            next.name,
+            at_least(point, next.median)
+        );
+        let mut clauses = vec![text];
+        clauses.extend(certainty(found));
+        Line::new(format!("Use {}", first.name), clauses)
+    } else {
+        unclear(standing, first)
+    };
+    if !standing.never.is_empty() {
+        line.clauses.push(format!("{} never finished.", and(&standing.never)));
+    }
+    line
+}
+
+/// Says between which contestants the race does not decide, and why.
+fn unclear(standing: &Standing<'_>, first: &Finisher<'_>) -> Line {
+    let point = standing.point;
+    let (loads, load) = (plural(point), noun(point));
+    let rivals: Vec<(&Finisher<'_>, &Comparison)> = standing.rivals().collect();
+    let mut names = vec![first.name];
+    names.extend(rivals.iter().map(|(rival, _)| rival.name));
+    let medians: Vec<f64> =
+        std::iter::once(first.median).chain(rivals.iter().map(|(rival, _)| rival.median)).collect();
+    let medians = format!("their median {loads} take {}", listed(point, &medians));
+    let label = "No clear winner";
+    let opponent = standing.opponent();
+    if let Some((rival, _)) = opponent.filter(|(_, found)| found.verdict == Verdict::Less) {
+        let text = format!(
+            "{} has the faster median {load} ({}; {} {}), but {} is faster on average.",
+            first.name,
+            at_least(point, first.median),
+            rival.name,
+            at_least(point, rival.median),
+            rival.name
+        );
+        return Line::new(label, vec![text]);
+    }
+    if rivals.iter().all(|(_, found)| found.verdict == Verdict::Level) {
+        let text = format!("{} tie: {medians}, on average less than 3\u{a0}% apart.", and(&names));
+        return Line::new(label, vec![text]);
+    }
+    let mut clauses = vec![format!("{} are too close to call: {medians}.", and(&names))];
+    let Some((rival, found)) = opponent else { return Line::new(label, clauses) };
+    if found.n < 2 && !found.exact {
+        clauses.push(format!("One {load} decides nothing here; race more, such as --runs 100."));
+    } else if let (None, Some([low, high])) = (found.bound, found.median_ci95) {
+        clauses.push(format!(
+            "With 95\u{a0}% confidence {} takes {} to {} times as long as {}.",
+            rival.name,
+            ratio(low),
+            ratio(high),
+            first.name
+        ));
+    }
+    clauses.extend(found.more_seeds.filter(|_| found.n > 1).map(|more| {
+        format!("About {} would decide it.", counted(rounded_up(more), &format!("more {load}")))
+    }));
+    Line::new(label, clauses)
+}
+
+/// Says how certain the lead is.
+fn certainty(found: &Comparison) -> Option<String> {
+    match found.median_ci95 {
+        Some([low, high]) => {
+            let (low, high) = (ratio(low), ratio(high));
+            let range = if low == high { low } else { format!("{low} to {high}") };
+            Some(format!("With 95\u{a0}% confidence it is {range} times faster."))
+        }
+        None if !found.exact && found.n < FEWEST_ALIKE => {
+            Some(format!("That is from {} only.", counted(found.n, "pair")))
+        }
+        None => None,
+    }
+}
+
+/// Says how often each of two contestants is faster, and describes the distribution of their times. The two are the
+/// winner and the next, or the two that the first line names.
+fn spread(standing: &Standing<'_>) -> Option<Line> {
+    let point = standing.point;
+    let first = standing.ranked.first()?;
+    let label = "Spread";
+    if metrics::is_one_case(&first.contestant.runs, point.terms()) {
+        let text =
+            format!("none, because nothing in this race is random: every {} is the same.", noun(point));
+        return Some(Line::new(label, vec![text]));
+    }
+    if first.stat.n < 2 {
+        return None;
+    }
+    let Some((other, found)) = standing.opponent() else {
+        return Some(Line::new(label, vec![format!("{}.", quantiles(point, first)?)]));
+    };
+    let [p75, p95] = [other.stat.p75?, other.stat.p95?];
+    let times = format!("{}; of {}'s, {}.", quantiles(point, first)?, other.name, listed(point, &[p75, p95]));
+    Some(Line::new(label, vec![frequency(point, first, other, found), times]))
+}
+
+/// Says in how many runs each of two contestants is faster. If both often are, also compares the slower halves of their
+/// runs.
+fn frequency(point: &Point, first: &Finisher<'_>, next: &Finisher<'_>, found: &Comparison) -> String {
+    let (n, loads) = (found.n, plural(point));
+    let tail = first.stat.p75.zip(next.stat.p75).map_or(1.0, |(first, next)| next / first);
+    let (name, wins, other, slower) = if tail >= 1.0 {
+        (next.name, found.less, first.name, tail)
+    } else {
+        (first.name, found.more, next.name, 1.0 / tail)
+    };
+    if 4 * wins >= n && slower >= MIN_TAIL && found.bound.is_none() {
+        return format!(
+            "{name} is faster than {other} in {wins} of {n} {loads}, but {} times slower in its slower half.",
+            ratio(slower)
+        );
+    }
+    format!("{} is faster than {} in {} of {n} {loads}.", first.name, next.name, found.more)
+}
+
+/// The smallest ratio of the third quartiles of two contestants for which their slower halves are compared.
+const MIN_TAIL: f64 = 1.2;
+
+/// Describes within which times 75 % and 95 % of a contestant's runs end.
+fn quantiles(point: &Point, one: &Finisher<'_>) -> Option<String> {
+    let [most, nearly] = [one.stat.p75?, one.stat.p95?].map(|ms| at_least(point, ms));
+    Some(format!("75\u{a0}% of {}'s {} take under {most}, 95\u{a0}% under {nearly}", one.name, plural(point)))
+}
+
+/// Remarks about unfinished runs, path failures and the deadline.
+fn remarks(point: &Point) -> Vec<Line> {
+    let all = anabranch_results::verdict::remarks(point);
+    // The text follows a colon, so it begins in lower case, unless it begins with the name of a contestant.
+    let lower = |text: String| match text.strip_prefix("The ").or(text.strip_prefix("When ")) {
+        Some(rest) => format!("{} {rest}", if text.starts_with('T') { "the" } else { "when" }),
+        None => text,
+    };
+    all.into_iter().map(|(label, text)| Line::new(label, vec![lower(text)])).collect()
+}
+
+/// Lists times, with the unit only once if all have the same, for example `1.46, 1.50 and 1.60 s`. Equal times are
+/// written once.
+fn listed(point: &Point, times: &[f64]) -> String {
+    let mut all: Vec<String> = times.iter().map(|&ms| at_least(point, ms)).collect();
+    all.dedup();
+    let unit =
+        all.last().and_then(|last| last.rsplit_once('\u{a0}')).map(|(_, unit)| format!("\u{a0}{unit}"));
+    let Some(unit) = unit.filter(|unit| all.iter().all(|time| time.ends_with(unit.as_str()))) else {
+        return and(&all);
+    };
+    let bare: Vec<&str> = all.iter().map(|time| time.trim_end_matches(unit.as_str())).collect();
+    and(&bare) + &unit
+}
+
+/// Formats milliseconds. At the deadline and above, the time is only a lower bound.
+fn at_least(point: &Point, ms: f64) -> String {
+    let deadline = point.workload.deadline_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e6);
+    let bound = if ms >= deadline && !point.workload.messages { "at\u{a0}least\u{a0}" } else { "" };
+    format!("{bound}{}", milliseconds(ms).replace(' ', "\u{a0}"))
+}
+
+/// Says what the median run of a contestant takes.
+fn takes(point: &Point, time: &str) -> String {
+    if point.workload.messages {
+        return format!("median run delivers 95\u{a0}% of its messages within {time}");
+    }
+    format!("median {} takes {time}", noun(point))
+}
+
+/// The noun for a run.
+fn noun(point: &Point) -> &'static str {
+    match point.workload.workload_noun() {
+        "page" => "load",
+        "transfer" => "transfer",
+        _ => "run",
+    }
+}
+
+pub(super) fn plural(point: &Point) -> String {
+    format!("{}s", noun(point))
+}
+
+pub(super) fn counted(n: u64, noun: &str) -> String {
+    if n == 1 { format!("1\u{a0}{noun}") } else { format!("{n}\u{a0}{noun}s") }
+}
+
+/// Returns how many times faster the denominator of a comparison is: `1.07 times`, for a quotient of medians of 1.07.
+fn times(found: &Comparison, medians: f64) -> String {
+    let bound = match found.bound {
+        None => "",
+        Some(Bound::AtLeast) => "at least ",
+        Some(_) => "about ",
+    };
+    format!("{bound}{} times", ratio(found.median_ratio.unwrap_or(medians)))
+}

@@ -1,0 +1,109 @@
+//! The contestants of a point in the order of their medians, and whether one of them is the clear winner.
+
+use anabranch_results::stats::metrics;
+use anabranch_results::{Comparison, Contestant, Point, Stat, Verdict};
+
+/// One line of the answer. The clauses are sentences, the most important first, so that a narrow terminal can leave out
+/// the last ones. A no-break space separates a number from its unit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Line {
+    /// The words before the colon, for example `Use http3`.
+    pub label: String,
+    /// The sentences after the colon.
+    pub clauses: Vec<String>,
+}
+
+impl Line {
+    pub(super) fn new(label: impl Into<String>, clauses: Vec<String>) -> Self {
+        Self { label: label.into(), clauses }
+    }
+
+    /// Returns the sentences after the colon as one text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.clauses.join(" ")
+    }
+}
+
+/// A contestant that finished at least one run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Finisher<'a> {
+    pub contestant: &'a Contestant,
+    pub name: &'a str,
+    /// Statistics of the metric that decides the point.
+    pub stat: &'a Stat,
+    pub median: f64,
+}
+
+/// The contestants of a point by their medians.
+#[derive(Clone, Debug)]
+pub(super) struct Standing<'a> {
+    pub point: &'a Point,
+    /// The contestants that finished at least one run, the smallest median first.
+    pub ranked: Vec<Finisher<'a>>,
+    /// For each contestant in `ranked` after the first: its comparison with the first.
+    to_first: Vec<Comparison>,
+    /// The names of the contestants that finished no run.
+    pub never: Vec<&'a str>,
+}
+
+impl<'a> Standing<'a> {
+    /// Orders the contestants of a point. `names` are their names in the order of the plan.
+    pub fn of(point: &'a Point, names: &'a [String]) -> Self {
+        let metric = point.decisive();
+        let (mut ranked, mut never) = (Vec::new(), Vec::new());
+        for (contestant, name) in point.contestants.iter().zip(names) {
+            let finished = contestant.runs.iter().any(|run| metrics::value(run, metric).is_some());
+            let stat = contestant.summary.metric(metric).filter(|_| finished);
+            match stat.and_then(|stat| Some((stat, stat.median?))) {
+                Some((stat, median)) => ranked.push(Finisher { contestant, name, stat, median }),
+                None => never.push(name.as_str()),
+            }
+        }
+        ranked.sort_by(|a, b| a.median.total_cmp(&b.median));
+        let first = ranked.first().map_or("", |first| first.contestant.name.as_str());
+        let versus = |other: &Finisher<'_>| point.compared(&other.contestant.name, first, metric);
+        let to_first = ranked.iter().skip(1).filter_map(versus).collect();
+        Self { point, ranked, to_first, never }
+    }
+
+    /// Returns the winner, if one contestant is certainly faster than every other.
+    pub fn winner(&self) -> Option<&Finisher<'a>> {
+        let all_slower = self.to_first.len() + 1 == self.ranked.len() && self.to_first.iter().all(is_slower);
+        self.ranked.first().filter(|_| all_slower && self.point.contestants.len() > 1)
+    }
+
+    /// Returns the contestant with the second-smallest median, and its comparison with the first.
+    pub fn next(&self) -> Option<(&Finisher<'a>, &Comparison)> {
+        Some((self.ranked.get(1)?, self.to_first.first()?))
+    }
+
+    /// Returns the contestant that the answer sets beside the first, and its comparison with the first: the next if
+    /// there is a winner. If not, a contestant that is faster on average, one that is too close, or one that ties.
+    pub fn opponent(&self) -> Option<(&Finisher<'a>, &Comparison)> {
+        let verdict = |wanted| move |found: &(&Finisher<'a>, &Comparison)| found.1.verdict == wanted;
+        let open = |found: &(&Finisher<'a>, &Comparison)| found.1.verdict != Verdict::Level;
+        let rival = self.rivals().find(verdict(Verdict::Less)).or_else(|| self.rivals().find(open));
+        rival.or_else(|| self.rivals().next()).or_else(|| self.next())
+    }
+
+    /// Returns the contestants that are not certainly slower than the first, each with its comparison.
+    pub fn rivals(&self) -> impl Iterator<Item = (&Finisher<'a>, &Comparison)> {
+        self.ranked.iter().skip(1).zip(&self.to_first).filter(|(_, found)| !is_slower(found))
+    }
+}
+
+/// Returns whether the numerator of the comparison is certainly slower, by the geometric mean and by the median.
+fn is_slower(found: &Comparison) -> bool {
+    let by_median = match (found.median_ci95, found.median_ratio) {
+        (Some([low, _]), _) => low > 1.0,
+        (None, Some(ratio)) => ratio > 1.0,
+        (None, None) => true,
+    };
+    found.verdict == Verdict::More && by_median
+}
+
+/// Formats a ratio: two decimals below 2, above that one.
+pub(super) fn ratio(value: f64) -> String {
+    if value >= 1.995 { format!("{value:.1}") } else { format!("{value:.2}") }
+}

@@ -1,0 +1,277 @@
+//! Sentences about why the winner is faster, and about the changes that would make another contestant win. Every reason
+//! is a run that was made with one change, and comes with the result of that run.
+
+use super::medians::{Line, Standing, ratio};
+use super::words::number;
+use anabranch_results::stats::decision::GAP;
+use anabranch_results::verdict::and;
+use anabranch_results::{Cause, Changed, Comparison, Condition, Experiment, TestedFactor, label};
+
+/// Explains why the winner is faster than the fastest contestant that does not tie with it.
+pub(super) fn why(standing: &Standing<'_>) -> Line {
+    let tried = standing.point.comparisons.iter().filter_map(|one| Some((one, one.experiment.as_ref()?)));
+    let nearest = tried.filter(|(_, tried)| tried.ranks[0] == 1).min_by_key(|(_, tried)| tried.ranks);
+    let Some((found, tried)) = nearest else {
+        return Line::new("Why", vec!["not tested.".to_owned()]);
+    };
+    let (winner, loser) = (name(standing, &tried.winner), name(standing, &tried.loser));
+    let is_of =
+        |at: usize, typed: &str| standing.ranked.get(at).is_some_and(|it| it.contestant.name == typed);
+    let label = if is_of(0, &tried.winner) && is_of(1, &tried.loser) {
+        "Why".to_owned()
+    } else {
+        format!("Why {winner} is faster than {loser}")
+    };
+    let names = (winner.as_str(), loser.as_str());
+    let mut clauses = reasons(&found.causes, tried, names);
+    if clauses.is_empty() {
+        clauses.push(match tried.notes.first().filter(|_| tried.factors.is_empty()) {
+            Some(note) => format!("not tested: {note}."),
+            None => "nothing tried explains it.".to_owned(),
+        });
+    }
+    Line::new(label, clauses)
+}
+
+/// Returns the reasons, the most important first. If a change of one setting closes the gap, it is the only reason. If
+/// not, the condition without which the gap disappears follows the settings that explain a part.
+fn reasons(causes: &[Cause], tried: &Experiment, names: (&str, &str)) -> Vec<String> {
+    let remaining: Vec<(&Cause, f64)> =
+        causes.iter().filter_map(|cause| Some((cause, remaining_gap(tried, cause)?))).collect();
+    let strongest = |whole: bool| {
+        let of_kind = remaining.iter().filter(move |(_, gap)| (*gap < GAP) == whole);
+        of_kind.min_by(|a, b| a.1.total_cmp(&b.1))
+    };
+    if let Some((cause, gap)) = strongest(true) {
+        return vec![reason(cause, *gap, "", names)];
+    }
+    let mut all: Vec<String> = Vec::new();
+    all.extend(strongest(false).map(|(cause, gap)| reason(cause, *gap, "in part, ", names)));
+    let needed = tried.conditions.iter().filter(|condition| condition.needed);
+    let condition = needed.min_by(|a, b| a.gap.total_cmp(&b.gap));
+    all.extend(condition.map(|condition| circumstance(condition, all.is_empty(), names)));
+    all
+}
+
+/// Returns the gap with the change of `cause` alone, or with the changes that it needs. `None` if that run shows no
+/// effect.
+fn remaining_gap(tried: &Experiment, cause: &Cause) -> Option<f64> {
+    if !cause.with.is_empty() {
+        return Some(tried.gap / cause.effect.max(1e-9));
+    }
+    let alone = |factor: &&TestedFactor| factor.change == cause.change;
+    let alone = tried.factors.iter().find(alone)?.alone;
+    (alone.ratio >= GAP && alone.ci[0] > 1.0).then(|| tried.gap / alone.ratio)
+}
+
+fn reason(cause: &Cause, gap: f64, part: &str, names: (&str, &str)) -> String {
+    let (what, with) = change(cause);
+    let together =
+        if cause.with.is_empty() { String::new() } else { format!(" together with {}", and(&cause.with)) };
+    let or = cause.alternatives.first().map_or(String::new(), |other| format!(" (or {other})"));
+    format!("{part}{what}{or}{together}. {with}, {}.", outcome(gap, names))
+}
+
+/// Says which contestant would be faster at this gap (the loser's time divided by the winner's).
+fn outcome(gap: f64, (winner, loser): (&str, &str)) -> String {
+    match gap {
+        gap if gap <= 1.0 / GAP => {
+            format!("{loser} would be {} times faster than {winner}", ratio(gap.recip()))
+        }
+        gap if gap < GAP => format!("{winner} and {loser} would tie"),
+        gap => format!("{winner} would still be {} times faster", ratio(gap)),
+    }
+}
+
+/// Names a condition without which the gap disappears. `first` is set at the beginning of a line.
+fn circumstance(condition: &Condition, first: bool, names: (&str, &str)) -> String {
+    let (what, without) = described(condition);
+    let without = super::words::capital(without);
+    let text = format!("{what}. {without}, {}.", outcome(condition.gap, names));
+    if first { text } else { super::words::capital(&text) }
+}
+
+/// Returns a condition in words, and the absence of this condition.
+fn described(condition: &Condition) -> (&str, &str) {
+    match condition.without.as_str() {
+        "loss" => ("packets are lost", "without loss"),
+        "queue" => ("the queue of the network is short", "with an unlimited queue"),
+        "rate" => ("the network is slow", "with unlimited bandwidth"),
+        "server time" => ("the server needs time", "with a server that answers at once"),
+        "handshake" => ("connections must be opened first", "with connections already open"),
+        "failure" => ("a path fails", "without the failure"),
+        "order" => ("messages wait for earlier ones", "without that order"),
+        "security" => ("connections are encrypted", "without TLS and DTLS"),
+        other => (other, "without that"),
+    }
+}
+
+/// Lists everything that the experiments with two contestants found: a heading, then one line for each finding. Empty
+/// if there were no experiments.
+#[must_use]
+pub fn all(found: &Comparison) -> Vec<String> {
+    let Some(tried) = found.experiment.as_ref() else { return Vec::new() };
+    let names = (label::shown(&tried.winner), label::shown(&tried.loser));
+    let (winner, loser) = names;
+    let on_average = if found.exact { "" } else { " on average" };
+    let mut lines = vec![format!(
+        "Experiments with {winner} and {loser} ({winner} is {} times faster{on_average}):",
+        ratio(tried.gap)
+    )];
+    lines.extend(found.independent_causes().into_iter().map(|cause| finding(cause, loser)));
+    if found.causes.is_empty() && !tried.factors.is_empty() {
+        lines.push("no tested setting explains the gap".to_owned());
+    }
+    lines.extend(tried.adverse_causes.iter().take(1).map(|cause| finding(cause, loser)));
+    if let Some(left) = tried.unexplained.as_ref().filter(|left| left.is_significant()) {
+        lines.push(format!("{} times remain unexplained", ratio(left.ratio)));
+    }
+    let condition = |one: &Condition| format!("{}, {}", described(one).1, outcome(one.gap, names));
+    lines.extend(tried.conditions.iter().map(condition));
+    lines.extend(tried.notes.iter().cloned());
+    lines
+}
+
+/// Describes the effect of one change, for example
+/// `windows: with iw=10 instead of 2, tcp is 1.6 times faster, which closes the gap`.
+fn finding(cause: &Cause, loser: &str) -> String {
+    let (times, direction) =
+        if cause.effect >= 1.0 { (cause.effect, "faster") } else { (cause.effect.recip(), "slower") };
+    let was = if cause.was.is_empty() { String::new() } else { format!(" instead of {}", cause.was) };
+    let mut text = format!(
+        "{}: with {}{was}, {loser} is {} times {direction}",
+        cause.factor,
+        cause.change,
+        ratio(times)
+    );
+    if !cause.with.is_empty() {
+        text += &format!(", but only together with {}", and(&cause.with));
+    } else if cause.enough {
+        text += ", which closes the gap";
+    }
+    if !cause.alternatives.is_empty() {
+        text += &format!(" ({} has the same effect)", and(&cause.alternatives));
+    }
+    text
+}
+
+/// Returns a noun phrase for the change of a setting, and how to begin a sentence about the run with this change.
+fn change(cause: &Cause) -> (String, String) {
+    let was = cause.was.as_str();
+    let Some((key, value)) = cause.change.split_once('=').filter(|(_, value)| !value.contains(',')) else {
+        let first = cause.change.split(',').next().unwrap_or_default();
+        let more = cause.change.split(',').count() - 1;
+        return (format!("{} ({first} and {more} more)", cause.factor), "With them".to_owned());
+    };
+    let plain = |what: &str, with: &str| (what.to_owned(), with.to_owned());
+    match (key, value) {
+        ("connections", _) => {
+            let count = |text: &str| text.parse().map_or_else(|_| text.to_owned(), number);
+            let noun = if value == "1" { "connection" } else { "connections" };
+            (
+                format!("{} {noun} to a host instead of {}", count(value), count(was)),
+                format!("With {}", count(value)),
+            )
+        }
+        ("outstanding", "1") => plain("one request at a time", "Limited to that"),
+        ("outstanding", _) => {
+            (format!("{value} requests at a time instead of {was}"), format!("With {value}"))
+        }
+        ("pipeline", "yes") => plain("requests that do not wait for earlier responses", "With them"),
+        ("pipeline", _) => plain("requests that wait for earlier responses", "With them"),
+        ("priority", "yes") => plain("urgent objects first", "With that order"),
+        ("tls" | "dtls", "no") => plain("no encryption", "Without it"),
+        ("tls" | "dtls", _) => plain("encryption", "With it"),
+        ("streams", _) => (format!("{value} streams instead of {was}"), format!("With {value}")),
+        ("cc", _) => {
+            let (value, was) = (value.to_uppercase(), was.to_uppercase());
+            (format!("congestion control {value} instead of {was}"), format!("With {value}"))
+        }
+        ("iw", _) => {
+            (format!("an initial window of {value} packets instead of {was}"), format!("With {value}"))
+        }
+        _ => (format!("{} ({key}={value} instead of {was})", cause.factor), format!("With {key}={value}")),
+    }
+}
+
+/// Lists the changes of network, page and congestion control that were run: those with which another contestant wins,
+/// and those with which the winner still wins.
+pub(super) fn flips(standing: &Standing<'_>) -> Line {
+    let changes = &standing.point.changes;
+    let winner = standing.winner();
+    let label = if winner.is_some() { "What flips it" } else { "What decides it" };
+    if changes.is_empty() {
+        let advice = "not tested; race other networks, such as --loss\u{a0}0,1% or --rtt\u{a0}20ms,200ms.";
+        return Line::new(label, vec![advice.to_owned()]);
+    }
+    let is_same = |typed: &String| winner.is_some_and(|it| it.contestant.name == *typed);
+    let other = |one: &&Changed| one.winner.as_ref().is_some_and(|it| !is_same(it));
+    let flipped: Vec<String> = changes.iter().filter(other).map(|one| flip(standing, one)).collect();
+    let nouns = |kept: &dyn Fn(&Changed) -> bool| -> Vec<String> {
+        changes.iter().filter(|one| kept(one)).map(|one| noun(&one.change)).collect()
+    };
+    let mut clauses = vec![match flipped.as_slice() {
+        [] => "nothing that was tried.".to_owned(),
+        all => format!("{}.", all.join("; ")),
+    }];
+    let open = nouns(&|one| one.winner.is_none());
+    let same = nouns(&|one| one.winner.as_ref().is_some_and(is_same));
+    if let (Some(winner), false) = (winner, same.is_empty()) {
+        clauses.push(format!("{} still wins with {}.", winner.name, and(&same)));
+    }
+    if !open.is_empty() {
+        let no = if winner.is_some() { "No clear winner" } else { "Still no clear winner" };
+        clauses.push(format!("{no} with {}.", and(&open)));
+    }
+    Line::new(label, clauses)
+}
+
+/// Names a change and the contestant that wins with it: `1 % loss (http1 wins, 1.25 times faster than http2)`.
+fn flip(standing: &Standing<'_>, one: &Changed) -> String {
+    let winner = one.winner.as_deref().map_or(String::new(), |typed| name(standing, typed));
+    let lead = one.runner_up.as_deref().zip(one.median_ratio).map_or(String::new(), |(next, lead)| {
+        format!(", {} times faster than {}", ratio(lead), name(standing, next))
+    });
+    format!("{} ({winner} wins{lead})", noun(&one.change))
+}
+
+/// Returns a noun phrase for a change or a factor level as typed, for example `1 % loss` for `loss=1%`.
+pub(super) fn noun(change: &str) -> String {
+    let (key, value) = change.split_once('=').unwrap_or((change, ""));
+    match (key, value) {
+        ("loss", "0" | "0%") => "no loss".to_owned(),
+        ("loss", _) => format!("{} loss", quantity(value)),
+        ("origins", "merge") => "one host".to_owned(),
+        ("origins", _) => "the page's own hosts".to_owned(),
+        ("cc", _) => format!("congestion control {}", value.to_uppercase()),
+        ("visit", "repeat") => "a second visit".to_owned(),
+        ("visit", _) => "a first visit".to_owned(),
+        ("rtt", _) => format!("a round trip of {}", quantity(value)),
+        ("rate", _) => quantity(value),
+        (key, "") => key.to_owned(),
+        _ => format!("{key} {value}"),
+    }
+}
+
+/// Writes a quantity as typed with a space and the usual unit: `10 Mbit/s` for `10mbit`.
+fn quantity(typed: &str) -> String {
+    let end = typed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(typed.len());
+    let (digits, unit) = typed.split_at(end);
+    let unit = match unit.to_ascii_lowercase().trim_end_matches("/s") {
+        "bit" => "bit/s",
+        "kbit" => "kbit/s",
+        "mbit" => "Mbit/s",
+        "gbit" => "Gbit/s",
+        "ms" => "ms",
+        "s" => "s",
+        "%" => "%",
+        _ => return typed.to_owned(),
+    };
+    if digits.is_empty() { typed.to_owned() } else { format!("{digits}\u{a0}{unit}") }
+}
+
+/// Returns the name of the contestant that was typed this way.
+fn name(standing: &Standing<'_>, typed: &str) -> String {
+    let found = standing.ranked.iter().find(|one| one.contestant.name == typed);
+    found.map_or_else(|| label::shown(typed).to_owned(), |one| one.name.to_owned())
+}

@@ -5,7 +5,7 @@ pub mod secure;
 
 use crate::flag::{flag, switch};
 use anabranch_base::units::parse_duration;
-use anabranch_lab::plan::keys::{KEYS, Key, Several};
+use anabranch_lab::plan::keys::{KEYS, Key, RENAMED, Several, find};
 use anabranch_lab::sweep::Shard;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::time::Duration;
@@ -61,8 +61,8 @@ fn race() -> Command {
         .long_about(
             "Race transports: one page (or objects, or a bulk transfer) over each contestant across the same \
              virtual network, once for each seed; then a table with confidence intervals, and the reason.\n\n\
-             Without arguments: HTTP/1.1 on six TCP connections, HTTP/2, HTTP/3 and SCTP under DTLS load the shipped \
-             news page over 10 Mbit/s and 80 ms, without loss and with 1 %, for 100 seeds.",
+             Without arguments, http1 (HTTP/1.1 on six TCP connections), http2, http3 and sctp-dtls (HTTP over SCTP \
+             and DTLS) load the shipped news page over 10 Mbit/s and 80 ms, without loss and with 1 %, for 100 seeds.",
         )
         .after_long_help(
             "Units live in the value: 10mbit, 40ms, 1%, 100kB (100,000 bytes), 100KiB, 50p, 1bdp.\n\
@@ -72,6 +72,7 @@ fn race() -> Command {
              anabranch race examples/site.har --rate 10mbit --rtt 80ms --loss 1%\n  \
              anabranch race examples/plan.toml\n  \
              anabranch race --loss 0,1%,2% --transport tcp --transport sctp:streams=10 --out results\n  \
+             anabranch race --also http3:cc=bbr\n  \
              anabranch race --preset lte --messages 50/s --size 300B --transport tcp,sctp\n  \
              anabranch race --path rate=10mbit,rtt=80ms --path rate=2mbit,rtt=40ms \\\n      \
              --fail path=1,at=1s --transport sctp --bulk 5MB\n  \
@@ -88,6 +89,11 @@ fn race() -> Command {
         let several = key.several != Several::No;
         command =
             command.arg(plan_flag(key).action(if several { ArgAction::Append } else { ArgAction::Set }));
+    }
+    for (old, current) in RENAMED {
+        if let Some(key) = find(current) {
+            command = command.arg(plan_flag(key).id(old).long(old).hide(true));
+        }
     }
     command.args(output()).arg(
         flag("list", "WHAT", "List what can be named, and end")
@@ -448,12 +454,13 @@ fn bundle() -> Command {
         .arg(switch("quiet", "No progress").short('q'))
 }
 
-/// Returns the plan flags that were given, as pairs of name and value, in the order of `KEYS`.
+/// Returns the plan flags that were given, as pairs of name and value, in the order of `KEYS`. Flags with names of an
+/// earlier version come last.
 pub fn plan_flags(matches: &ArgMatches) -> Vec<(&'static str, &str)> {
     let mut flags = Vec::new();
-    for key in KEYS.iter() {
-        for value in matches.get_many::<String>(key.name).into_iter().flatten() {
-            flags.push((key.name, value.as_str()));
+    for name in KEYS.iter().map(|key| key.name).chain(RENAMED.map(|(old, _)| old)) {
+        for value in matches.get_many::<String>(name).into_iter().flatten() {
+            flags.push((name, value.as_str()));
         }
     }
     flags

@@ -41,6 +41,7 @@ pub fn prepare(matches: &ArgMatches, transports: &Transports) -> Result<Option<P
         _ => plan::read(file, flags, transports),
     };
     let mut outline = outline.map_err(usage)?;
+    outline.plan().draft.renamed.iter().for_each(|line| complain(line));
     if request(matches, &outline)?.is_some() {
         for index in outline.to_check().collect::<Vec<_>>() {
             outline.at(index).and_then(batch::check).map_err(usage)?;

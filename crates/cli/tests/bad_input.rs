@@ -12,11 +12,11 @@ const WRONG: &[(&str, &str)] = &[
     // An unknown transport, key, profile or value.
     (
         "race --transport quick",
-        "--transport quick: unknown transport 'quick' (did you mean 'quic'?); accepted: tcp, sctp, quic, mptcp, sctp-kernel",
+        "--transport quick: unknown transport 'quick' (did you mean 'quic'?); accepted: http1, http2, http3, sctp-dtls, six-tls, tcp-tls, six, six-sctp, tcp, sctp, quic, mptcp, sctp-kernel",
     ),
     (
         "race --transport tpc",
-        "--transport tpc: unknown transport 'tpc' (did you mean 'tcp'?); accepted: tcp, sctp, quic, mptcp, sctp-kernel",
+        "--transport tpc: unknown transport 'tpc' (did you mean 'tcp'?); accepted: http1, http2, http3, sctp-dtls, six-tls, tcp-tls, six, six-sctp, tcp, sctp, quic, mptcp, sctp-kernel",
     ),
     (
         "race --transport tcp:conections=6",
@@ -223,8 +223,8 @@ const WRONG: &[(&str, &str)] = &[
          messages",
     ),
     (
-        "race --rate unlimited --rtt 0 --cross tcp:flows=1",
-        "--cross: traffic that never ends needs a path that takes time; give the network a rate or a delay",
+        "race --rate unlimited --rtt 0 --background tcp:flows=1",
+        "--background: traffic that never ends needs a path that takes time; give the network a rate or a delay",
     ),
     // Pages that cannot be used.
     (

@@ -160,11 +160,14 @@ fn a_dry_run_refuses_what_the_run_refuses() {
     let scratch = Scratch::new("emulated-dry");
     for (arguments, expected) in [
         (
-            "--world emulated --together --loss 1% --loss-by iptables",
+            "--world emulated --shared-link --loss 1% --loss-by iptables",
             "--loss-by: rules stand at a host, and each contestant has its own",
         ),
         ("--world emulated --transport tcp:profile=reno-2002", "is a set of knobs of our TCP"),
-        ("--world emulated --cross tcp:flows=1", "--cross: background traffic is for the virtual world"),
+        (
+            "--world emulated --background tcp:flows=1",
+            "--background: background traffic is for the virtual world",
+        ),
         ("--world real", "--world: 'real': write virtual or emulated"),
         ("--transport mptcp", "is a protocol of real kernels: add --world emulated"),
         ("--loss-by iptables --loss 1%", "iptables loses packets of real kernels only"),
@@ -193,7 +196,7 @@ fn contestants_share_one_emulated_link() {
     let scratch = Scratch::new("emulated-together");
     let mptcp = if has_mptcp(&scratch.0) { "--transport mptcp" } else { "" };
     let words = format!(
-        "--world emulated --together --bulk 400kB --rate 8mbit --rtt 20ms --queue 40p --loss 0 --runs 2 --out out \
+        "--world emulated --shared-link --bulk 400kB --rate 8mbit --rtt 20ms --queue 40p --loss 0 --runs 2 --out out \
          --pcap all --transport tcp --transport sctp --transport sctp:encap=udp {mptcp}"
     );
     let (found, table) = race(&scratch.0, &words);

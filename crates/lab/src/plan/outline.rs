@@ -190,7 +190,7 @@ impl Outline {
         for claim in &claims {
             points.checked().try_for_each(|point| fits(&claim.changed, &point?))?;
         }
-        let cross = first.setting("cross").map(|setting| {
+        let cross = first.setting("background").map(|setting| {
             let cross = BackgroundTraffic::parse(&setting.value, &setting.place, transports)?;
             if timeless {
                 let what = "traffic that never ends needs a path that takes time; give the network a rate or a delay";
@@ -198,12 +198,12 @@ impl Outline {
             }
             Ok(cross)
         });
-        let (together, world) = (switch(&first, "together")?, world(&first)?);
+        let (together, world) = (switch(&first, "shared-link")?, world(&first)?);
         if let Some(setting) = first.setting("handover").filter(|_| world == World::Emulated) {
             return Err(PlanError::at(&setting.place, "moves clients of the virtual world only"));
         }
         if let Some(setting) = first.setting("tunnel").filter(|_| together || cross.is_some()) {
-            let what = "adds to the packets of one client, and others share its network; leave together and cross out";
+            let what = "adds to the packets of one client, and others share its network; leave shared-link and background out";
             return Err(PlanError::at(&setting.place, what));
         }
         if switch(&first, "cleartext")?

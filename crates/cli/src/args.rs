@@ -81,8 +81,8 @@ fn race() -> Command {
         )
         .arg(
             Arg::new("plan").value_name("PLAN|PAGE").help(
-                "A plan (TOML file; flags take the place of its keys), or a page, as for --page: a HAR file, a directory \
-                 with index.html, or the name of a shipped page",
+                "A plan (TOML file; flags override its keys), or a page, as for --page: a HAR file, a directory with \
+                 index.html, or the name of a shipped page. - reads a plan or a HAR from standard input, here and in --page",
             ),
         );
     for key in KEYS.iter() {
@@ -141,7 +141,7 @@ fn output() -> Vec<Arg> {
         .conflicts_with("out"),
         file("shard", "I/N", "Run every N-th point, from the I-th; `anabranch merge` puts the shards together")
             .value_parser(|text: &str| text.parse::<Shard>()),
-        file("compare", "OLD.json", "Show what changed since this result, a file of --json"),
+        file("compare", "OLD.json", "Show what changed since this result, a file of --json, or - for standard input"),
         file("threads", "N", "Runs at a time [default: one for each core]")
             .value_parser(value_parser!(u16).range(1..=4096)),
         switch("dry-run", "Print the plan as TOML, every default filled in, and end").short('n'),

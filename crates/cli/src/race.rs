@@ -1,9 +1,9 @@
 //! `anabranch race`: races transports over simulated or emulated networks.
 
 use crate::files::{self, PendingFile};
-use crate::progress::Progress;
+use crate::progress::{self, Progress};
 use crate::sweep::{self, Request};
-use crate::{Completion, Failure, args, complain, list, out, say};
+use crate::{Completion, Failure, args, baseline, complain, list, out, say};
 use anabranch_http::har;
 use anabranch_lab::plan::{self, Outline, Plan, PlanError};
 use anabranch_lab::run::batch::{self, Options, RaceError};
@@ -103,6 +103,7 @@ pub fn run(
         say(&plan.to_toml())?;
         return Ok(Completion::Well);
     }
+    outputs.align_baseline(matches, &planned)?;
     let warnings = match &planned {
         Planned::Race(plan) => plan.warnings(),
         Planned::Sweep(outline) => outline.warnings(),
@@ -357,6 +358,24 @@ impl<'a> RaceOutputs<'a> {
             transports,
             reserved: Vec::new(),
         })
+    }
+
+    /// Reduces the earlier result to the points of the new plan, and prints how the two plans differ.
+    fn align_baseline(&mut self, matches: &ArgMatches, planned: &Planned) -> Result<(), Failure> {
+        let Some(old) = self.baseline.take() else { return Ok(()) };
+        let file = matches.get_one::<String>("compare").map_or("", String::as_str);
+        let (old, differences) = match planned {
+            Planned::Race(plan) => baseline::align(old, file, plan, &baseline::factors(plan))?,
+            // Each point is a person of a population. People are numbered, so their points have no settings to compare.
+            Planned::Sweep(outline) if outline.people().is_some() => (old, None),
+            Planned::Sweep(outline) => {
+                let factors = outline.factors().map(|(factor, levels)| (factor.to_owned(), levels.to_vec()));
+                baseline::align(old, file, outline.plan(), &factors.collect())?
+            }
+        };
+        differences.iter().for_each(|line| complain(line));
+        self.baseline = Some(old);
+        Ok(())
     }
 
     /// Returns outputs that write no files.

@@ -241,6 +241,7 @@ fn get() -> Command {
         .after_long_help(
             "Examples:\n  \
              anabranch get http+sctp://127.0.0.1:9899/ -o index.html\n  \
+             anabranch get -I http+sctp://127.0.0.1:9899/\n  \
              anabranch get --page http+sctp://127.0.0.1:9899/ -o copy --har load.har\n\n\
              With --page, files are written only below DIR, whatever names the server gives and wherever links in DIR lead. \
              Names that begin with a dot are changed: .bashrc becomes _bashrc.\n\n\
@@ -252,10 +253,22 @@ fn get() -> Command {
             flag(
                 "output",
                 "FILE|DIR",
-                "Write to a file for each URL, to a directory (created if it ends with /), or with - to standard output [default: standard output; with --page, nothing is written]",
+                "Write to a file for each URL, to a directory (created if it ends with /), or with - to standard output [default: standard output, but no binary data to a terminal; with --page, nothing is written]",
             )
             .short('o')
             .action(ArgAction::Append),
+        )
+        .arg(
+            flag("header", "NAME: VALUE", "Add a field to each request, or replace one; may be repeated")
+                .short('H')
+                .action(ArgAction::Append)
+                .conflicts_with("page"),
+        )
+        .arg(switch("head", "Get only the head of each response, and print it").short('I').conflicts_with("page"))
+        .arg(
+            switch("verbose", "Print the heads of requests and responses to standard error")
+                .short('v')
+                .conflicts_with("page"),
         )
         .arg(switch("page", "Also get what the document embeds, and draw a waterfall"))
         .arg(

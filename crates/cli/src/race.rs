@@ -243,8 +243,9 @@ pub fn end_on_interrupt() {
     let _ = ctrlc::set_handler(|| {
         // Do not wait for the running simulations, which may need seconds to end.
         STOP.store(true, Ordering::Relaxed);
+        let progress = progress::at_interrupt();
         if !sweep::interrupted() {
-            let _ = writeln!(std::io::stderr(), "\nanabranch: interrupted");
+            complain(&format!("interrupted{progress}"));
         }
         files::abandon(130);
     });
@@ -262,8 +263,10 @@ fn carry_out(
     quiet: bool,
     run: impl FnOnce(&Options<'_>) -> Result<Race, RaceError>,
 ) -> Result<Race, Failure> {
-    let progress = Progress::new(plan.max_runs(), quiet);
-    let options = Options { threads, progress: &|done| progress.update(done), stop: &STOP };
+    let all = plan.run_count();
+    let progress = Progress::new(all, quiet);
+    let update = |done: usize| progress.update_with_causes(done.min(all), done.saturating_sub(all));
+    let options = Options { threads, progress: &update, stop: &STOP };
     let race = run(&options);
     let elapsed = progress.finish();
     let mut race = race.map_err(failure)?;

@@ -25,6 +25,7 @@ use anabranch_transports::Transports;
 use directory::Directory;
 use std::io::Write;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The flags that concern the directory of a sweep.
@@ -120,11 +121,18 @@ pub fn run(
     *ongoing() = Some(Ongoing::new(&directory, tally, warnings.clone(), outputs.to_stdout().is_some()));
     let wrong = |error: PlanError| Failure::Usage(error.to_string());
     let people = outline.people().is_some();
-    let runs = outline.at(0).map_err(wrong)?.max_runs();
+    let runs = outline.at(0).map_err(wrong)?.run_count();
     let progress = Progress::new(runs * missing.len(), request.quiet);
+    // The number of runs that searched for causes at earlier points.
+    let searched = AtomicUsize::new(0);
     for (before, &number) in missing.iter().enumerate() {
         let single = outline.at(number - 1).map_err(wrong)?;
-        let update = |done: usize| progress.update(before * runs + done);
+        let (earlier, latest) = (searched.load(Ordering::Relaxed), &searched);
+        let update = |done: usize| {
+            let for_causes = earlier + done.saturating_sub(runs);
+            latest.fetch_max(for_causes, Ordering::Relaxed);
+            progress.update_with_causes(before * runs + done.min(runs), for_causes);
+        };
         let options = Options { threads: request.threads, progress: &update, stop: &STOP };
         let race = causes::race(single, &options).map_err(race::failure)?;
         let record = match people {
@@ -297,7 +305,6 @@ impl Ongoing {
 pub fn interrupted() -> bool {
     let ongoing = ongoing();
     let Some(Ongoing { tally, warnings, path, all, to_stderr }) = ongoing.as_ref() else { return false };
-    let _ = std::io::stderr().write_all(b"\n");
     if tally.points > 0 {
         let shown = tally.table.text(warnings, &tally.expectations);
         let _ = if *to_stderr {

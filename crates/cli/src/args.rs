@@ -127,10 +127,16 @@ fn output() -> Vec<Arg> {
         file(
             "out",
             "DIR",
-            "Write results.json, report.html, page loads, and captures; of several points, each as it is done",
+            "Write results.json, report.html, page loads, and captures to DIR, which must be new, empty or of an earlier \
+             race; of several points, each as it is done",
         ),
-        file("pcap", "WHICH", "Captures in --out: median (of each contestant), all, or off [default: median]")
-            .value_parser(["median", "all", "off"]),
+        file(
+            "pcap",
+            "WHICH",
+            "Captures in --out: median (of each contestant's median run the server's, and the client's if the page has \
+             several hosts), ends (all hosts of that run), all (all hosts of all runs), or off [default: median]",
+        )
+        .value_parser(["median", "ends", "all", "off"]),
         file("trace-out", "FORMAT", "Beside each capture a trace for scripts: ns2 (a .tr file as ns-2 writes it)")
             .value_parser(["ns2"]),
         file(

@@ -10,7 +10,7 @@ use anabranch_lab::run::batch::{self, Options, RaceError};
 #[cfg(target_os = "linux")]
 use anabranch_lab::run::live;
 use anabranch_lab::run::one::HostPackets;
-use anabranch_lab::sweep::Shard;
+use anabranch_lab::sweep::{Shard, estimate};
 use anabranch_lab::{calibrate, causes};
 use anabranch_report::compare;
 use anabranch_report::table::{self, Style};
@@ -125,6 +125,10 @@ pub fn run(
     };
     let (plan, outputs) = (&plan, outputs.reserve()?);
     let (threads, quiet) = (args::threads(matches), matches.get_flag("quiet"));
+    if let Some(directory) = outputs.out.filter(|_| !quiet) {
+        let size = sweep::announcement(estimate::of_race(plan, outputs.pcap), outputs.pcap, directory);
+        let _ = writeln!(std::io::stderr(), "{size}");
+    }
     if plan.world == World::Emulated {
         let (race, captures) = emulate(plan, threads, quiet, outputs.out.is_some() && outputs.pcap != "off")?;
         outputs.write(plan, &race, Some(&captures))?;
@@ -425,7 +429,7 @@ impl<'a> RaceOutputs<'a> {
     pub fn reserve(mut self) -> Result<Self, Failure> {
         // The directory is created first, because the other output files may be inside it.
         if let Some(directory) = self.out {
-            files::reserve_directory(directory)?;
+            files::reserve_race_directory(directory)?;
         }
         for (kind, target) in [(ResultFormat::Json, self.json), (ResultFormat::Csv, self.csv)] {
             if let Some(target) = target.filter(|target| *target != "-") {

@@ -16,6 +16,7 @@ use crate::{Completion, Failure, complain, inputs, out, say};
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Outline, Plan, PlanError};
 use anabranch_lab::run::batch::Options;
+use anabranch_lab::sweep::estimate::SizeEstimate;
 use anabranch_lab::sweep::manifest::Program;
 use anabranch_lab::sweep::{Manifest, PointRecord, Shard, estimate};
 use anabranch_report::people;
@@ -255,18 +256,18 @@ fn announce(outline: &Outline, directory: &Directory, missing: usize) {
         0 => String::new(),
         done => format!(", {done} of them done"),
     };
-    let captures = match size.captures {
-        0 => String::new(),
-        bytes => format!(" ({} of captures; --pcap off: none)", readable(bytes)),
+    let size = announcement(size, pcap, &directory.path);
+    let _ = std::io::stderr().write_all(format!("{all} points{of}{done}; in all {size}\n").as_bytes());
+}
+
+/// Returns what a race will write to `directory`, and which captures it leaves out.
+pub fn announcement(size: SizeEstimate, pcap: &str, directory: &Path) -> String {
+    let captures = match (size.captures, pcap) {
+        (0, _) => String::new(),
+        (bytes, "all") => format!(" ({} of captures)", readable(bytes)),
+        (bytes, _) => format!(" ({} of captures, of median runs only; --pcap off: none)", readable(bytes)),
     };
-    let mut stderr = std::io::stderr().lock();
-    let _ = writeln!(
-        stderr,
-        "{all} points{of}{done}; in all about {} files, {}{captures}, in '{}'",
-        size.files,
-        readable(size.bytes),
-        directory.path.display()
-    );
+    format!("about {} files, {}{captures}, in '{}'", size.files, readable(size.bytes), directory.display())
 }
 
 /// Formats a number of bytes, for example as `340 MB`.

@@ -126,10 +126,12 @@ fn when_one_file_fails_none_appears() {
     // The report is written after the files of page loads and captures. A directory with the report's name makes this
     // step fail.
     fs::create_dir_all(scratch.join("out/report.html")).expect("a directory");
+    refused(&scratch, &["--out", "out"], 2, "'out' is not empty, and no race has written it");
+    fs::write(scratch.join("out/results.json"), "{\"schema\": \"anabranch.race/2\"}").expect("written");
     refused(&scratch, &["--out", "out", "--json", "x.json"], 3, "report.html");
     assert_eq!(
         (names(&scratch), names(&scratch.join("out"))),
-        (vec!["out".into()], vec!["report.html".into()])
+        (vec!["out".into()], vec!["report.html".into(), "results.json".into()])
     );
     let _ = fs::remove_dir_all(scratch);
 }

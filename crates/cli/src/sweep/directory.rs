@@ -53,6 +53,7 @@ impl Directory {
     /// Begins a sweep. An earlier sweep in the directory is replaced if it is finished or has no completed points;
     /// otherwise this is an error.
     pub fn begin(path: &Path, manifest: Manifest) -> Result<Self, Failure> {
+        files::reserve_race_directory(path)?;
         if files::has_own(&path.join(manifest::NAME), EntryKind::File)? {
             let old = Self::open(path, true)?;
             if !path.join("results.json").exists() && old.numbers().any(|number| old.file(number).exists()) {
@@ -63,7 +64,6 @@ impl Directory {
             }
             old.remove()?;
         }
-        files::reserve_directory(path)?;
         let points = path.join(POINTS);
         files::reserve_own_directory(&points)?;
         if !is_free(&points) {
@@ -149,7 +149,7 @@ impl Directory {
 
     /// The path of the server's packet capture in the median run of a contestant, at one point of the sweep.
     pub fn capture(&self, number: usize, point: &Point, contestant: usize) -> PathBuf {
-        self.of_median(number, point, contestant, "server.pcapng")
+        self.of_median(number, point, contestant, &format!("server.{}", out::CAPTURE))
     }
 
     /// The path of the `course.json` file. It holds those events of the median run that cannot be seen in its packets.

@@ -145,7 +145,9 @@ impl Drawn {
                 if fs::metadata(&capture).map_or(0, |file| file.len()) > MOST_PACKETS {
                     continue;
                 }
-                let Ok(packets) = fs::read(capture) else { continue };
+                let Ok(packets) = fs::read(capture).and_then(|packed| out::unpacked(&packed)) else {
+                    continue;
+                };
                 let course = fs::read_to_string(directory.course(number, &point, index)).unwrap_or_default();
                 let course = serde_json::from_str(&course).unwrap_or_default();
                 let point_and_contestant = (number - 1, index);

@@ -257,7 +257,7 @@ fn capture_is_drawn(browser: &mut Browser, report: &Report) {
     let files = fs::read_dir(directory).expect("files").flatten().map(|entry| entry.path());
     let capture = files.into_iter().find(|file| {
         let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        name.starts_with("sctp.") && name.ends_with("server.pcapng")
+        name.starts_with("sctp.") && name.ends_with("server.pcapng.gz")
     });
     let capture = capture.expect("a capture of the server");
     let page = directory.join("decoded.html");

@@ -16,7 +16,7 @@ fn captures(scratch: &Scratch) -> [PathBuf; 2] {
         let found = fs::read_dir(&out).expect("a directory").map(|entry| entry.expect("an entry").path());
         let named = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            name.starts_with(what) && name.ends_with(".server.pcapng")
+            name.starts_with(what) && name.ends_with(".server.pcapng.gz")
         };
         found.into_iter().find(named).expect(what)
     };
@@ -193,11 +193,11 @@ fn a_tunnel_and_checksums_left_to_the_card_are_told() {
 fn both_ends(scratch: &Scratch, transport: &str) -> [PathBuf; 2] {
     let out = scratch.0.join(transport);
     let race = ["race", "-q", "--runs", "1", "--objects", "4x20kB", "--loss", "2%", "--transport", transport];
-    let raced = run(anabranch().args(race).arg("--out").arg(&out));
+    let raced = run(anabranch().args(race).args(["--pcap", "ends", "--out"]).arg(&out));
     assert_eq!(raced.status.code(), Some(0), "{}", errors(&raced));
     ["client", "server"].map(|host| {
         let found = fs::read_dir(&out).expect("a directory").map(|entry| entry.expect("an entry").path());
-        let suffix = format!(".{host}.pcapng");
+        let suffix = format!(".{host}.pcapng.gz");
         found.into_iter().find(|path| path.to_string_lossy().ends_with(&suffix)).expect("a capture")
     })
 }

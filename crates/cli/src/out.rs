@@ -10,7 +10,7 @@ use anabranch_capture::Settings;
 use anabranch_http::har::file::GzipReader;
 use anabranch_http::har::write::{self as har, Fetch};
 use anabranch_http::page::Page;
-use anabranch_lab::plan::Plan;
+use anabranch_lab::plan::{Plan, file};
 use anabranch_lab::run::one::HostPackets;
 use anabranch_lab::run::{batch, ns_trace, one};
 use anabranch_report::{Captured, PageContext, packets, table};
@@ -159,10 +159,17 @@ fn packer() -> GzEncoder<Vec<u8>> {
     GzEncoder::new(Vec::new(), Compression::default())
 }
 
-/// Returns the content of a compressed capture.
-pub fn unpacked(capture: &[u8]) -> io::Result<Vec<u8>> {
+/// Compresses `bytes` by gzip.
+pub fn packed(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+    let mut packed = packer();
+    let done = packed.write_all(bytes).and_then(|()| packed.finish());
+    done.map_err(|error| Failure::Internal(format!("cannot compress a file: {error}")))
+}
+
+/// Returns the content of a compressed file, at most [`MAX_RESULT`](file::MAX_RESULT) bytes of it.
+pub fn unpacked(packed: &[u8]) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    GzipReader::new(capture).read_to_end(&mut bytes)?;
+    GzipReader::new(packed).take(file::MAX_RESULT).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -241,11 +248,8 @@ fn recapture(
     let mut server = None;
     for captured in own {
         if (wanted.keeps)(&captured.host) {
-            let mut packed = packer();
-            let done = packed.write_all(&captured.pcapng).and_then(|()| packed.finish());
-            let done =
-                done.map_err(|error| Failure::Internal(format!("cannot compress a capture: {error}")))?;
-            add(format!("{name}.seed-{}.{}.{CAPTURE}", run.seed, captured.host), &done)?;
+            let packed = packed(&captured.pcapng)?;
+            add(format!("{name}.seed-{}.{}.{CAPTURE}", run.seed, captured.host), &packed)?;
             for log in &captured.logs {
                 add(format!("{name}.seed-{}.{}", run.seed, log.name), &log.content)?;
             }

@@ -251,7 +251,7 @@ fn standard_contestants_are_typed_by_the_names_that_results_show() {
             "--cleartext --also http3",
         ],
         expect![[r#"
-            --also: 'http1' is given twice
+            --also: 'http1' is a default contestant already
             --transport http3:ccc=bbr: unknown key 'ccc' (did you mean 'cc'?); accepted: connections, per-object, ...
             --transport http1:tls=no,tls=no: 'tls' is given twice
             --also http3: cleartext: 'http3' is secured; leave one of them out

@@ -107,9 +107,9 @@ pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completi
     Ok(tally.done())
 }
 
-/// The maximum total size of the point files, in bytes, for which the report draws the objects and bytes of all runs.
+/// The maximum total size of the point files, in compressed bytes, for which the report draws the objects and bytes of all runs.
 /// Above this size, it draws them only for the median run of each contestant.
-const WHOLE_BYTES: u64 = 128 << 20;
+const WHOLE_BYTES: u64 = 16 << 20;
 /// The maximum number of points in a sweep for which `report.html` is written. Sweeps over a population have a report
 /// of their own, whatever their size.
 const MOST_DRAWN: usize = 400;

@@ -16,8 +16,8 @@ use super::population::{CHECKED, People};
 use super::sources::Sources;
 use super::workload::Workload;
 use super::{
-    BackgroundTraffic, Contestant, Draft, LossBy, Network, Plan, PlanError, PointPlan, bounds, causes,
-    completed, fits, network, seeds, switch, warnings, world,
+    BackgroundTraffic, Contestant, DEFAULT, Draft, LossBy, Network, Plan, PlanError, PointPlan, bounds,
+    causes, completed, fits, network, seeds, switch, warnings, world,
 };
 use anabranch_report::people::tally::PERSON;
 use anabranch_results::World;
@@ -154,8 +154,10 @@ impl Outline {
         let mut contestants: Vec<Contestant> = Vec::new();
         for (text, place) in &draft.transports {
             let contestant = Contestant::parse(text, place, transports)?;
-            if contestants.iter().any(|other| other.label == contestant.label) {
-                return Err(PlanError::at(place, format!("'{}' is given twice", contestant.label)));
+            if let Some(other) = contestants.iter().find(|other| other.label == contestant.label) {
+                let is_default = other.place.starts_with(DEFAULT);
+                let what = if is_default { "is a default contestant already" } else { "is given twice" };
+                return Err(PlanError::at(place, format!("'{}' {what}", contestant.label)));
             }
             contestants.push(contestant);
         }

@@ -24,6 +24,8 @@ const OBJECT: u64 = 750;
 const RUN: u64 = 750;
 /// JSON bytes per contestant, without its runs: settings, figures and comparisons.
 const CONTESTANT: u64 = 12_000;
+/// How many times smaller the files of points are than their JSON, because they are compressed.
+const PACKED: u64 = 8;
 /// HAR bytes per object.
 const ENTRY: u64 = 900;
 
@@ -45,7 +47,8 @@ pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> 
         let people = (1..=outline.count()).filter(own).count() as u64;
         let bytes = people * contestants * (CONTESTANT + seeds * RUN);
         let whole = u64::from(shard.is_none());
-        return SizeEstimate { files: 1 + people + 2 * whole, bytes: bytes * (1 + whole), captures: 0 };
+        let bytes = bytes / PACKED + bytes * whole;
+        return SizeEstimate { files: 1 + people + 2 * whole, bytes, captures: 0 };
     }
     let mut results = 0;
     for (index, point) in outline.points().enumerate() {
@@ -55,7 +58,7 @@ pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> 
         let json = json_bytes(plan, &point);
         results += json;
         estimate.files += 1;
-        estimate.bytes += json;
+        estimate.bytes += json / PACKED;
         let captured = add_point(&mut estimate, plan, &point, pcap);
         if index < drawn && captured > 0 {
             estimate.files += contestants;

@@ -25,8 +25,8 @@ trap '[ -n "${DECODE_KEEP:-}" ] || rm -rf "$out"' EXIT
 race() {
   local name=$1 file
   shift
-  "$ANABRANCH" race -q --runs 1 --seed 5 --out "$out/$name" "$@" >/dev/null
-  for file in "$out/$name"/*.client.pcapng; do
+  "$ANABRANCH" race -q --runs 1 --seed 5 --out "$out/$name" --pcap ends "$@" >/dev/null
+  for file in "$out/$name"/*.client.pcapng.gz; do
     editcap -F nsecpcap "$file" "$out/$name-$(basename "$file" | sed 's/[.-].*//').pcap"
   done
 }

@@ -290,7 +290,7 @@ fn marks_of_congestion_leave_checksums_right() {
 fn contestants_and_background_traffic_in_one_queue_are_understood() {
     clean(
         "together",
-        "--together --cross tcp:flows=1 --queue 20p --objects 4x50kB --transport tcp,sctp",
+        "--shared-link --background tcp:flows=1 --queue 20p --objects 4x50kB --transport tcp,sctp",
         Disturbed,
     );
 }

@@ -114,10 +114,11 @@ fn its_packets_are_captured_with_their_protocol_number() {
 #[test]
 fn it_shares_a_network_with_ours_and_with_background_traffic() {
     let together =
-        "--objects 3x20kB --runs 1 --together yes --transport gbn --transport sctp --transport tcp";
+        "--objects 3x20kB --runs 1 --shared-link yes --transport gbn --transport sctp --transport tcp";
     let found = race(&plan(together).expect("a plan"));
     assert!(found.points[0].contestants.iter().all(|contestant| contestant.runs[0].outcome == Outcome::Done));
-    for workload in ["--bulk 200kB", "--messages 20/s --for 1s", "--objects 3x20kB --cross tcp:flows=1"] {
+    for workload in ["--bulk 200kB", "--messages 20/s --for 1s", "--objects 3x20kB --background tcp:flows=1"]
+    {
         let found =
             race(&plan(&format!("{workload} --runs 1 --transport gbn --transport sctp")).expect("a plan"));
         for contestant in &found.points[0].contestants {
@@ -136,7 +137,7 @@ fn unsupported_keys_are_refused_by_capabilities() {
         ("gbn:when-full=rr", "'when-full' is a key of sctp"),
         (
             "gbm",
-            "unknown transport 'gbm' (did you mean 'gbn'?); accepted: tcp, sctp, quic, mptcp, sctp-kernel, gbn",
+            "unknown transport 'gbm' (did you mean 'gbn'?); accepted: http1, http2, http3, sctp-dtls, six-tls, tcp-tls, six, six-sctp, tcp, sctp, quic, mptcp, sctp-kernel, gbn",
         ),
         ("sctp:http=1", "'http' is a key of tcp, quic, mptcp, sctp-kernel, gbn"),
     ] {

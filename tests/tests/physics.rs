@@ -20,7 +20,7 @@ fn carried(run: &Run, from_s: usize, until_s: usize) -> f64 {
 /// settling.
 fn fairness(network: &str, first: &str, second: &str) -> f64 {
     let line = format!(
-        "--together --rate 10mbit {network} --bulk 1GB --deadline 120s --runs 3 --transport {first} --transport {second}"
+        "--shared-link --rate 10mbit {network} --bulk 1GB --deadline 120s --runs 3 --transport {first} --transport {second}"
     );
     let found = race(&line);
     let [one, two] = found.points[0].contestants.as_slice() else { panic!("two contestants") };
@@ -106,7 +106,7 @@ fn the_limit_is_never_beaten() {
 #[test]
 fn a_race_of_two_shares_the_capacity_and_no_more() {
     let together: Race =
-        race("--together --rate 4mbit --rtt 30ms --loss 0 --bulk 1MB --runs 2 --transport tcp,sctp");
+        race("--shared-link --rate 4mbit --rtt 30ms --loss 0 --bulk 1MB --runs 2 --transport tcp,sctp");
     for (contestant, run) in runs(&together) {
         check(contestant, run);
         let every_100_ms = run.series.paths.iter().flat_map(|path| &path.down.delivered);

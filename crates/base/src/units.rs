@@ -160,23 +160,35 @@ const INTERVAL_FORMS: &str = "how often, such as 25/s, 0.5/s or 90/min";
 /// forms.
 struct Quantity {
     units: &'static [(&'static str, u64)],
+    /// Whether units may be written in any case and with `/s` after them, because they cannot be mistaken then.
+    is_lenient: bool,
     foreign: &'static [(&'static str, u64, &'static str)],
     forms: &'static str,
 }
 
+impl Quantity {
+    /// Returns whether `unit` is another accepted form of the unit `name`, for example `Mbit/s` for `mbit`.
+    fn is_alias(&self, unit: &str, name: &str) -> bool {
+        self.is_lenient && unit.strip_suffix("/s").unwrap_or(unit).eq_ignore_ascii_case(name)
+    }
+}
+
 const RATE: Quantity = Quantity {
+    is_lenient: true,
     units: &[("bit", 1), ("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000)],
     foreign: foreign::RATE,
     forms: "a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)",
 };
 
 const SPAN: Quantity = Quantity {
+    is_lenient: false,
     units: &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)],
     foreign: foreign::TIME,
     forms: "a time such as 40ms, 1.08s, 250us, 10ns or 2min",
 };
 
 const BYTES: Quantity = Quantity {
+    is_lenient: false,
     units: &[
         ("B", 1),
         ("kB", 1_000),
@@ -192,15 +204,21 @@ const BYTES: Quantity = Quantity {
 };
 
 const LENGTH: Quantity = Quantity {
+    is_lenient: false,
     units: &[("mm", 1_000), ("m", 1_000_000), ("km", 1_000_000_000)],
     foreign: &[],
     forms: "a length such as 10m, 12.5m or 1km",
 };
 
-const SPEED: Quantity =
-    Quantity { units: &[("m/s", 1_000_000)], foreign: &[], forms: "a speed such as 5m/s or 12.5m/s" };
+const SPEED: Quantity = Quantity {
+    is_lenient: false,
+    units: &[("m/s", 1_000_000)],
+    foreign: &[],
+    forms: "a speed such as 5m/s or 12.5m/s",
+};
 
 const RATIO: Quantity = Quantity {
+    is_lenient: false,
     units: &[("%", 10_000_000_000)],
     foreign: foreign::RATIO,
     forms: "a share such as 1%, 0.05% or 0 (from 0% to 100%)",
@@ -338,7 +356,8 @@ fn quantity(text: &str, kind: &Quantity) -> Result<u64, UnitError> {
     if number.is_empty() {
         return Err(wrong("a number was expected"));
     }
-    let Some(&(_, scale)) = kind.units.iter().find(|(name, _)| *name == unit) else {
+    let known = kind.units.iter().find(|(name, _)| *name == unit || kind.is_alias(unit, name));
+    let Some(&(_, scale)) = known else {
         let why =
             if unit.is_empty() { "the unit is missing".to_owned() } else { format!("unknown unit '{unit}'") };
         let meant = foreign::meant(number, unit, kind);
@@ -374,6 +393,13 @@ mod tests {
         for text in ["10mbit", "56kbit", "14400bit", "1gbit"] {
             assert_eq!(text.parse::<BitRate>().map(|r| r.to_string()).as_deref(), Ok(text));
         }
+        for text in ["10Mbit/s", "10mbit/s", "10Mbit", "10MBIT/s"] {
+            assert_eq!(
+                text.parse::<BitRate>().map(|rate| rate.to_string()).as_deref(),
+                Ok("10mbit"),
+                "{text}"
+            );
+        }
         assert_eq!("14.4kbit".parse::<BitRate>().map(BitRate::bits_per_second), Ok(14_400));
         for text in ["0.05%", "1%", "100%", "12.5%"] {
             assert_eq!(text.parse::<Ratio>().map(|r| r.to_string()).as_deref(), Ok(text));
@@ -387,7 +413,7 @@ mod tests {
 
     #[test]
     fn errors_list_the_accepted_forms() {
-        for text in ["10", "10mbps", "0mbit", "1.mbit", "fast", "10Mbit", "99999999999999999999gbit"] {
+        for text in ["10", "10mbps", "0mbit", "1.mbit", "fast", "10MB/s", "99999999999999999999gbit"] {
             let error = text.parse::<BitRate>().expect_err(text).to_string();
             assert!(error.contains(text) && error.contains("10mbit"), "{error}");
         }
@@ -426,7 +452,6 @@ mod tests {
             ("10mbps", "10mbit"),
             ("1Gbps", "1gbit"),
             ("10Mb/s", "10mbit"),
-            ("10Mbit", "10mbit"),
             ("1.5M", "1.5mbit"),
             ("10 mbit", "10mbit"),
             ("10MB/s", "80mbit"),

@@ -5,7 +5,7 @@ pub mod secure;
 
 use crate::flag::{flag, switch};
 use anabranch_base::units::parse_duration;
-use anabranch_lab::plan::keys::{KEYS, Key, Several};
+use anabranch_lab::plan::keys::{KEYS, Key, RENAMED, Several, find};
 use anabranch_lab::sweep::Shard;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::time::Duration;
@@ -61,8 +61,8 @@ fn race() -> Command {
         .long_about(
             "Race transports: one page (or objects, or a bulk transfer) over each contestant across the same \
              virtual network, once for each seed; then a table with confidence intervals, and the reason.\n\n\
-             Without arguments: HTTP/1.1 on six TCP connections, HTTP/2, HTTP/3 and SCTP under DTLS load the shipped \
-             news page over 10 Mbit/s and 80 ms, without loss and with 1 %, for 100 seeds.",
+             Without arguments, http1 (HTTP/1.1 on six TCP connections), http2, http3 and sctp-dtls (HTTP over SCTP \
+             and DTLS) load the shipped news page over 10 Mbit/s and 80 ms, without loss and with 1 %, for 100 seeds.",
         )
         .after_long_help(
             "Units live in the value: 10mbit, 40ms, 1%, 100kB (100,000 bytes), 100KiB, 50p, 1bdp.\n\
@@ -72,6 +72,7 @@ fn race() -> Command {
              anabranch race examples/site.har --rate 10mbit --rtt 80ms --loss 1%\n  \
              anabranch race examples/plan.toml\n  \
              anabranch race --loss 0,1%,2% --transport tcp --transport sctp:streams=10 --out results\n  \
+             anabranch race --also http3:cc=bbr\n  \
              anabranch race --preset lte --messages 50/s --size 300B --transport tcp,sctp\n  \
              anabranch race --path rate=10mbit,rtt=80ms --path rate=2mbit,rtt=40ms \\\n      \
              --fail path=1,at=1s --transport sctp --bulk 5MB\n  \
@@ -80,14 +81,19 @@ fn race() -> Command {
         )
         .arg(
             Arg::new("plan").value_name("PLAN|PAGE").help(
-                "A plan (TOML file; flags take the place of its keys), or a page, as for --page: a HAR file, a directory \
-                 with index.html, or the name of a shipped page",
+                "A plan (TOML file; flags override its keys), or a page, as for --page: a HAR file, a directory with \
+                 index.html, or the name of a shipped page. - reads a plan or a HAR from standard input, here and in --page",
             ),
         );
     for key in KEYS.iter() {
         let several = key.several != Several::No;
         command =
             command.arg(plan_flag(key).action(if several { ArgAction::Append } else { ArgAction::Set }));
+    }
+    for (old, current) in RENAMED {
+        if let Some(key) = find(current) {
+            command = command.arg(plan_flag(key).id(old).long(old).hide(true));
+        }
     }
     command.args(output()).arg(
         flag("list", "WHAT", "List what can be named, and end")
@@ -123,10 +129,16 @@ fn output() -> Vec<Arg> {
         file(
             "out",
             "DIR",
-            "Write results.json, report.html, page loads, and captures; of several points, each as it is done",
+            "Write results.json, report.html, page loads, and captures to DIR, which must be new, empty or of an earlier \
+             race; of several points, each as it is done",
         ),
-        file("pcap", "WHICH", "Captures in --out: median (of each contestant), all, or off [default: median]")
-            .value_parser(["median", "all", "off"]),
+        file(
+            "pcap",
+            "WHICH",
+            "Captures in --out: median (of each contestant's median run the server's, and the client's if the page has \
+             several hosts), ends (all hosts of that run), all (all hosts of all runs), or off [default: median]",
+        )
+        .value_parser(["median", "ends", "all", "off"]),
         file("trace-out", "FORMAT", "Beside each capture a trace for scripts: ns2 (a .tr file as ns-2 writes it)")
             .value_parser(["ns2"]),
         file(
@@ -137,7 +149,7 @@ fn output() -> Vec<Arg> {
         .conflicts_with("out"),
         file("shard", "I/N", "Run every N-th point, from the I-th; `anabranch merge` puts the shards together")
             .value_parser(|text: &str| text.parse::<Shard>()),
-        file("compare", "OLD.json", "Show what changed since this result, a file of --json"),
+        file("compare", "OLD.json", "Show what changed since this result, a file of --json, or - for standard input"),
         file("threads", "N", "Runs at a time [default: one for each core]")
             .value_parser(value_parser!(u16).range(1..=4096)),
         switch("dry-run", "Print the plan as TOML, every default filled in, and end").short('n'),
@@ -238,6 +250,7 @@ fn get() -> Command {
         .after_long_help(
             "Examples:\n  \
              anabranch get http+sctp://127.0.0.1:9899/ -o index.html\n  \
+             anabranch get -I http+sctp://127.0.0.1:9899/\n  \
              anabranch get --page http+sctp://127.0.0.1:9899/ -o copy --har load.har\n\n\
              With --page, files are written only below DIR, whatever names the server gives and wherever links in DIR lead. \
              Names that begin with a dot are changed: .bashrc becomes _bashrc.\n\n\
@@ -249,10 +262,22 @@ fn get() -> Command {
             flag(
                 "output",
                 "FILE|DIR",
-                "Write to a file for each URL, to a directory (created if it ends with /), or with - to standard output [default: standard output; with --page, nothing is written]",
+                "Write to a file for each URL, to a directory (created if it ends with /), or with - to standard output [default: standard output, but no binary data to a terminal; with --page, nothing is written]",
             )
             .short('o')
             .action(ArgAction::Append),
+        )
+        .arg(
+            flag("header", "NAME: VALUE", "Add a field to each request, or replace one; may be repeated")
+                .short('H')
+                .action(ArgAction::Append)
+                .conflicts_with("page"),
+        )
+        .arg(switch("head", "Get only the head of each response, and print it").short('I').conflicts_with("page"))
+        .arg(
+            switch("verbose", "Print the heads of requests and responses to standard error")
+                .short('v')
+                .conflicts_with("page"),
         )
         .arg(switch("page", "Also get what the document embeds, and draw a waterfall"))
         .arg(
@@ -451,12 +476,13 @@ fn bundle() -> Command {
         .arg(switch("quiet", "No progress").short('q'))
 }
 
-/// Returns the plan flags that were given, as pairs of name and value, in the order of `KEYS`.
+/// Returns the plan flags that were given, as pairs of name and value, in the order of `KEYS`. Flags with names of an
+/// earlier version come last.
 pub fn plan_flags(matches: &ArgMatches) -> Vec<(&'static str, &str)> {
     let mut flags = Vec::new();
-    for key in KEYS.iter() {
-        for value in matches.get_many::<String>(key.name).into_iter().flatten() {
-            flags.push((key.name, value.as_str()));
+    for name in KEYS.iter().map(|key| key.name).chain(RENAMED.map(|(old, _)| old)) {
+        for value in matches.get_many::<String>(name).into_iter().flatten() {
+            flags.push((name, value.as_str()));
         }
     }
     flags

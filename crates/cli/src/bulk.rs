@@ -52,6 +52,7 @@ pub fn command() -> Command {
                 // describes to the server, or they name outputs of the client.
                 .conflicts_with_all([
                     "for",
+                    "drain",
                     "size",
                     "message-size",
                     "streams",
@@ -70,6 +71,10 @@ pub fn command() -> Command {
         .group(ArgGroup::new("role").args(["server", "listen"]).required(true))
         .arg(switch("once", "Exit after the first session").requires("listen"))
         .arg(flag("for", "TIME", "Send for this long [default: 10s]").conflicts_with("size"))
+        .arg(
+            flag("drain", "TIME", "After --for, wait this long for the send buffer to be acknowledged [default: 1s]")
+                .conflicts_with("size"),
+        )
         .arg(flag("size", "BYTES", "Send this much, in whole messages"))
         .arg(flag("message-size", "BYTES", "Size of a message, 8B to 16MiB").default_value("64KiB"))
         .arg(

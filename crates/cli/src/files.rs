@@ -340,6 +340,35 @@ pub fn write(target: &Path, content: &[u8]) -> Result<(), Failure> {
     publish(vec![PendingFile::new(target)?.fill(content)?])
 }
 
+/// Creates the directory that `--out` of a race names, and checks that it is writable. An existing directory must be
+/// empty, or an earlier race must have written it, because the race replaces files of its own there.
+///
+/// # Errors
+/// [`Failure::Usage`] if the directory holds something else, and the errors of [`reserve_directory`].
+pub fn reserve_race_directory(directory: &Path) -> Result<(), Failure> {
+    let names = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let is_partial = |name: &std::ffi::OsString| name.to_string_lossy().starts_with(".anabranch.");
+    let is_empty = names.filter(|name| !is_partial(name)).next().is_none();
+    if !is_empty && !RACE_FILES.iter().any(|(name, schema)| begins_with(&directory.join(name), schema)) {
+        return Err(Failure::Usage(format!(
+            "--out: '{}' is not empty, and no race has written it; name a new directory",
+            directory.display()
+        )));
+    }
+    reserve_directory(directory)
+}
+
+/// The files by which a directory of a race is recognized, each with its schema.
+const RACE_FILES: [(&str, &str); 2] =
+    [("results.json", "\"anabranch.race/"), ("sweep.json", "\"anabranch.sweep/")];
+
+/// Returns whether the first bytes of a file contain `text`.
+fn begins_with(file: &Path, text: &str) -> bool {
+    let mut first = Vec::new();
+    let read = File::open(file).and_then(|file| file.take(1024).read_to_end(&mut first));
+    read.is_ok() && String::from_utf8_lossy(&first).contains(text)
+}
+
 /// Creates a directory and checks that it is writable. If the process ends early and the new directory is still empty,
 /// it is removed.
 ///

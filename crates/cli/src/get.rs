@@ -30,6 +30,7 @@ use crate::{Completion, Failure, complain, dry_run, qlog, say, secure};
 use account::{Ledger, LeftOut};
 use anabranch_base::units::{format_duration, parse_duration};
 use anabranch_http::browser::Client;
+use anabranch_http::get::RequestOptions;
 use anabranch_transport::network::Needs;
 use anabranch_transports::security::ClientSecurity;
 use anabranch_transports::{Encryption, Transports, UrlScheme};
@@ -113,7 +114,10 @@ impl<'a> Flags<'a> {
         }
         out += &dry_run::flags(
             matches,
-            &["output", "page", "client", "har", "json", "csv", "trust", "insecure", "http", "qlog"],
+            &[
+                "output", "header", "head", "verbose", "page", "client", "har", "json", "csv", "trust",
+                "insecure", "http", "qlog",
+            ],
         );
         out += &format!(
             "timeout: {} for a connection, then {}\n",
@@ -149,10 +153,22 @@ impl<'a> Flags<'a> {
             sctp_port: self.matches.get_one::<u16>("sctp-port").copied().unwrap_or(80),
             tls,
             http: self.text("http").map(str::to_owned),
+            options: self.request_options()?,
+            verbose: self.matches.get_flag("verbose"),
+            text_only: std::io::stdout().is_terminal() && !self.outputs.contains(&"-"),
             meter: Meter::new(),
             ledger: Ledger::new(self.urls.iter()),
             paths: PathLog::new(quiet),
         })
+    }
+
+    /// Returns what each request asks for besides its target.
+    fn request_options(&self) -> Result<RequestOptions, Failure> {
+        let mut options = RequestOptions::new(self.matches.get_flag("head"));
+        for field in self.matches.get_many::<String>("header").into_iter().flatten() {
+            options.add_field(field).map_err(|error| Failure::Usage(format!("--header {error}")))?;
+        }
+        Ok(options)
     }
 
     /// Returns the objects to fetch. Checks that their files can be written.

@@ -8,6 +8,7 @@
 //! same, whichever machines ran the points of the sweep.
 
 mod args;
+mod baseline;
 mod bulk;
 mod busy_poll;
 mod clock;

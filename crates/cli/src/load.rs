@@ -383,6 +383,9 @@ mod verb {
                     timer.set(Some(world.now() + Ticker::PERIOD));
                     let (replies, errors) = load.progress();
                     let elapsed = world.now().since(started_at);
+                    if elapsed >= WITHOUT_SERVER && load.has_only_failed() {
+                        return Poll::Ready(false);
+                    }
                     ticker.show(elapsed, plan.duration, &format!("{replies} replies, {errors} errors"));
                 }
                 Poll::Pending
@@ -396,7 +399,12 @@ mod verb {
         context.paths = paths.fields_with_paths();
         context.path_lines = paths.summary();
         let tally = load.tally();
-        let text = report::text(&plan, &tally, &context);
+        let unreachable = tally.never_connected().filter(|_| !context.interrupted);
+        // Without a server there is nothing to measure, so one line replaces the report.
+        let text = unreachable.map_or_else(|| report::text(&plan, &tally, &context), |_| String::new());
+        if let Some(reason) = unreachable {
+            crate::complain(&format!("{}: cannot connect: {reason}", context.url));
+        }
         outputs.write(&text, || report::json(&plan, &tally, &context), || report::csv(&tally))?;
         if context.interrupted {
             return Err(Failure::Interrupted);
@@ -405,6 +413,8 @@ mod verb {
         Ok(if well { Completion::Well } else { Completion::Badly })
     }
 
+    /// The time after which a load ends if no session could be established.
+    const WITHOUT_SERVER: Duration = Duration::from_secs(1);
     /// The number of scheduled start times that `--dry-run` lists.
     const FIRST: usize = 5;
     /// Memory is trimmed when at most this number of sessions are open. Trimming the memory of so few sessions takes a

@@ -1,5 +1,5 @@
-//! Writes the files of `--out DIR`: the result, the report, page loads as HAR, packets as pcapng and as a trace of ns-2,
-//! and qlog files of QUIC connections.
+//! Writes the files of `--out DIR`: the result, the report, page loads as HAR, packets as compressed pcapng and as a trace
+//! of ns-2, and qlog files of QUIC connections.
 
 use crate::Failure;
 use crate::files::PendingFile;
@@ -7,16 +7,20 @@ use crate::inputs;
 use crate::outputs::reproducing_command;
 use anabranch_base::Instant;
 use anabranch_capture::Settings;
+use anabranch_http::har::file::GzipReader;
 use anabranch_http::har::write::{self as har, Fetch};
 use anabranch_http::page::Page;
-use anabranch_lab::plan::Plan;
+use anabranch_lab::plan::{Plan, file};
 use anabranch_lab::run::one::HostPackets;
 use anabranch_lab::run::{batch, ns_trace, one};
 use anabranch_report::{Captured, PageContext, packets, table};
 use anabranch_results::course::Course;
 use anabranch_results::{Point, Race, Run, label};
 use anabranch_transports::Transports;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 /// Creates all files of `--out DIR`, and leaves it to the caller to publish them. The caller publishes `results.json`
@@ -99,7 +103,8 @@ pub fn of_point(
                 let text = page_load(&workload.page, &contestant.settings, run, &comment);
                 add(format!("{name}.seed-{}.har", run.seed), text.as_bytes())?;
             }
-            let has_capture = pcap == "all" || (pcap == "median" && median);
+            let has_capture = pcap == "all" || (["median", "ends"].contains(&pcap) && median);
+            let keeps = |host: &str| pcap != "median" || is_kept(host, workload.servers());
             let draw = draw && median;
             match host_packets {
                 _ if !has_capture => {}
@@ -107,23 +112,27 @@ pub fn of_point(
                     let own = |packets: &&HostPackets| {
                         (packets.point, packets.contestant, packets.seed) == (p, a, run.seed)
                     };
-                    for packets in host_packets.iter().filter(own) {
-                        let file = format!("{name}.seed-{}.{}.pcapng", run.seed, packets.host);
+                    for packets in host_packets.iter().filter(own).filter(|packets| keeps(packets.host)) {
+                        let file = format!("{name}.seed-{}.{}.{CAPTURE}", run.seed, packets.host);
                         let mut file = PendingFile::new(&directory.join(file))?;
-                        let mut whole = Vec::new();
+                        let (mut whole, mut packed) = (Vec::new(), packer());
                         let read = packets.each(|piece| {
                             if draw && packets.host == "server" {
                                 whole.extend_from_slice(piece);
                             }
-                            file.write(piece)
+                            // Compressing into memory cannot fail.
+                            let _ = packed.write_all(piece);
+                            file.write(&std::mem::take(packed.get_mut()))
                         });
                         read.map_err(|error| Failure::Host(format!("cannot read a capture: {error}")))??;
+                        file.write(&packed.finish().unwrap_or_default())?;
                         drawn.extend(decoded(&whole, Course::default(), (p, a), run.seed));
                         captures.push(file.done()?);
                     }
                 }
                 None => {
-                    let server = recapture(plan, (p, a), run, &name, trace, &mut add)?.filter(|_| draw);
+                    let wanted = Wanted { trace, keeps: &keeps };
+                    let server = recapture(plan, (p, a), run, &name, &wanted, &mut add)?.filter(|_| draw);
                     drawn.extend(
                         server.and_then(|(server, course)| decoded(&server, course, (p, a), run.seed)),
                     );
@@ -133,6 +142,43 @@ pub fn of_point(
     }
     files.append(&mut captures);
     Ok((files, drawn))
+}
+
+/// Returns whether `--pcap median` keeps the capture of a host of the median run. The server sends most data, and its
+/// capture shows why packets were sent again. If the page has several servers, only the client's capture has the packets
+/// of all of them.
+fn is_kept(host: &str, servers: usize) -> bool {
+    host == "server" || (host == "client" && servers > 1)
+}
+
+/// The ending of the names of captures. Wireshark, tshark and `decode` read captures that are compressed by gzip.
+pub const CAPTURE: &str = "pcapng.gz";
+
+/// Returns a compressor that writes to memory.
+fn packer() -> GzEncoder<Vec<u8>> {
+    GzEncoder::new(Vec::new(), Compression::default())
+}
+
+/// Compresses `bytes` by gzip.
+pub fn packed(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+    let mut packed = packer();
+    let done = packed.write_all(bytes).and_then(|()| packed.finish());
+    done.map_err(|error| Failure::Internal(format!("cannot compress a file: {error}")))
+}
+
+/// Returns the content of a compressed file, at most [`MAX_RESULT`](file::MAX_RESULT) bytes of it.
+pub fn unpacked(packed: &[u8]) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    GzipReader::new(packed).take(file::MAX_RESULT).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The files of a run that is repeated.
+struct Wanted<'a> {
+    /// Whether a trace in the format of ns-2 is wanted.
+    trace: bool,
+    /// Returns whether the capture of a host is wanted.
+    keeps: &'a dyn Fn(&str) -> bool,
 }
 
 /// Returns the prefix of the file names of each contestant.
@@ -148,7 +194,7 @@ pub fn left_over(directory: &Path, files: &[PendingFile]) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let is_left_over = |name: &String| {
         name.contains(".seed-")
-            && [".pcapng", ".har", ".sqlog", ".tr"].iter().any(|ending| name.ends_with(ending))
+            && [".pcapng", ".pcapng.gz", ".har", ".sqlog", ".tr"].iter().any(|ending| name.ends_with(ending))
             && !files.iter().any(|file| file.user_path().file_name().is_some_and(|new| *new == **name))
     };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -181,7 +227,7 @@ fn recapture(
     (p, a): (usize, usize),
     run: &Run,
     name: &str,
-    trace: bool,
+    wanted: &Wanted<'_>,
     mut add: impl FnMut(String, &[u8]) -> Result<(), Failure>,
 ) -> Result<Option<(Vec<u8>, Course)>, Failure> {
     // Contestants that shared the network must run together again. Only the packets of contestant `a` are kept.
@@ -194,17 +240,19 @@ fn recapture(
         return Err(Failure::Internal(message));
     }
     let own: Vec<_> = captures.into_iter().filter(|captured| captured.contestant == index).collect();
-    if trace {
+    if wanted.trace {
         let hosts: Vec<&[u8]> = own.iter().map(|captured| captured.pcapng.as_slice()).collect();
         let text = ns_trace::of_run(&hosts).map_err(|error| Failure::Internal(error.to_string()))?;
         add(format!("{name}.seed-{}.tr", run.seed), text.as_bytes())?;
     }
     let mut server = None;
     for captured in own {
-        let file = format!("{name}.seed-{}.{}.pcapng", run.seed, captured.host);
-        add(file, &captured.pcapng)?;
-        for log in &captured.logs {
-            add(format!("{name}.seed-{}.{}", run.seed, log.name), &log.content)?;
+        if (wanted.keeps)(&captured.host) {
+            let packed = packed(&captured.pcapng)?;
+            add(format!("{name}.seed-{}.{}.{CAPTURE}", run.seed, captured.host), &packed)?;
+            for log in &captured.logs {
+                add(format!("{name}.seed-{}.{}", run.seed, log.name), &log.content)?;
+            }
         }
         if captured.host == "server" {
             server = Some((captured.pcapng, captured.course));

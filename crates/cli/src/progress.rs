@@ -4,6 +4,19 @@ use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+/// The number of completed steps and the total of the display that was last updated, for the interrupt handler.
+static LATEST: Mutex<Option<(usize, usize)>> = Mutex::new(None);
+
+/// Clears a bar or an echoed `^C` from the terminal, and returns what the interrupt handler says about the progress.
+pub fn at_interrupt() -> String {
+    if std::io::stderr().is_terminal() {
+        let _ = write!(std::io::stderr(), "\r\x1b[K");
+    }
+    // The interrupted thread may hold the lock. The message then lacks the numbers.
+    let latest = LATEST.try_lock().ok().and_then(|latest| *latest);
+    latest.map_or_else(String::new, |(done, total)| format!(" after {done} of {total} runs"))
+}
+
 /// Shows on standard error how many of a known number of steps are done.
 pub struct Progress {
     total: usize,
@@ -16,34 +29,62 @@ pub struct Progress {
 struct Shown {
     last: Option<Instant>,
     done: usize,
+    for_causes: usize,
+}
+
+/// Returns the line that says how many of `total` runs are done after the time `elapsed`.
+fn line(done: usize, total: usize, for_causes: usize, elapsed: Duration) -> String {
+    let causes = match for_causes {
+        0 => String::new(),
+        count => format!("; {count} more to find causes"),
+    };
+    if done >= total {
+        return format!("{total} runs done{causes}");
+    }
+    let left = elapsed.mul_f64((total - done) as f64 / done.max(1) as f64);
+    format!("{done} of {total} runs{causes}, {} left", readable(left))
 }
 
 impl Progress {
     /// Creates a display that counts up to `total` steps. With `quiet`, it shows nothing.
     pub fn new(total: usize, quiet: bool) -> Self {
         let terminal = std::io::stderr().is_terminal();
-        Self { total, quiet, terminal, started: now(), shown: Mutex::new(Shown { last: None, done: 0 }) }
+        Self {
+            total,
+            quiet,
+            terminal,
+            started: now(),
+            shown: Mutex::new(Shown { last: None, done: 0, for_causes: 0 }),
+        }
     }
 
     /// Records that `done` steps are complete.
     pub fn update(&self, done: usize) {
+        self.update_with_causes(done, 0);
+    }
+
+    /// Records that `done` steps are complete, and that `for_causes` further runs were made in search of causes. It is
+    /// not known in advance how many runs such a search makes, so they are not part of the total.
+    pub fn update_with_causes(&self, done: usize, for_causes: usize) {
         let Ok(mut shown) = self.shown.lock() else { return };
         shown.done = shown.done.max(done);
+        shown.for_causes = shown.for_causes.max(for_causes);
+        if let Ok(mut latest) = LATEST.lock() {
+            *latest = Some((shown.done, self.total));
+        }
         let interval = if self.terminal { Duration::from_millis(100) } else { Duration::from_secs(5) };
         let due = shown.last.unwrap_or(self.started).elapsed() >= interval;
         if self.quiet || !due {
             return;
         }
         shown.last = Some(now());
-        let (done, total) = (shown.done, self.total);
-        let left = self.started.elapsed().mul_f64((total - done.min(total)) as f64 / done.max(1) as f64);
+        let line = line(shown.done, self.total, shown.for_causes, self.started.elapsed());
         let mut out = std::io::stderr().lock();
         let _ = if self.terminal {
-            let filled = 30 * done / total.max(1);
-            let bar = format!("{}{}", "#".repeat(filled), ".".repeat(30 - filled.min(30)));
-            write!(out, "\r[{bar}] {done} of {total} runs, {} left \x1b[K", readable(left))
+            let filled = (30 * shown.done / self.total.max(1)).min(30);
+            write!(out, "\r[{}{}] {line} \x1b[K", "#".repeat(filled), ".".repeat(30 - filled))
         } else {
-            writeln!(out, "{done} of {total} runs, {} left", readable(left))
+            writeln!(out, "{line}")
         };
         let _ = out.flush();
     }
@@ -111,4 +152,18 @@ pub fn readable(span: Duration) -> String {
 #[expect(clippy::disallowed_methods, reason = "progress is about the user's own time")]
 fn now() -> Instant {
     Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_in_search_of_causes_are_counted_as_they_are_made() {
+        let line = |done, for_causes| line(done, 800, for_causes, Duration::from_secs(10));
+        assert_eq!(line(200, 0), "200 of 800 runs, 30 s left");
+        assert_eq!(line(400, 25), "400 of 800 runs; 25 more to find causes, 10 s left");
+        assert_eq!(line(800, 0), "800 runs done");
+        assert_eq!(line(800, 310), "800 runs done; 310 more to find causes");
+    }
 }

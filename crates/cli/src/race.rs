@@ -1,16 +1,16 @@
 //! `anabranch race`: races transports over simulated or emulated networks.
 
 use crate::files::{self, PendingFile};
-use crate::progress::Progress;
+use crate::progress::{self, Progress};
 use crate::sweep::{self, Request};
-use crate::{Completion, Failure, args, complain, list, out, say};
+use crate::{Completion, Failure, args, baseline, complain, list, out, say};
 use anabranch_http::har;
 use anabranch_lab::plan::{self, Outline, Plan, PlanError};
 use anabranch_lab::run::batch::{self, Options, RaceError};
 #[cfg(target_os = "linux")]
 use anabranch_lab::run::live;
 use anabranch_lab::run::one::HostPackets;
-use anabranch_lab::sweep::Shard;
+use anabranch_lab::sweep::{Shard, estimate};
 use anabranch_lab::{calibrate, causes};
 use anabranch_report::compare;
 use anabranch_report::table::{self, Style};
@@ -42,6 +42,7 @@ pub fn prepare(matches: &ArgMatches, transports: &Transports) -> Result<Option<P
         _ => plan::read(file, flags, transports),
     };
     let mut outline = outline.map_err(usage)?;
+    outline.plan().draft.renamed.iter().for_each(|line| complain(line));
     if request(matches, &outline)?.is_some() {
         for index in outline.to_check().collect::<Vec<_>>() {
             outline.at(index).and_then(batch::check).map_err(usage)?;
@@ -103,6 +104,7 @@ pub fn run(
         say(&plan.to_toml())?;
         return Ok(Completion::Well);
     }
+    outputs.align_baseline(matches, &planned)?;
     let warnings = match &planned {
         Planned::Race(plan) => plan.warnings(),
         Planned::Sweep(outline) => outline.warnings(),
@@ -124,6 +126,10 @@ pub fn run(
     };
     let (plan, outputs) = (&plan, outputs.reserve()?);
     let (threads, quiet) = (args::threads(matches), matches.get_flag("quiet"));
+    if let Some(directory) = outputs.out.filter(|_| !quiet) {
+        let size = sweep::announcement(estimate::of_race(plan, outputs.pcap), outputs.pcap, directory);
+        let _ = writeln!(std::io::stderr(), "{size}");
+    }
     if plan.world == World::Emulated {
         let (race, captures) = emulate(plan, threads, quiet, outputs.out.is_some() && outputs.pcap != "off")?;
         outputs.write(plan, &race, Some(&captures))?;
@@ -242,8 +248,9 @@ pub fn end_on_interrupt() {
     let _ = ctrlc::set_handler(|| {
         // Do not wait for the running simulations, which may need seconds to end.
         STOP.store(true, Ordering::Relaxed);
+        let progress = progress::at_interrupt();
         if !sweep::interrupted() {
-            let _ = writeln!(std::io::stderr(), "\nanabranch: interrupted");
+            complain(&format!("interrupted{progress}"));
         }
         files::abandon(130);
     });
@@ -261,8 +268,10 @@ fn carry_out(
     quiet: bool,
     run: impl FnOnce(&Options<'_>) -> Result<Race, RaceError>,
 ) -> Result<Race, Failure> {
-    let progress = Progress::new(plan.max_runs(), quiet);
-    let options = Options { threads, progress: &|done| progress.update(done), stop: &STOP };
+    let all = plan.run_count();
+    let progress = Progress::new(all, quiet);
+    let update = |done: usize| progress.update_with_causes(done.min(all), done.saturating_sub(all));
+    let options = Options { threads, progress: &update, stop: &STOP };
     let race = run(&options);
     let elapsed = progress.finish();
     let mut race = race.map_err(failure)?;
@@ -375,6 +384,24 @@ impl<'a> RaceOutputs<'a> {
         })
     }
 
+    /// Reduces the earlier result to the points of the new plan, and prints how the two plans differ.
+    fn align_baseline(&mut self, matches: &ArgMatches, planned: &Planned) -> Result<(), Failure> {
+        let Some(old) = self.baseline.take() else { return Ok(()) };
+        let file = matches.get_one::<String>("compare").map_or("", String::as_str);
+        let (old, differences) = match planned {
+            Planned::Race(plan) => baseline::align(old, file, plan, &baseline::factors(plan))?,
+            // Each point is a person of a population. People are numbered, so their points have no settings to compare.
+            Planned::Sweep(outline) if outline.people().is_some() => (old, None),
+            Planned::Sweep(outline) => {
+                let factors = outline.factors().map(|(factor, levels)| (factor.to_owned(), levels.to_vec()));
+                baseline::align(old, file, outline.plan(), &factors.collect())?
+            }
+        };
+        differences.iter().for_each(|line| complain(line));
+        self.baseline = Some(old);
+        Ok(())
+    }
+
     /// Returns outputs that write no files.
     pub fn none(transports: &'a Transports) -> Self {
         let (printed_warnings, reserved) = (Vec::new(), Vec::new());
@@ -428,7 +455,7 @@ impl<'a> RaceOutputs<'a> {
     pub fn reserve(mut self) -> Result<Self, Failure> {
         // The directory is created first, because the other output files may be inside it.
         if let Some(directory) = self.out {
-            files::reserve_directory(directory)?;
+            files::reserve_race_directory(directory)?;
         }
         for (kind, target) in [(ResultFormat::Json, self.json), (ResultFormat::Csv, self.csv)] {
             if let Some(target) = target.filter(|target| *target != "-") {

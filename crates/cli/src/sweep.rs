@@ -16,6 +16,7 @@ use crate::{Completion, Failure, complain, inputs, out, say};
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Outline, Plan, PlanError};
 use anabranch_lab::run::batch::Options;
+use anabranch_lab::sweep::estimate::SizeEstimate;
 use anabranch_lab::sweep::manifest::Program;
 use anabranch_lab::sweep::{Manifest, PointRecord, Shard, estimate};
 use anabranch_report::people;
@@ -25,6 +26,7 @@ use anabranch_transports::Transports;
 use directory::Directory;
 use std::io::Write;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The flags that concern the directory of a sweep.
@@ -120,11 +122,18 @@ pub fn run(
     *ongoing() = Some(Ongoing::new(&directory, tally, warnings.clone(), outputs.to_stdout().is_some()));
     let wrong = |error: PlanError| Failure::Usage(error.to_string());
     let people = outline.people().is_some();
-    let runs = outline.at(0).map_err(wrong)?.max_runs();
+    let runs = outline.at(0).map_err(wrong)?.run_count();
     let progress = Progress::new(runs * missing.len(), request.quiet);
+    // The number of runs that searched for causes at earlier points.
+    let searched = AtomicUsize::new(0);
     for (before, &number) in missing.iter().enumerate() {
         let single = outline.at(number - 1).map_err(wrong)?;
-        let update = |done: usize| progress.update(before * runs + done);
+        let (earlier, latest) = (searched.load(Ordering::Relaxed), &searched);
+        let update = |done: usize| {
+            let for_causes = earlier + done.saturating_sub(runs);
+            latest.fetch_max(for_causes, Ordering::Relaxed);
+            progress.update_with_causes(before * runs + done.min(runs), for_causes);
+        };
         let options = Options { threads: request.threads, progress: &update, stop: &STOP };
         let race = causes::race(single, &options).map_err(race::failure)?;
         let record = match people {
@@ -247,18 +256,18 @@ fn announce(outline: &Outline, directory: &Directory, missing: usize) {
         0 => String::new(),
         done => format!(", {done} of them done"),
     };
-    let captures = match size.captures {
-        0 => String::new(),
-        bytes => format!(" ({} of captures; --pcap off: none)", readable(bytes)),
+    let size = announcement(size, pcap, &directory.path);
+    let _ = std::io::stderr().write_all(format!("{all} points{of}{done}; in all {size}\n").as_bytes());
+}
+
+/// Returns what a race will write to `directory`, and which captures it leaves out.
+pub fn announcement(size: SizeEstimate, pcap: &str, directory: &Path) -> String {
+    let captures = match (size.captures, pcap) {
+        (0, _) => String::new(),
+        (bytes, "all") => format!(" ({} of captures)", readable(bytes)),
+        (bytes, _) => format!(" ({} of captures, of median runs only; --pcap off: none)", readable(bytes)),
     };
-    let mut stderr = std::io::stderr().lock();
-    let _ = writeln!(
-        stderr,
-        "{all} points{of}{done}; in all about {} files, {}{captures}, in '{}'",
-        size.files,
-        readable(size.bytes),
-        directory.path.display()
-    );
+    format!("about {} files, {}{captures}, in '{}'", size.files, readable(size.bytes), directory.display())
 }
 
 /// Formats a number of bytes, for example as `340 MB`.
@@ -297,7 +306,6 @@ impl Ongoing {
 pub fn interrupted() -> bool {
     let ongoing = ongoing();
     let Some(Ongoing { tally, warnings, path, all, to_stderr }) = ongoing.as_ref() else { return false };
-    let _ = std::io::stderr().write_all(b"\n");
     if tally.points > 0 {
         let shown = tally.table.text(warnings, &tally.expectations);
         let _ = if *to_stderr {

@@ -12,11 +12,11 @@ const WRONG: &[(&str, &str)] = &[
     // An unknown transport, key, profile or value.
     (
         "race --transport quick",
-        "--transport quick: unknown transport 'quick' (did you mean 'quic'?); accepted: tcp, sctp, quic, mptcp, sctp-kernel",
+        "--transport quick: unknown transport 'quick' (did you mean 'quic'?); accepted: http1, http2, ...",
     ),
     (
         "race --transport tpc",
-        "--transport tpc: unknown transport 'tpc' (did you mean 'tcp'?); accepted: tcp, sctp, quic, mptcp, sctp-kernel",
+        "--transport tpc: unknown transport 'tpc' (did you mean 'tcp'?); accepted: http1, http2, ...",
     ),
     (
         "race --transport tcp:conections=6",
@@ -223,8 +223,8 @@ const WRONG: &[(&str, &str)] = &[
          messages",
     ),
     (
-        "race --rate unlimited --rtt 0 --cross tcp:flows=1",
-        "--cross: traffic that never ends needs a path that takes time; give the network a rate or a delay",
+        "race --rate unlimited --rtt 0 --background tcp:flows=1",
+        "--background: traffic that never ends needs a path that takes time; give the network a rate or a delay",
     ),
     // Pages that cannot be used.
     (
@@ -373,7 +373,7 @@ const WRONG: &[(&str, &str)] = &[
     ("race --threads 0", "invalid value '0' for '--threads <N>': 0 is not in 1..=4096 (see --help)"),
     (
         "race --pcap most",
-        "invalid value 'most' for '--pcap <WHICH>' [possible values: median, all, off] (see \
+        "invalid value 'most' for '--pcap <WHICH>' [possible values: median, ends, all, off] (see \
          --help)",
     ),
     ("race --compare words.har", "--compare: words.har: not JSON: expected ident at line 1 column 2"),

@@ -87,7 +87,10 @@ const KINDS: [(&str, &str); 8] = [
         "--path rate=10mbit,rtt=40ms --path rate=5mbit,rtt=90ms --fail path=1,at=500ms --bulk 3MB --loss 0 --runs 2 \
          --transport sctp:paths=2 --transport sctp:paths=2,profile=modern",
     ),
-    ("together", "--together --page news --loss 1% --runs 3 --transport tcp:connections=6 --transport sctp"),
+    (
+        "together",
+        "--shared-link --page news --loss 1% --runs 3 --transport tcp:connections=6 --transport sctp",
+    ),
     (
         "sweep",
         "--page news --loss 0,1%,3% --runs 3 --pcap off --transport tcp:connections=6 --transport sctp",
@@ -254,7 +257,7 @@ fn capture_is_drawn(browser: &mut Browser, report: &Report) {
     let files = fs::read_dir(directory).expect("files").flatten().map(|entry| entry.path());
     let capture = files.into_iter().find(|file| {
         let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        name.starts_with("sctp.") && name.ends_with("server.pcapng")
+        name.starts_with("sctp.") && name.ends_with("server.pcapng.gz")
     });
     let capture = capture.expect("a capture of the server");
     let page = directory.join("decoded.html");

@@ -8,11 +8,10 @@
 
 use crate::running::{Running, Scratch, anabranch, errors, has, namespace, run};
 use anabranch_base::testing::are_slow_tests_enabled;
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use flate2::read::GzDecoder;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -316,10 +315,10 @@ fn create_site() -> Scratch {
         "race --runs 1 --objects 20x10kB --loss 2% --transport tcp --transport sctp --out result -q";
     let output = run(anabranch().args(arguments.split(' ')).current_dir(&scratch.0));
     assert!(output.status.success(), "{}", errors(&output));
-    let capture = fs::read(scratch.0.join("result/sctp.seed-1.client.pcapng")).expect("a capture");
-    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
-    packed.write_all(&capture).expect("packed");
-    scratch.file("capture.pcapng.gz", packed.finish().expect("packed"));
+    let packed = fs::read(scratch.0.join("result/sctp.seed-1.server.pcapng.gz")).expect("a capture");
+    let mut capture = Vec::new();
+    GzDecoder::new(packed.as_slice()).read_to_end(&mut capture).expect("unpacked");
+    scratch.file("capture.pcapng.gz", packed);
     scratch.file("capture.pcapng", capture);
     for (name, text) in TRACES {
         scratch.file(name, text);

@@ -16,7 +16,7 @@ fn captures(scratch: &Scratch) -> [PathBuf; 2] {
         let found = fs::read_dir(&out).expect("a directory").map(|entry| entry.expect("an entry").path());
         let named = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            name.starts_with(what) && name.ends_with(".server.pcapng")
+            name.starts_with(what) && name.ends_with(".server.pcapng.gz")
         };
         found.into_iter().find(named).expect(what)
     };
@@ -123,11 +123,11 @@ fn quiet_says_nothing_but_what_was_asked_for() {
 fn a_compressed_capture_is_unpacked_and_messages_are_told_by_their_ppid() {
     let scratch = Scratch::new("decode-gzip");
     let [_, sctp] = captures(&scratch);
-    let plain = fs::read(&sctp).expect("a capture");
-    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    std::io::Write::write_all(&mut packed, &plain).expect("packed");
-    let packed = packed.finish().expect("packed");
-    let whole = scratch.file("x.pcapng.gz", &packed);
+    let packed = fs::read(&sctp).expect("a capture");
+    let mut plain = Vec::new();
+    let mut unpacking = flate2::read::GzDecoder::new(packed.as_slice());
+    std::io::Read::read_to_end(&mut unpacking, &mut plain).expect("unpacked");
+    let uncompressed = scratch.file("plain.pcapng", &plain);
     let text = |file: &PathBuf| {
         let output = run(anabranch().arg("decode").arg(file));
         assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
@@ -135,8 +135,8 @@ fn a_compressed_capture_is_unpacked_and_messages_are_told_by_their_ppid() {
         // Removes the file name, with which the first line begins.
         text.split_once(": ").expect("a name").1.to_owned()
     };
-    let output = text(&whole);
-    assert_eq!(output, text(&sctp));
+    let output = text(&sctp);
+    assert_eq!(output, text(&uncompressed));
     assert!(output.contains("4 messages of PPID 63 (HTTP)"), "{output}");
     let cut = scratch.file("cut.pcapng.gz", &packed[..packed.len() / 2]);
     let output = run(anabranch().arg("decode").arg(&cut));
@@ -193,11 +193,11 @@ fn a_tunnel_and_checksums_left_to_the_card_are_told() {
 fn both_ends(scratch: &Scratch, transport: &str) -> [PathBuf; 2] {
     let out = scratch.0.join(transport);
     let race = ["race", "-q", "--runs", "1", "--objects", "4x20kB", "--loss", "2%", "--transport", transport];
-    let raced = run(anabranch().args(race).arg("--out").arg(&out));
+    let raced = run(anabranch().args(race).args(["--pcap", "ends", "--out"]).arg(&out));
     assert_eq!(raced.status.code(), Some(0), "{}", errors(&raced));
     ["client", "server"].map(|host| {
         let found = fs::read_dir(&out).expect("a directory").map(|entry| entry.expect("an entry").path());
-        let suffix = format!(".{host}.pcapng");
+        let suffix = format!(".{host}.pcapng.gz");
         found.into_iter().find(|path| path.to_string_lossy().ends_with(&suffix)).expect("a capture")
     })
 }

@@ -160,11 +160,14 @@ fn a_dry_run_refuses_what_the_run_refuses() {
     let scratch = Scratch::new("emulated-dry");
     for (arguments, expected) in [
         (
-            "--world emulated --together --loss 1% --loss-by iptables",
+            "--world emulated --shared-link --loss 1% --loss-by iptables",
             "--loss-by: rules stand at a host, and each contestant has its own",
         ),
         ("--world emulated --transport tcp:profile=reno-2002", "is a set of knobs of our TCP"),
-        ("--world emulated --cross tcp:flows=1", "--cross: background traffic is for the virtual world"),
+        (
+            "--world emulated --background tcp:flows=1",
+            "--background: background traffic is for the virtual world",
+        ),
         ("--world real", "--world: 'real': write virtual or emulated"),
         ("--transport mptcp", "is a protocol of real kernels: add --world emulated"),
         ("--loss-by iptables --loss 1%", "iptables loses packets of real kernels only"),
@@ -193,7 +196,7 @@ fn contestants_share_one_emulated_link() {
     let scratch = Scratch::new("emulated-together");
     let mptcp = if has_mptcp(&scratch.0) { "--transport mptcp" } else { "" };
     let words = format!(
-        "--world emulated --together --bulk 400kB --rate 8mbit --rtt 20ms --queue 40p --loss 0 --runs 2 --out out \
+        "--world emulated --shared-link --bulk 400kB --rate 8mbit --rtt 20ms --queue 40p --loss 0 --runs 2 --out out \
          --pcap all --transport tcp --transport sctp --transport sctp:encap=udp {mptcp}"
     );
     let (found, table) = race(&scratch.0, &words);
@@ -242,7 +245,7 @@ fn contestants_share_one_emulated_link() {
         let name = contestant["name"].as_str().expect("a name").replace([':', '='], "-");
         for host in ["client", "server"] {
             let output =
-                anabranch(&scratch.0, &format!("decode out/{name}.seed-{}.{host}.pcapng", run["seed"]));
+                anabranch(&scratch.0, &format!("decode out/{name}.seed-{}.{host}.pcapng.gz", run["seed"]));
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             let (own, any) = (format!("100.{}.0.", 64 + number), text.matches("100.").count());
             assert!(any >= 2 && text.matches(&own).count() == any, "{name}: {text}{}", errors(&output));
@@ -259,13 +262,13 @@ fn captures_of_both_ends_show_how_connections_close() {
         return;
     }
     let scratch = Scratch::new("emulated-closing");
-    let flags = "race --world emulated --quiet --objects 4x10kB --rate 20mbit --rtt 200ms --loss 0 --runs 1 --out out \
+    let flags = "race --world emulated --quiet --objects 4x10kB --rate 20mbit --rtt 200ms --loss 0 --runs 1 --out out --pcap ends \
                  --transport tcp:connections=2 --transport sctp --transport sctp:encap=udp";
     let output = anabranch(&scratch.0, flags);
     assert!(output.status.success(), "{}", errors(&output));
     let captures = fs::read_dir(scratch.0.join("out")).expect("a directory").filter_map(Result::ok);
     let captures = captures.map(|entry| entry.path());
-    let captures: Vec<_> = captures.filter(|path| path.extension().is_some_and(|e| e == "pcapng")).collect();
+    let captures: Vec<_> = captures.filter(|path| path.to_string_lossy().ends_with(".pcapng.gz")).collect();
     assert_eq!(captures.len(), 6);
     for capture in captures {
         let output = anabranch(&scratch.0, &format!("decode {}", capture.display()));

@@ -51,7 +51,7 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
         return;
     }
     let scratch = Scratch::new("failover-bulk");
-    let near = "bulk sctp://$ANABRANCH_FAR:9900 --for 3s";
+    let near = "bulk sctp://$ANABRANCH_FAR:9900 --for 3s --drain 1min";
     let (text, result) = with_result(&scratch, "bulk --listen sctp://*:9900", near);
     let changes = result["path_changes"].as_array().expect("a list");
     assert_eq!(changes[0]["state"], "potentially-failed", "{text}");
@@ -140,7 +140,7 @@ fn bulk_reports_no_interruption_of_its_reports_on_received_data() {
         return;
     }
     let scratch = Scratch::new("failover-reverse");
-    let near = "bulk sctp://$ANABRANCH_FAR:9900 --reverse --for 3s";
+    let near = "bulk sctp://$ANABRANCH_FAR:9900 --reverse --for 3s --drain 1min";
     let (text, result) = with_result(&scratch, "bulk --listen sctp://*:9900", near);
     // Only the server sends test data, so the client itself must report no interruption. The client's own lines contain
     // the seconds since the start of the test. The server's lines contain the time of day.
@@ -159,7 +159,7 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
         return;
     }
     let scratch = Scratch::new("failover-server");
-    let near = "bulk sctp://$ANABRANCH_FAR:9900 --reverse --for 4s";
+    let near = "bulk sctp://$ANABRANCH_FAR:9900 --reverse --for 4s --drain 1min";
     let (text, result) = with_result(&scratch, "bulk --listen sctp://*:9900", near);
     let server_paths = &result["server_paths"];
     assert_eq!(server_paths["path_changes"][0]["state"], "potentially-failed", "{text}");
@@ -262,7 +262,7 @@ fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
         let scratch = Scratch::new("failover-capture");
         let (rtt, at) = ([20, 40, 60, 30, 80][run % 5], 3000 + 130 * run as u64);
         let (text, view) =
-            captured(&scratch, (&format!("rtt={rtt}ms"), at), &format!("--for {}ms", at + 1000));
+            captured(&scratch, (&format!("rtt={rtt}ms"), at), &format!("--for {}ms --drain 1min", at + 1000));
         // The server may suspect the path first. Its lines begin with the time of day, which is no number.
         let suspected = text
             .lines()
@@ -299,7 +299,7 @@ fn bulk_prints_each_interruption_that_a_capture_shows() {
         let scratch = Scratch::new("failover-interruptions");
         // With `profile=rfc9260`, T3-rtx takes 1, 2, 4, 8 and 16 s. After each expiry, a retransmission over the other
         // path is progress. `bulk` gives up during the wait of 16 s, because there is no progress for 12 s.
-        let flags = format!("--for 4s --timeout 12s --set {set}");
+        let flags = format!("--for 4s --drain 1min --timeout 12s --set {set}");
         let (text, view) = captured(&scratch, ("rtt=40ms,queue=100p", 4000), &flags);
         assert_eq!(text.contains("no progress for 12 s"), set == "profile=rfc9260", "{text}");
         // Sending must end on time. The interval lines after the end of sending must be marked as draining.

@@ -210,7 +210,7 @@ fn a_race_runs_on_real_kernels() {
         .current_dir(&directory.0)
         .args(flags)
         .args(contestants)
-        .args(["--json", "r.json", "--out", "out"]);
+        .args(["--json", "r.json", "--out", "out", "--pcap", "ends"]);
     let output = command.output().expect("it starts");
     assert!(output.status.success(), "{}", errors(&output));
     let json = fs::read_to_string(directory.0.join("r.json")).expect("the result");
@@ -218,14 +218,14 @@ fn a_race_runs_on_real_kernels() {
     assert!(!json.contains("\"wire_ns\"") && json.matches("\"outcome\":\"done\"").count() == 4, "{json}");
     for file in fs::read_dir(directory.0.join("out")).expect("a directory") {
         let file = file.expect("an entry").path();
-        if file.extension().is_some_and(|extension| extension == "pcapng") {
+        if file.to_string_lossy().ends_with(".pcapng.gz") {
             let output = anabranch(&["decode", &file.to_string_lossy()]);
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             assert!(output.status.success() && text.contains("100.64.0.1"), "{}: {text}", file.display());
         }
     }
     let captures = fs::read_dir(directory.0.join("out")).expect("a directory").filter_map(Result::ok);
-    let captures = captures.filter(|entry| entry.file_name().to_string_lossy().ends_with(".pcapng"));
+    let captures = captures.filter(|entry| entry.file_name().to_string_lossy().ends_with(".pcapng.gz"));
     assert_eq!(captures.count(), 4, "either end of either contestant's median run");
 
     // Settings that real kernels do not have must be rejected, and not ignored.

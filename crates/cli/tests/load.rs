@@ -200,10 +200,16 @@ fn failures_are_told_by_cause() {
         assert!(out(&output).contains("Reply status: 1xx=0 2xx=0 3xx=0 4xx=5 5xx=0"), "{}", out(&output));
     }
     // Nothing listens on the discard port.
-    let output = load("http://127.0.0.1:9/", "--rate 100/s --sessions 5");
-    assert_eq!(output.status.code(), Some(1));
-    let text = out(&output);
-    assert!(text.contains("Errors: total 5 client-timo 0 socket-timo 0 connrefused 5 connreset 0"), "{text}");
+    for arguments in ["--rate 100/s --sessions 5", "-c 2 --duration 10min"] {
+        let output = load("http://127.0.0.1:9/", arguments);
+        let line = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            (output.status.code(), out(&output).as_str(), line.lines().count()),
+            (Some(1), "", 1),
+            "{line}"
+        );
+        assert!(line.contains("http://127.0.0.1:9/: cannot connect: connection refused: nothing"), "{line}");
+    }
     // This server accepts connections and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", silent.local_addr().expect("its address"));

@@ -25,6 +25,7 @@ mod gateway_limits;
 mod gateway_passes;
 mod gateway_tls;
 mod gateway_trust;
+mod get_heads;
 mod get_json;
 mod get_page;
 mod heads;

@@ -60,7 +60,12 @@ fn what_is_written_is_the_same_every_time() {
     };
     let (one, two) = (out("one", "1"), out("two", "2"));
     assert_eq!(one, two);
-    assert_eq!(one.iter().filter(|name| name.ends_with(".pcapng")).count(), 6, "{one:?}");
+    // By default, only the server's capture is kept.
+    let captures: Vec<&String> = one.iter().filter(|name| name.contains(".pcapng")).collect();
+    assert!(
+        captures.len() == 3 && captures.iter().all(|name| name.ends_with(".server.pcapng.gz")),
+        "{one:?}"
+    );
     assert!(one.iter().any(|name| name.starts_with("a-b-2.seed-")), "{one:?}");
     for name in one {
         let read = |directory: &str| fs::read(scratch.join(directory).join(&name)).expect("a file");
@@ -144,10 +149,12 @@ fn when_one_file_fails_none_appears() {
     // The report is written after the files of page loads and captures. A directory with the report's name makes this
     // step fail.
     fs::create_dir_all(scratch.join("out/report.html")).expect("a directory");
+    refused(&scratch, &["--out", "out"], 2, "'out' is not empty, and no race has written it");
+    fs::write(scratch.join("out/results.json"), "{\"schema\": \"anabranch.race/2\"}").expect("written");
     refused(&scratch, &["--out", "out", "--json", "x.json"], 3, "report.html");
     assert_eq!(
         (names(&scratch), names(&scratch.join("out"))),
-        (vec!["out".into()], vec!["report.html".into()])
+        (vec!["out".into()], vec!["report.html".into(), "results.json".into()])
     );
     let _ = fs::remove_dir_all(scratch);
 }

@@ -152,7 +152,7 @@ fn a_race_writes_the_logs_of_its_connections_beside_its_captures() {
         let out = format!("{}/{into}", scratch.text());
         let output = run(anabranch()
             .args(["race", "-q", "--transport", "tcp", "--transport", "quic", "--objects", "4x100kB"])
-            .args(["--loss", "2%", "--runs", "3", "--out", &out, "--threads", threads]));
+            .args(["--loss", "2%", "--runs", "3", "--out", &out, "--pcap", "ends", "--threads", threads]));
         assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
         let entries = fs::read_dir(&out).expect("a directory").map(|entry| entry.expect("an entry"));
         let mut files: Vec<(String, Vec<u8>)> = entries

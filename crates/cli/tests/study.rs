@@ -367,7 +367,7 @@ fn a_table_alone_is_as_in_the_whole_study() {
 fn a_contestant_that_is_added_is_marked() {
     let scratch = scratch("study-also");
     scratch.file("own/study.toml", FILES[0].1.replace("['pages']", "['pages', 'shared']"));
-    scratch.file("own/shared.toml", FILES[1].1.replace("rtt = '40ms'", "rtt = '40ms'\ntogether = true"));
+    scratch.file("own/shared.toml", FILES[1].1.replace("rtt = '40ms'", "rtt = '40ms'\nshared-link = true"));
     let also = ["--also", "mine=tcp:nagle=yes"];
     let run_to = |out: &str, arguments: &[&str]| {
         let output =

@@ -22,10 +22,10 @@ fn the_packet_table_is_met_row_by_row() {
         run(anabranch().current_dir(&scratch.0).args(["race", "plan.toml", "--quiet", "--out", "out"]));
     // The published table has 16 rows, one per packet. The plan's deadline ends the run after these packets. The
     // transfer is then incomplete, so the exit code of `race` is not 0.
-    assert!(scratch.0.join("out/sctp-1.seed-1.server.pcapng").is_file(), "{}", errors(&raced));
+    assert!(scratch.0.join("out/sctp-1.seed-1.server.pcapng.gz").is_file(), "{}", errors(&raced));
     let decoded = run(anabranch().current_dir(&scratch.0).args([
         "decode",
-        "out/sctp-1.seed-1.server.pcapng",
+        "out/sctp-1.seed-1.server.pcapng.gz",
         "--ladder=20",
     ]));
     let text = String::from_utf8_lossy(&decoded.stdout).into_owned();

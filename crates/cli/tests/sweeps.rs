@@ -5,8 +5,12 @@
 
 use crate::running::{Scratch, anabranch, errors, run, wait_until};
 use anabranch_base::testing::are_slow_tests_enabled;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
+use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -69,9 +73,21 @@ fn same(found: &Files, expected: &Files, when: &str) {
     assert_eq!(differs, None, "{when}");
 }
 
+/// Returns the text of a compressed file.
+fn unpacked(packed: &[u8]) -> String {
+    let mut text = String::new();
+    GzDecoder::new(packed).read_to_string(&mut text).expect("unpacked");
+    text
+}
+
+fn packed(text: &str) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(text.as_bytes()).and_then(|()| packed.finish()).expect("packed")
+}
+
 fn is_point(name: &Path) -> bool {
     let text = name.to_string_lossy();
-    text.starts_with("points") && text.ends_with(".json") && !text.ends_with(".course.json")
+    text.starts_with("points") && text.ends_with(".json.gz")
 }
 
 fn points(directory: &Path) -> usize {
@@ -210,15 +226,15 @@ fn shards_that_were_killed_too_merge_to_what_one_machine_writes() {
 
     // `merge` must refuse directories in which a point is missing, has the content of another point, or is of another
     // shard.
-    let (mine, moved) = (scratch.0.join("s3/points/03.json"), scratch.0.join("away"));
+    let (mine, moved) = (scratch.0.join("s3/points/03.json.gz"), scratch.0.join("away"));
     fs::rename(&mine, &moved).expect("moved");
     refused(&merge(&all, "no"), 2, &["'s3' is not finished: 1 of its 2 points are missing", "--resume s3"]);
-    fs::copy(scratch.0.join("s4/points/04.json"), &mine).expect("copied");
-    refused(&merge(&all, "no"), 2, &["s3/points/03.json", "holds point 4"]);
+    fs::copy(scratch.0.join("s4/points/04.json.gz"), &mine).expect("copied");
+    refused(&merge(&all, "no"), 2, &["s3/points/03.json.gz", "holds point 4"]);
     fs::rename(&moved, &mine).expect("moved back");
-    let stray = scratch.0.join("s3/points/04.json");
+    let stray = scratch.0.join("s3/points/04.json.gz");
     fs::copy(&mine, &stray).expect("copied");
-    refused(&merge(&all, "no"), 2, &["s3/points/04.json is of no point of shard 3/8"]);
+    refused(&merge(&all, "no"), 2, &["s3/points/04.json.gz is of no point of shard 3/8"]);
     fs::remove_file(stray).expect("removed");
     assert!(!scratch.0.join("no").exists(), "nothing is written before all is read");
 
@@ -255,18 +271,26 @@ fn requests_that_do_not_match_the_sweep_are_refused_in_one_line() {
 
     let file = |name: &str| scratch.0.join("whole").join(name);
     let changed = |name: &str, change: &dyn Fn(&str) -> String, expected: &[&str]| {
-        let old = fs::read_to_string(file(name)).expect("a text");
-        fs::write(file(name), change(&old)).expect("written");
+        let old = fs::read(file(name)).expect("a file");
+        let changed = match name.ends_with(".gz") {
+            true => packed(&change(&unpacked(&old))),
+            false => change(std::str::from_utf8(&old).expect("a text")).into_bytes(),
+        };
+        fs::write(file(name), changed).expect("written");
         refuse(&["--resume", "whole"], 2, expected);
         fs::write(file(name), old).expect("written");
     };
     changed(
-        "points/05.json",
+        "points/05.json.gz",
         &|old| old.replacen("\"seed\":3", "\"seed\":4", 1),
-        &["points/05.json", "damaged", "remove it"],
+        &["points/05.json.gz", "damaged", "remove it"],
     );
-    changed("points/05.json", &|old| old[..old.len() / 2].to_owned(), &["points/05.json", "damaged"]);
-    changed("points/05.json", &|_| String::new(), &["points/05.json", "damaged"]);
+    changed("points/05.json.gz", &|old| old[..old.len() / 2].to_owned(), &["points/05.json.gz", "damaged"]);
+    changed("points/05.json.gz", &|_| String::new(), &["points/05.json.gz", "damaged"]);
+    let own = fs::read(file("points/05.json.gz")).expect("a file");
+    fs::write(file("points/05.json.gz"), &own[..own.len() / 2]).expect("written");
+    refuse(&["--resume", "whole"], 2, &["points/05.json.gz", "damaged", "remove it"]);
+    fs::write(file("points/05.json.gz"), own).expect("written");
     changed("sweep.json", &|old| old[..old.len() / 2].to_owned(), &["sweep.json", "damaged"]);
     changed("sweep.json", &|old| old.replace("\"runs\": \"6\"", "\"runs\": \"x\""), &["runs", "'x'"]);
     changed("sweep.json", &|old| old.replace("\"arch\": \"", "\"arch\": \"x"), &["made by anabranch"]);
@@ -460,7 +484,7 @@ fn a_sweep_is_gone_on_with_in_its_own_directory_alone() {
         same(&files(&elsewhere), &before, name);
     }
     // Each file of the sweep in turn is replaced by a FIFO. The command must refuse the FIFO without opening it.
-    for name in ["sweep.json", "results.json", "points/01.json"] {
+    for name in ["sweep.json", "results.json", "points/01.json.gz"] {
         begin();
         let pipe = scratch.0.join("sweep").join(name);
         let fed = feed(&pipe);

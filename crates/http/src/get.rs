@@ -4,16 +4,19 @@
 //!
 //! Implements RFC 9110 §7.2 (Host) and §10.1.5 (User-Agent): these fields are in each request of this client.
 //!
+//! - `options`: what a request asks for besides its target
 //! - `requests`, `reply`: requests and responses on connections where each exchange has a stream of its own
 //! - `http2`, `http3`: the two HTTP versions that have such connections
 
 mod http2;
 mod http3;
+mod options;
 mod reply;
 mod requests;
 
 pub use crate::http2::io::Traffic;
 pub use crate::response::Answer;
+pub use options::RequestOptions;
 pub use reply::{Part, Reply, RequestError};
 pub use requests::{Query, Requests, StartedConnection};
 
@@ -45,26 +48,24 @@ pub enum GetError<E> {
     Taker(E),
 }
 
-/// Gets `target` from `host` over `stream`. Calls `take` once with the head and no bytes, and then with the head and
-/// each piece of the body. Returns the head and the length of the body in bytes.
+/// Gets `target` from `host` over `stream`, as `options` say. Calls `take` once with the head and no bytes, and then with
+/// the head and each piece of the body. Returns the head and the length of the body in bytes.
 ///
 /// # Errors
 /// [`GetError`]. After an error, the stream must not be used.
 pub async fn get<W: World, T: Stream, E>(
     world: &W,
     stream: &mut T,
-    host: &str,
-    target: &str,
+    (host, target): (&str, &str),
+    options: &RequestOptions,
     timeout: Duration,
     mut take: impl FnMut(&Answer, &[u8]) -> Result<(), E>,
 ) -> Result<(Answer, u64), GetError<E>> {
-    let request = format!(
-        "GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: anabranch/{}\r\nAccept: */*\r\n\r\n",
-        env!("CARGO_PKG_VERSION")
-    );
+    let request = options.http1_request(host, target);
     let sent = world.timeout(timeout, stream.write_all(request.as_bytes())).await;
     sent.ok_or(GetError::Timeout(timeout))?.map_err(GetError::Closed)?;
-    let mut parser = ResponseParser::with_fields().with_eof_bodies(stream.supports_half_close());
+    let parser = ResponseParser::with_fields().with_eof_bodies(stream.supports_half_close());
+    let mut parser = parser.with_heads_only(options.head_only);
     let mut buffer = vec![0; READ_BYTES];
     let (mut answer, mut length) = (None, 0);
     loop {

@@ -70,9 +70,23 @@ pub struct Answer {
     pub content_type: Option<String>,
     /// The value of the Alt-Svc field, which names alternative services.
     pub alt_svc: Option<String>,
+    /// The names and values of all fields, in the order of the head.
+    pub fields: Vec<(String, String)>,
 }
 
 impl Answer {
+    /// Returns the head as text: the status line with the version of HTTP, then a line for each field.
+    #[must_use]
+    pub fn text(&self, version: &str) -> String {
+        let reason = http::StatusCode::from_u16(self.head.status).ok();
+        let reason = reason.and_then(|status| status.canonical_reason()).filter(|_| version == "HTTP/1.1");
+        let mut text = format!("{version} {} {}\r\n", self.head.status, reason.unwrap_or_default());
+        for (name, value) in &self.fields {
+            text += &format!("{name}: {value}\r\n");
+        }
+        text + "\r\n"
+    }
+
     /// Returns the value of the Location field if the response is a redirection (RFC 9110 §15.4).
     #[must_use]
     pub fn redirection(&self) -> Option<&str> {
@@ -105,6 +119,8 @@ pub struct ResponseParser {
     answer: Option<Answer>,
     /// Whether the end of the stream ends a body without a length.
     ends_bodies: bool,
+    /// Whether the responses have no bodies, because they answer HEAD.
+    heads_only: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -134,6 +150,13 @@ impl ResponseParser {
     #[must_use]
     pub fn with_fields() -> Self {
         Self { answer: Some(Answer::default()), ..Self::default() }
+    }
+
+    /// Sets whether all responses answer HEAD. Such a response has no body, whatever its fields say (RFC 9112 §6.3).
+    #[must_use]
+    pub fn with_heads_only(mut self, heads_only: bool) -> Self {
+        self.heads_only = heads_only;
+        self
     }
 
     /// Sets whether the end of the stream ends a body whose length is not given, as on TCP. `false` makes such a body
@@ -294,12 +317,13 @@ impl ResponseParser {
                 location: text("location"),
                 content_type: text("content-type").map(bare),
                 alt_svc: text("alt-svc"),
+                fields: response.headers.iter().map(name_and_value).collect(),
             };
         }
         self.partial.clear();
         // RFC 9112 §6.3: responses with status 204 or 304 have no body, whatever their fields say. Chunked takes
         // precedence over Content-Length.
-        self.state = if status == 204 || status == 304 {
+        self.state = if status == 204 || status == 304 || self.heads_only {
             ParserState::Body { left: 0 }
         } else if chunked {
             head.length = None;
@@ -341,6 +365,11 @@ impl ResponseParser {
         }
         false
     }
+}
+
+/// Returns the name and the value of a field as text.
+fn name_and_value(field: &httparse::Header<'_>) -> (String, String) {
+    (field.name.to_owned(), String::from_utf8_lossy(field.value).trim().to_owned())
 }
 
 /// Takes at most `left` bytes off the front of `input`. Returns `None` if there are no bytes to take.

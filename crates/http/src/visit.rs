@@ -19,7 +19,7 @@ use destination::{resolve, resolve_from, resolve_secure};
 use crate::alt_svc::Alternative;
 use crate::authority::{Authority, Origin};
 use crate::browser::Client;
-use crate::get::{Answer, GetError, Requests, get};
+use crate::get::{Answer, GetError, RequestOptions, Requests, get};
 use crate::page::embed::{self, Embeds};
 use crate::page::reference::Reference;
 use crate::upstream::{StreamOutcome, Upstream};
@@ -396,7 +396,9 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
                     let lease = upstream.reach(&origin, fresh, None).await;
                     let mut lease = lease.map_err(|error| error.to_string())?;
                     self.record_assignment(index, lease.connection, lease.number(), HTTP1);
-                    (get(&self.world, &mut lease, host, target, *timeout, take).await, Some(lease))
+                    let options = RequestOptions::default();
+                    let got = get(&self.world, &mut lease, (host, target), &options, *timeout, take);
+                    (got.await, Some(lease))
                 }
                 (Some((requests, connection)), _) => {
                     (self.get_multiplexed((&requests, connection), index, target, take).await, None)
@@ -448,7 +450,7 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
         let priority = self.state.borrow().browser.as_ref().map(|browser| browser.priority(index));
         let query =
             requests.query(&self.plan.host, target).map_err(GetError::Closed)?.accepting_all(priority);
-        requests.get_query(&self.world, &query, self.plan.timeout, on_stream, take).await
+        requests.get(&self.world, &query, self.plan.timeout, on_stream, take).await
     }
 
     fn record_assignment(&self, index: usize, connection: u64, stream: u64, version: &'static str) {

@@ -273,7 +273,8 @@ fn get_from(frames: &[u8]) -> (Result<u16, String>, Vec<Vec<u8>>) {
             Requests::begin(session, Version::Http2(Windows::default()), false).await.expect("begun");
         let _talking = rig.client.spawn("conversation", conversation);
         let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
-        let got = requests.get(&rig.client, "a", "/", Duration::from_secs(5), |_| (), take).await;
+        let query = requests.query("a", "/").expect("a request");
+        let got = requests.get(&rig.client, &query, Duration::from_secs(5), |_| (), take).await;
         let resets = serving.await;
         (got.map(|(answer, _)| answer.head.status).map_err(|error| error.to_string()), resets)
     };

@@ -187,7 +187,8 @@ fn large_bodies_come_whole_on_a_fast_network() {
             written += bytes.len() as u64;
             Ok::<_, ()>(())
         };
-        let got = requests.get(&client, NAME, "/large", timeout, |stream| streams.push(stream), take).await;
+        let query = requests.query(NAME, "/large").expect("a request");
+        let got = requests.get(&client, &query, timeout, |stream| streams.push(stream), take).await;
         let (answer, length) = got.expect("an answer");
         drop(requests);
         let ended = client.timeout(Some(timeout), talking).await;
@@ -216,7 +217,8 @@ fn alt_svc_is_sent_over_http_3() {
             Requests::begin(session, Version::Http3, true).await.expect("begun");
         client.spawn("conversation", conversation).detach();
         let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
-        let got = requests.get(&client, NAME, "/small", Duration::from_secs(20), |_| (), take).await;
+        let query = requests.query(NAME, "/small").expect("a request");
+        let got = requests.get(&client, &query, Duration::from_secs(20), |_| (), take).await;
         got.expect("an answer").0.alt_svc
     });
     assert_eq!(result.as_deref(), Some("h3=\":8443\"; ma=86400"));

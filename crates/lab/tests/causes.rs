@@ -173,10 +173,10 @@ fn a_gap_of_a_short_queue_is_only_where_it_is_short() {
 fn no_causes_are_searched_if_disabled_or_impossible() {
     let off = plan(&format!("{THREE}\ncauses = 'off'"));
     assert!(explained(&race(&off, 1)).is_empty());
-    let together = plan(&format!("{THREE}\ntogether = true"));
+    let together = plan(&format!("{THREE}\nshared-link = true"));
     assert!(explained(&race(&together, 1)).is_empty());
     for (lines, needle) in [
-        ("together = true\ncauses = 'full'", "causes"),
+        ("shared-link = true\ncauses = 'full'", "causes"),
         ("world = 'emulated'\ncauses = 'full'", "takes real time"),
         ("causes = 'some'", "write quick, full or off"),
     ] {

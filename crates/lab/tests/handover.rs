@@ -407,7 +407,7 @@ fn wrong_moves_are_answered_in_one_line() {
         ]),
         refused(&[("handover", "2s"), ("tunnel", "20")]),
         refused(&[("handover", "2s"), ("tunnel", "20B"), ("rate", "unlimited")]),
-        refused(&[("handover", "2s"), ("tunnel", "20B"), ("together", "yes")]),
+        refused(&[("handover", "2s"), ("tunnel", "20B"), ("shared-link", "yes")]),
         refused(&[("transport", "tcp:reconnect=yes")]),
         refused(&[("handover", "2s"), ("bulk", "1MB"), ("transport", "tcp:reconnect=yes")]),
         refused(&[("handover", "2s"), ("transport", "sctp:reconnect=yes")]),

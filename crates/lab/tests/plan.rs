@@ -69,7 +69,7 @@ fn the_bare_race_is_the_default_network_without_loss_and_with() {
         runs = "100"
         seed = "1"
         server-time = "recorded"
-        transport = ["http1=tcp:connections=6,tls=yes,priority=yes", "http2=tcp:http=2,tls=yes", "http3=quic", "sctp-dtls=sctp:dtls=yes,priority=yes"]
+        transport = ["http1", "http2", "http3", "sctp-dtls"]
         variation = "browser"
         visit = "first"
     "#]]
@@ -151,7 +151,7 @@ const DEFAULTS: &[&str] = &[
     "--seed 1",
     "--world virtual",
     "--loss-by link",
-    "--together=no",
+    "--shared-link=no",
     "--cleartext=no",
 ];
 
@@ -220,9 +220,58 @@ fn a_contestant_may_have_a_name() {
             --transport =tcp: '': write a name of at most 22 letters, digits, and the signs - _ . + as in six=tcp:connections=6
             --transport a/b=tcp: 'a/b': write a name of at most 22 letters, digits, and the signs - _ . + as in six=tcp:connections=6
             --transport six=tcp:conections=6: unknown key 'conections' (did you mean 'connections'?); accepted: connections, per-object, ...
-            --transport six=connections=6: unknown transport 'connections=6'; accepted: tcp, sctp, quic, mptcp, sctp-kernel
+            --transport six=connections=6: unknown transport 'connections=6'; accepted: http1, http2, ...
         "#]],
     );
+}
+
+#[test]
+fn standard_contestants_are_typed_by_the_names_that_results_show() {
+    let contestants = |line: &str| {
+        let plan = flags(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        plan.contestants.iter().map(|one| format!("{} = {}", one.label, one.spec())).collect::<Vec<_>>()
+    };
+    assert_eq!(contestants(""), contestants("--transport http1,http2,http3,sctp-dtls"));
+    assert_eq!(contestants("--also http3:cc=bbr")[4], "http3:cc=bbr = quic:cc=bbr");
+    assert_eq!(
+        contestants("--transport tcp,http1:cc=bbr,iw=4 --also six --also own=http3"),
+        [
+            "tcp = tcp",
+            "http1:cc=bbr,iw=4 = tcp:connections=6,tls=yes,priority=yes,cc=bbr,iw=4",
+            "six = tcp:connections=6",
+            "own = quic",
+        ]
+    );
+    assert_eq!(contestants("--messages 50/s --transport sctp-dtls"), ["sctp-dtls = sctp:dtls=yes"]);
+    wrong(
+        &[
+            "--also http1",
+            "--transport http3:ccc=bbr",
+            "--transport http1:tls=no,tls=no",
+            "--cleartext --also http3",
+        ],
+        expect![[r#"
+            --also: 'http1' is a default contestant already
+            --transport http3:ccc=bbr: unknown key 'ccc' (did you mean 'cc'?); accepted: connections, per-object, ...
+            --transport http1:tls=no,tls=no: 'tls' is given twice
+            --also http3: cleartext: 'http3' is secured; leave one of them out
+        "#]],
+    );
+}
+
+#[test]
+fn keys_of_earlier_versions_are_accepted_with_a_line() {
+    let plan = flags("--together --cross tcp:flows=2").expect("a plan");
+    assert_eq!(
+        plan.draft.renamed,
+        [
+            "--together: now --shared-link; the old name works until 0.2",
+            "--cross: now --background; the old name works until 0.2",
+        ]
+    );
+    assert!(plan.to_toml().contains("shared-link = \"yes\"") && plan.together, "{}", plan.to_toml());
+    let plan = file("together = true\ntransport = ['tcp', 'sctp']").expect("a plan");
+    assert_eq!(plan.draft.renamed, ["plan.toml: together: now shared-link; the old name works until 0.2"]);
 }
 
 /// A link must only do what its keys say. Without keys, it has no rate, delay or loss.
@@ -250,7 +299,7 @@ fn a_plan_is_read_back_as_it_is_written() {
         "",
         "--rate 1mbit,2mbit --loss 0,1% --objects 1kB,2kB --objects 8x1kB --transport tcp,sctp --runs 2 --seed 7",
         "--path rate=10mbit,rtt=80ms,loss=ge:1%/30% --path preset=3g --fail path=1,at=10s,for=5s",
-        "--preset dsl --down-loss nth:20 --half-duplex --transport sctp:streams=10 --together --cross tcp:flows=2",
+        "--preset dsl --down-loss nth:20 --half-duplex --transport sctp:streams=10 --shared-link --background tcp:flows=2",
         "--delay 5ms --up-rate 64kbit --down-rate 1mbit --bulk 1MB --message-size 2048B --timeout 15s",
         "--world emulated --transport tcp:cc=bbr,connections=2 --loss-by iptables",
         "--arrivals 25/s --think recorded --server-time 5ms --origins keep --deadline 60s",
@@ -524,7 +573,6 @@ fn wrong_contestants_and_runs() {
         &[
             "--transport dccp",
             "--transport tpc",
-            "--transport tcp,sctp:streams=4",
             "--transport tcp:connections=6,sctp",
             "--transport tcp:connections=0",
             "--transport tcp:conections=6",
@@ -545,14 +593,13 @@ fn wrong_contestants_and_runs() {
             "--runs many",
             "--seed -1",
             "--runs 3 --runs 4",
-            "--cross udp",
-            "--cross tcp:flows=0",
-            "--together=perhaps",
+            "--background udp",
+            "--background tcp:flows=0",
+            "--shared-link=perhaps",
         ],
         expect![[r#"
-            --transport dccp: unknown transport 'dccp'; accepted: tcp, sctp, quic, mptcp, sctp-kernel
-            --transport tpc: unknown transport 'tpc' (did you mean 'tcp'?); accepted: tcp, sctp, quic, mptcp, sctp-kernel
-            --transport tcp,sctp:streams=4: unknown transport 'tcp,sctp'; accepted: tcp, sctp, quic, mptcp, sctp-kernel
+            --transport dccp: unknown transport 'dccp'; accepted: http1, http2, ...
+            --transport tpc: unknown transport 'tpc' (did you mean 'tcp'?); accepted: http1, http2, ...
             --transport tcp:connections=6,sctp: 'sctp' where key=value was expected; a contestant with keys needs a --transport of its own
             --transport tcp:connections=0: connections=0: write a number from 1 to 100000
             --transport tcp:conections=6: unknown key 'conections' (did you mean 'connections'?); accepted: connections, per-object, ...
@@ -573,9 +620,9 @@ fn wrong_contestants_and_runs() {
             --runs: 'many': write a number from 1 to 1000000
             --seed: '-1': write a number from 0 to 4294967295
             --runs: given twice
-            --cross: 'udp': 'udp' is no background traffic; write tcp:flows=2
-            --cross: 'tcp:flows=0': flows is a number from 1 to 1000; write tcp:flows=2
-            --together: 'perhaps': write yes or no
+            --background: 'udp': 'udp' is no background traffic; write tcp:flows=2
+            --background: 'tcp:flows=0': flows is a number from 1 to 1000; write tcp:flows=2
+            --shared-link: 'perhaps': write yes or no
         "#]],
     );
 }
@@ -609,7 +656,7 @@ fn wrong_plan_files() {
             plan.toml: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, ...
             plan.toml: rate: the list is empty
             plan.toml: rate: a text or number was expected, not a table
-            plan.toml: transport 3.5: unknown transport '3.5'; accepted: tcp, sctp, quic, mptcp, sctp-kernel
+            plan.toml: transport 3.5: unknown transport '3.5'; accepted: http1, http2, ...
             plan.toml: [[path]] 1: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, ...
             plan.toml: path: [[path]] tables were expected
             plan.toml: [[fail]] 1: path 3: there is one path, numbered from 1

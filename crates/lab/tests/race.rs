@@ -242,7 +242,7 @@ fn old_and_new_ways_open_as_many_connections_as_the_figures_show() {
 fn contestants_that_race_together_share_one_bottleneck() {
     let flags = [("bulk", "1MB"), ("runs", "2"), ("transport", "tcp,sctp"), ("rtt", "40ms")];
     let alone = race(&flags);
-    let together = race(&[flags[0], flags[1], flags[2], flags[3], ("together", "yes")]);
+    let together = race(&[flags[0], flags[1], flags[2], flags[3], ("shared-link", "yes")]);
     for (one, both) in runs(&alone).zip(runs(&together)) {
         assert!(
             both.page_ns > one.page_ns,
@@ -251,7 +251,7 @@ fn contestants_that_race_together_share_one_bottleneck() {
             one.page_ns
         );
     }
-    let crossed = race(&[flags[0], flags[1], flags[2], flags[3], ("cross", "tcp:flows=2")]);
+    let crossed = race(&[flags[0], flags[1], flags[2], flags[3], ("background", "tcp:flows=2")]);
     for (one, both) in runs(&alone).zip(runs(&crossed)) {
         assert!(both.page_ns > one.page_ns, "background traffic takes its share");
     }

@@ -61,10 +61,10 @@ impl OfLink for Preset {
 }
 
 impl Preset {
-    /// Returns the preset with this name.
+    /// Returns the preset with this name. Case does not matter, because people write LTE and 3G.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
-        PRESETS.iter().find(|preset| preset.name == name)
+        PRESETS.iter().find(|preset| preset.name.eq_ignore_ascii_case(name))
     }
 }
 

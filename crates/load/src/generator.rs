@@ -255,6 +255,12 @@ impl<W: World, C: Connector> Load<W, C> {
         (tally.replies, tally.error_count())
     }
 
+    /// Returns whether no session has been established so far, and at least one has failed.
+    #[must_use]
+    pub fn has_only_failed(&self) -> bool {
+        self.shared.tally.borrow().never_connected().is_some()
+    }
+
     /// Returns the number of sessions that are open now.
     #[must_use]
     pub fn open_sessions(&self) -> u64 {

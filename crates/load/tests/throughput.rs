@@ -23,6 +23,7 @@ fn plan() -> Plan {
         sessions: 1,
         span: Duration::from_secs(2),
         bytes: None,
+        drain: Duration::from_secs(600),
         interval: Duration::from_secs(1),
         timeout: Duration::from_secs(10),
     }
@@ -115,6 +116,20 @@ fn sending_ends_on_time_although_a_write_waits() {
         // In two seconds, 1 Mbit/s carry 250 kB.
         assert!(sent.acknowledged().is_some_and(|bytes| (150_000..250_000).contains(&bytes)), "{sent:?}");
         assert_eq!(draining(&outcome)[0].from, Duration::from_secs(2));
+    }
+}
+
+/// A slow link still has data to carry when the time is over. The test then ends, and the server does not see a failure.
+#[test]
+fn a_test_for_a_time_ends_with_its_drain_phase() {
+    for over in [over_sctp, over_tcp] {
+        let rig = Rig::new(&["rate=100kbit,rtt=40ms"], 1);
+        let (ended, outcome) = over(&rig, Plan { drain: Duration::from_millis(500), ..plan() });
+        assert_eq!((ended, outcome.is_cut), (Ok(()), true));
+        let (sent, received) = outcome.up.expect("data");
+        assert!(!received.whole && (0..sent.bytes).contains(&received.bytes), "{sent:?} {received:?}");
+        let (left, span) = outcome.drain.expect("a drain phase");
+        assert!(left > 0 && (500..600).contains(&span.as_millis()), "{left} {span:?}");
     }
 }
 

@@ -371,8 +371,12 @@ mod tests {
                 3,
                 6,
             ),
-            ("loss = ['0', '5%']\ntogether = true\ntransport = ['one=tcp', 'many=sctp']", 3, 1 + 3),
-            ("loss = ['0', '5%']\ntogether = true\ntransport = ['one=tcp', 'many=sctp:streams=2']", 3, 1 + 3),
+            ("loss = ['0', '5%']\nshared-link = true\ntransport = ['one=tcp', 'many=sctp']", 3, 1 + 3),
+            (
+                "loss = ['0', '5%']\nshared-link = true\ntransport = ['one=tcp', 'many=sctp:streams=2']",
+                3,
+                1 + 3,
+            ),
         ] {
             let table = table(plan);
             let draft = table.draft(seeds, 1, &[]).expect("a draft");

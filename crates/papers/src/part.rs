@@ -74,7 +74,8 @@ impl Study {
         let mut left = Vec::new();
         for table in &mut self.tables {
             let plan = &mut table.definition.plan;
-            if plan.get("together").is_some_and(|value| value.as_bool() != Some(false)) {
+            let shared_link = plan.get("shared-link").or_else(|| plan.get("together"));
+            if shared_link.is_some_and(|value| value.as_bool() != Some(false)) {
                 left.push(table.name.clone());
                 continue;
             }

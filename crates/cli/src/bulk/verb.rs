@@ -61,6 +61,12 @@ impl<'a> Flags<'a> {
         Ok(span)
     }
 
+    /// Returns the value of `--drain`, which may be zero.
+    fn drain(&self) -> Result<Duration, Failure> {
+        let Some(text) = self.text("drain") else { return Ok(DRAIN) };
+        parse_duration(text).map_err(|error| Failure::Usage(format!("--drain {error}")))
+    }
+
     fn size(&self, name: &str) -> Result<Option<u64>, Failure> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let size: Bytes = text.parse().map_err(|error| Failure::Usage(format!("--{name} {error}")))?;
@@ -158,6 +164,7 @@ impl<'a> Flags<'a> {
             sessions: self.number("connections"),
             span: self.span("for", Duration::from_secs(10))?,
             bytes: self.size("size")?,
+            drain: self.drain()?,
             interval: self.span("interval", Duration::from_secs(1))?,
             timeout: self.timeout,
         })
@@ -214,6 +221,9 @@ impl<'a> Flags<'a> {
     }
 }
 
+/// How long a test waits for its send buffer to drain, unless `--drain` is given.
+const DRAIN: Duration = Duration::from_secs(1);
+
 fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, settings: &dyn Settings) -> String {
     let direction = match (plan.up, plan.down) {
         (true, true) => "both send",
@@ -221,9 +231,10 @@ fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, settings: &dyn Settings
         _ => "the server sends",
     };
     let order = if plan.unordered { "unordered" } else { "in order" };
-    let until = plan
-        .bytes
-        .map_or_else(|| format!("for: {}", format_duration(plan.span)), |bytes| format!("size: {bytes}B"));
+    let until = plan.bytes.map_or_else(
+        || format!("for: {}\ndrain: {}", format_duration(plan.span), format_duration(plan.drain)),
+        |bytes| format!("size: {bytes}B"),
+    );
     let mut out =
         format!("server: {}\n{until}\nmessages: {}B, {order}, {direction}\n", url.text, plan.message);
     out += &format!(

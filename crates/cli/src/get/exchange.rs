@@ -2,9 +2,9 @@
 //! output, and recognizes redirections.
 
 use super::object::{ObjectOutcome, ObjectRequest, Settings};
-use crate::Failure;
 use crate::files;
 use crate::url::Url;
+use crate::{Failure, plain};
 use anabranch_http::get::{Answer, GetError, Requests, get};
 use anabranch_http::visit::{Destination, MAX_REDIRECTIONS, Step, resolve_here};
 use anabranch_transport::{CloseReason, Http};
@@ -56,6 +56,11 @@ async fn exchange<T: anabranch_transport::Stream>(
 ) -> (ObjectOutcome, bool) {
     let ObjectRequest { number, url, mut file, redirects: redirections } = request;
     let authority = url.authority();
+    let version = match &channel {
+        RequestChannel::Stream(_) => "HTTP/1.1",
+        RequestChannel::Requests(requests) => requests.version(),
+    };
+    let mut printed_bytes = 0;
     let take = |answer: &Answer, bytes: &[u8]| {
         let head = &answer.head;
         settings.ledger.note(number, |fetched| {
@@ -64,6 +69,16 @@ async fn exchange<T: anabranch_transport::Stream>(
             }
             fetched.bytes += bytes.len() as u64;
         });
+        if bytes.is_empty() && settings.verbose {
+            print_head("< ", &answer.text(version));
+        }
+        if settings.options.is_head_only() {
+            let text = answer.text(version);
+            return match &mut file {
+                Some(file) => file.write(text.as_bytes()),
+                None => deliver(text.as_bytes()),
+            };
+        }
         if head.status != 200 {
             return Ok(());
         }
@@ -71,20 +86,37 @@ async fn exchange<T: anabranch_transport::Stream>(
         settings.meter.step(number, if bytes.is_empty() { Step::Started(head.length) } else { received });
         match &mut file {
             Some(file) => file.write(bytes),
-            None => deliver(bytes),
+            None if settings.text_only && printed_bytes < BINARY_WITHIN && bytes.contains(&0) => {
+                Err(Failure::Host(format!("{}: {BINARY}", url.target)))
+            }
+            None => {
+                printed_bytes += bytes.len();
+                deliver(bytes)
+            }
         }
     };
     let result = match channel {
         RequestChannel::Stream(stream) => {
-            get(world, stream, &authority, &url.target, settings.timeout, take).await
+            if settings.verbose {
+                print_head("> ", &settings.options.http1_request(&authority, &url.target));
+            }
+            let (from, options) = ((authority.as_str(), url.target.as_str()), &settings.options);
+            get(world, stream, from, options, settings.timeout, take).await
         }
         RequestChannel::Requests(requests) => {
+            let query = match requests.query(&authority, &url.target) {
+                Ok(query) => query.with(&settings.options),
+                Err(reason) => return (ObjectOutcome::Failed(format!("{}: {reason}", url.target)), false),
+            };
+            if settings.verbose {
+                print_head("> ", &query.text(version));
+            }
             let record_stream = |stream| {
                 settings
                     .ledger
                     .note(number, |fetched| fetched.session_and_stream = Some((connection, stream)))
             };
-            requests.get(world, &authority, &url.target, settings.timeout, record_stream, take).await
+            requests.get(world, &query, settings.timeout, record_stream, take).await
         }
     };
     if !result.as_ref().is_ok_and(|(answer, _)| answer.redirection().is_some()) {
@@ -127,6 +159,18 @@ async fn exchange<T: anabranch_transport::Stream>(
         Err(error) => (ObjectOutcome::Failed(format!("{}: {error}", url.target)), false),
     }
 }
+
+/// Prints each line of a head to standard error, after `mark`.
+fn print_head(mark: &str, head: &str) {
+    let lines: String =
+        head.lines().map(|line| format!("{}\n", format!("{mark}{}", plain(line)).trim_end())).collect();
+    let _ = std::io::stderr().write_all(lines.as_bytes());
+}
+
+/// The error message for binary data that would be written to a terminal.
+const BINARY: &str = "binary data, which could disturb the terminal; write -o FILE, or -o - to print it";
+/// The number of bytes at the beginning of an object that are searched for NUL bytes, which only binary data has.
+const BINARY_WITHIN: usize = 2000;
 
 /// Writes a piece of an object to standard output. A closed pipe is an error, because its reader has not received the
 /// whole object.

@@ -9,6 +9,7 @@ use crate::paths::PathLog;
 use crate::url::Url;
 use crate::{Failure, qlog, secure};
 use anabranch_base::time::Instant;
+use anabranch_http::get::RequestOptions;
 use anabranch_transports::Transports;
 use anabranch_transports::os::Target;
 use anabranch_transports::security::ClientSecurity;
@@ -36,6 +37,12 @@ pub(super) struct Settings {
     pub(super) tls: Option<ClientSecurity>,
     /// The version of HTTP; `None` if `--http` was not given.
     pub(super) http: Option<String>,
+    /// What each request asks for besides its target.
+    pub(super) options: RequestOptions,
+    /// Whether the heads of requests and responses are printed to standard error.
+    pub(super) verbose: bool,
+    /// Whether binary data must not be written to standard output, because it is a terminal.
+    pub(super) text_only: bool,
     pub(super) meter: Rc<Meter>,
     pub(super) ledger: Ledger,
     pub(super) paths: PathLog,

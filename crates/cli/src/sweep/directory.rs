@@ -1,5 +1,5 @@
 //! The directory of a sweep. The file `sweep.json` describes the sweep. The folder `points/` holds the result file
-//! (JSON) of each completed point, and that point's HAR files (page loads) and packet captures.
+//! (compressed JSON) of each completed point, and that point's HAR files (page loads) and packet captures.
 //!
 //! The first points (at most [`out::DRAWN_POINTS`]) also have `course.json` files. These files hold events that the
 //! report draws and that packet captures do not show.
@@ -53,6 +53,7 @@ impl Directory {
     /// Begins a sweep. An earlier sweep in the directory is replaced if it is finished or has no completed points;
     /// otherwise this is an error.
     pub fn begin(path: &Path, manifest: Manifest) -> Result<Self, Failure> {
+        files::reserve_race_directory(path)?;
         if files::has_own(&path.join(manifest::NAME), EntryKind::File)? {
             let old = Self::open(path, true)?;
             if !path.join("results.json").exists() && old.numbers().any(|number| old.file(number).exists()) {
@@ -63,7 +64,6 @@ impl Directory {
             }
             old.remove()?;
         }
-        files::reserve_directory(path)?;
         let points = path.join(POINTS);
         files::reserve_own_directory(&points)?;
         if !is_free(&points) {
@@ -149,7 +149,7 @@ impl Directory {
 
     /// The path of the server's packet capture in the median run of a contestant, at one point of the sweep.
     pub fn capture(&self, number: usize, point: &Point, contestant: usize) -> PathBuf {
-        self.of_median(number, point, contestant, "server.pcapng")
+        self.of_median(number, point, contestant, &format!("server.{}", out::CAPTURE))
     }
 
     /// The path of the `course.json` file. It holds those events of the median run that cannot be seen in its packets.
@@ -164,10 +164,10 @@ impl Directory {
     }
 
     fn file(&self, number: usize) -> PathBuf {
-        self.points().join(self.prefix(number) + "json")
+        self.points().join(self.prefix(number) + "json.gz")
     }
 
-    /// The size in bytes of the file of point `number`; 0 if the point is not complete.
+    /// The size in bytes of the compressed file of point `number`; 0 if the point is not complete.
     pub fn size(&self, number: usize) -> u64 {
         fs::metadata(self.file(number)).map_or(0, |file| file.len())
     }
@@ -180,8 +180,10 @@ impl Directory {
         }
         let advice = "remove it, and --resume runs the point again";
         let wrong = |error| Failure::Usage(format!("{} {error}; {advice}", name.display()));
-        let text = file::read(&name.to_string_lossy(), file::MAX_RESULT)
+        let packed = file::bytes(&name.to_string_lossy(), file::MAX_RESULT)
             .map_err(|error| wrong(format!("cannot be read: {error}")))?;
+        let text = out::unpacked(&packed).map_err(|error| wrong(format!("is damaged: {error}")))?;
+        let text = String::from_utf8(text).map_err(|_| wrong("is damaged: it is no text".to_owned()))?;
         let record = PointRecord::from_json(&text, &self.identity, number).map_err(wrong)?;
         let missing = record.files.iter().find(|file| !self.points().join(file).is_file());
         if let Some(missing) = missing {
@@ -208,7 +210,8 @@ impl Directory {
             point,
             expectations,
         };
-        point_files.push(PendingFile::new(&self.file(number))?.fill(record.to_json().as_bytes())?);
+        let packed = out::packed(record.to_json().as_bytes())?;
+        point_files.push(PendingFile::new(&self.file(number))?.fill(&packed)?);
         files::publish(point_files)?;
         files::settle(&self.points())?;
         Ok(record)

@@ -127,9 +127,9 @@ fn results_by_medians(directory: &Directory) -> Result<Vec<Changed>, Failure> {
     directory.numbers().map(|number| Ok(Changed::none(&read(directory, number)?.point))).collect()
 }
 
-/// The maximum total size of the point files, in bytes, for which the report draws the objects and bytes of all runs.
-/// Above this size, it draws them only for the median run of each contestant.
-const WHOLE_BYTES: u64 = 128 << 20;
+/// The maximum total size of the point files, in compressed bytes, for which the report draws the objects and bytes of
+/// all runs. Above this size, it draws them only for the median run of each contestant.
+const WHOLE_BYTES: u64 = 16 << 20;
 /// The maximum number of points in a sweep for which `report.html` is written. Sweeps over a population have a report
 /// of their own, whatever their size.
 const MOST_DRAWN: usize = 400;
@@ -165,7 +165,9 @@ impl Drawn {
                 if fs::metadata(&capture).map_or(0, |file| file.len()) > MOST_PACKETS {
                     continue;
                 }
-                let Ok(packets) = fs::read(capture) else { continue };
+                let Ok(packets) = fs::read(capture).and_then(|packed| out::unpacked(&packed)) else {
+                    continue;
+                };
                 let course = fs::read_to_string(directory.course(number, &point, index)).unwrap_or_default();
                 let course = serde_json::from_str(&course).unwrap_or_default();
                 let point_and_contestant = (number - 1, index);

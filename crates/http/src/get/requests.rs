@@ -1,7 +1,7 @@
 //! Requests on a connection where each request has a stream of its own, over HTTP/2 or HTTP/3.
 
 use super::reply::{Reply, RequestError};
-use super::{Answer, GetError, http3};
+use super::{Answer, GetError, RequestOptions, http3};
 use super::{Conversation, http2};
 use crate::http2::Windows;
 use crate::http2::io::{OnFrame, Traffic};
@@ -126,26 +126,12 @@ impl Requests {
         })
     }
 
-    /// Gets `target` from `host`. Calls `on_stream` with the number of the stream. Then calls `take` once for the head,
+    /// Sends the request `query`. Calls `on_stream` with the number of the stream. Then calls `take` once for the head,
     /// and once for each piece of the body. Returns the head and the length of the body in bytes.
     ///
     /// # Errors
     /// [`GetError`].
     pub async fn get<W: World, E>(
-        &self,
-        world: &W,
-        host: &str,
-        target: &str,
-        timeout: Duration,
-        on_stream: impl FnOnce(u64),
-        take: impl FnMut(&Answer, &[u8]) -> Result<(), E>,
-    ) -> Result<(Answer, u64), GetError<E>> {
-        let query = self.query(host, target).map_err(GetError::Closed)?.accepting_all(None);
-        self.get_query(world, &query, timeout, on_stream, take).await
-    }
-
-    /// Sends the request `query`, and reads the response as [`get`](Self::get) does.
-    pub(crate) async fn get_query<W: World, E>(
         &self,
         world: &W,
         query: &Query,
@@ -168,6 +154,9 @@ impl Requests {
                 Some(ResponseEvent::Head(head)) => {
                     let response = response_info(head.status, &head.fields);
                     take(&response, &[]).map_err(GetError::Taker)?;
+                    if query.0.method() == Method::HEAD {
+                        return Ok((response, 0));
+                    }
                     answer = Some(response);
                 }
                 Some(ResponseEvent::Data(bytes)) => {
@@ -202,6 +191,20 @@ pub type StartedConnection = (Requests, Conversation, Rc<Cell<Traffic>>);
 pub struct Query(pub(crate) Request<()>);
 
 impl Query {
+    /// Returns the request that accepts any media type, with `options` applied.
+    #[must_use]
+    pub fn with(self, options: &RequestOptions) -> Self {
+        let mut query = self.accepting_all(None);
+        options.apply(&mut query.0);
+        query
+    }
+
+    /// Returns the head of the request in the form of HTTP/1.1, for display. `version` is the name of the HTTP version.
+    #[must_use]
+    pub fn text(&self, version: &str) -> String {
+        super::options::text(&self.0, version)
+    }
+
     /// Accepts any media type, and states the priority if there is one (RFC 9218 §5).
     pub(crate) fn accepting_all(mut self, priority: Option<Priority>) -> Self {
         let fields = self.0.headers_mut();
@@ -227,5 +230,9 @@ fn response_info(status: StatusCode, fields: &HeaderMap) -> Answer {
             .and_then(|kind| kind.split(';').next())
             .map(|kind| kind.trim().to_ascii_lowercase()),
         alt_svc: text(&ALT_SVC).map(str::to_owned),
+        fields: fields
+            .iter()
+            .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+            .collect(),
     }
 }

@@ -5,7 +5,7 @@
 //! `plan` of a result. The sibling modules interpret the values, in the same way for both forms.
 
 use super::error::{PlanError, unknown};
-use super::keys::{Group, KEYS, Key, Several, find, names};
+use super::keys::{Group, KEYS, Key, Several, current_name, find, names};
 use toml::Value;
 
 /// A key with its values, as text.
@@ -35,6 +35,11 @@ pub struct Draft {
     pub given: Vec<GivenKey>,
     /// The contestants as text, each with the flag or field where it was given.
     pub transports: Vec<(String, String)>,
+    /// The contestants that race in addition to those in `transports`, or in addition to the default contestants if there
+    /// are none in `transports`.
+    pub also: Vec<(String, String)>,
+    /// A line for each key that was given under a name of an earlier version.
+    pub renamed: Vec<String>,
     /// The `[[path]]` tables: the paths of the network.
     pub paths: Vec<Table>,
     /// The `[[fail]]` tables: the failures of paths.
@@ -55,11 +60,13 @@ impl Draft {
         let mut draft = Self::default();
         for (name, value) in flags {
             let place = format!("--{name}");
+            let name = draft.renamed(name, "--", "--");
             let accepted: Vec<_> = KEYS.iter().map(|key| key.name).collect();
             let key = find(name).ok_or_else(|| PlanError::at(&place, unknown("flag", name, &accepted)))?;
             match (key.name, key.several) {
-                ("transport", _) => {
-                    draft.transports.extend(split_transports(value).into_iter().map(|t| (t, place.clone())));
+                ("transport" | "also", _) => {
+                    let list = if key.name == "also" { &mut draft.also } else { &mut draft.transports };
+                    list.extend(split_transports(value).into_iter().map(|text| (text, place.clone())));
                 }
                 ("path", _) => {
                     let place = format!("--path {}", draft.paths.len() + 1);
@@ -96,11 +103,11 @@ impl Draft {
         let mut draft = Self::default();
         for (name, value) in table {
             let place = format!("{file}: {name}");
-            match name.as_str() {
-                "transport" => {
-                    for text in texts(value, &place)? {
-                        draft.transports.push((text, place.clone()));
-                    }
+            let name = draft.renamed(name, &format!("{file}: "), "");
+            match name {
+                "transport" | "also" => {
+                    let list = if name == "also" { &mut draft.also } else { &mut draft.transports };
+                    list.extend(texts(value, &place)?.into_iter().map(|text| (text, place.clone())));
                 }
                 "path" => draft.paths = tables(value, file, "path")?,
                 "fail" => draft.fails = tables(value, file, "fail")?,
@@ -129,6 +136,8 @@ impl Draft {
         if !flags.transports.is_empty() {
             self.transports = flags.transports;
         }
+        self.also.extend(flags.also);
+        self.renamed.extend(flags.renamed);
         if !flags.paths.is_empty() {
             self.paths = flags.paths;
         }
@@ -181,6 +190,14 @@ impl Draft {
             }
         }
         table
+    }
+
+    /// Returns the current name of a key, and records a line if `name` is the key's name in an earlier version. `before`
+    /// and `dashes` are what stands before the old and the new name in this line.
+    fn renamed<'a>(&mut self, name: &'a str, before: &str, dashes: &str) -> &'a str {
+        let Some(current) = current_name(name) else { return name };
+        self.renamed.push(format!("{before}{name}: now {dashes}{current}; the old name works until 0.2"));
+        current
     }
 
     fn add(&mut self, key: &'static Key, levels: Vec<String>, place: String) -> Result<(), PlanError> {
@@ -242,13 +259,15 @@ pub fn displaces(new: &str, old: &str) -> bool {
     find(old).is_some_and(|old| old.both == Some(new)) || (exclusive && base(new) != base(old)) || of_page
 }
 
-/// Splits a text such as `tcp,sctp` into contestants. A text with a colon is one contestant, because commas then
-/// separate its keys.
+/// Splits a text such as `http1,http3:cc=bbr` into contestants. Commas after the first colon separate the settings of
+/// the last contestant.
 fn split_transports(text: &str) -> Vec<String> {
-    if text.contains(':') {
-        return vec![text.to_owned()];
+    let (names, settings) = text.split_at(text.find(':').unwrap_or(text.len()));
+    let mut contestants: Vec<String> = names.split(',').map(|name| name.trim().to_owned()).collect();
+    if let Some(last) = contestants.last_mut() {
+        last.push_str(settings);
     }
-    text.split(',').map(|name| name.trim().to_owned()).collect()
+    contestants
 }
 
 fn levels_value(levels: &[String]) -> Value {

@@ -1,8 +1,32 @@
 //! Reads files that a user names, up to a maximum size. Without the limit, reading a device such as `/dev/zero` would
-//! never end.
+//! never end. The name `-` stands for standard input.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{IsTerminal, Read};
+use std::sync::OnceLock;
+
+/// The name that stands for standard input.
+pub const STDIN: &str = "-";
+
+/// The content of standard input. It is kept, because it can be read only once, and a plan may read a file twice.
+static INPUT: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
+
+/// Returns the content of standard input, up to [`MAX_RESULT`] bytes plus one.
+///
+/// # Errors
+/// One line that says why standard input cannot be read. A terminal is not read, because it never ends.
+pub fn stdin() -> Result<&'static [u8], String> {
+    let read = INPUT.get_or_init(|| {
+        let input = std::io::stdin();
+        if input.is_terminal() {
+            return Err("standard input is a terminal; write a file name, or < FILE".to_owned());
+        }
+        let mut bytes = Vec::new();
+        let read = input.lock().take(MAX_RESULT + 1).read_to_end(&mut bytes);
+        read.map(|_| bytes).map_err(|error| format!("standard input: {error}"))
+    });
+    read.as_deref().map_err(Clone::clone)
+}
 
 /// Returns the text of the file named `file`. The file may have at most `most` bytes.
 ///
@@ -18,6 +42,11 @@ pub fn read(file: &str, most: u64) -> Result<String, String> {
 /// # Errors
 /// One line that says why the file cannot be read.
 pub fn bytes(file: &str, most: u64) -> Result<Vec<u8>, String> {
+    if file == STDIN {
+        let all = stdin()?;
+        let most = usize::try_from(most.saturating_add(1)).unwrap_or(usize::MAX);
+        return Ok(all[..all.len().min(most)].to_owned());
+    }
     let mut bytes = Vec::new();
     let mut source = File::open(file).map_err(|error| error.to_string())?.take(most.saturating_add(1));
     source.read_to_end(&mut bytes).map_err(|error| error.to_string())?;

@@ -78,6 +78,15 @@ pub fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)
 }
 
+/// The names that keys had in earlier versions, each with the current name. Version 0.2 no longer accepts them.
+pub const RENAMED: [(&str, &str); 2] = [("together", "shared-link"), ("cross", "background")];
+
+/// Returns the current name of a key that had the name `old` in an earlier version.
+#[must_use]
+pub fn current_name(old: &str) -> Option<&'static str> {
+    RENAMED.iter().find(|(renamed, _)| *renamed == old).map(|(_, current)| *current)
+}
+
 /// Returns the names of all keys of a group.
 #[must_use]
 pub fn names(group: Group) -> Vec<&'static str> {
@@ -297,19 +306,31 @@ const OURS: &[Key] = &[
         "transport",
         "[NICK=]NAME[:KEY=VALUE,..]",
         Several::Entries,
-        "A contestant: tcp, tcp:connections=6, sctp:streams=10,rto_min=200ms; repeat the flag, or tcp,sctp without \
-         keys (keys: --list transports), and NICK= before it gives it a name: 'six=tcp:connections=6' [default: HTTP/1.1 \
-         on six TCP connections, HTTP/2, HTTP/3, SCTP under DTLS, all secured]",
+        "A contestant: http1, http2, http3, sctp-dtls, or a transport such as tcp or sctp, with settings after a colon: \
+         http3:cc=bbr or sctp:streams=10,rto_min=200ms (names and settings: --list transports). Repeat the flag, or write \
+         http1,http3. NICK= before it gives it a name: 'mine=tcp:connections=6' [default: http1, http2, http3 and \
+         sctp-dtls, all encrypted]",
+    ),
+    contestants(
+        "also",
+        "[NICK=]NAME[:KEY=VALUE,..]",
+        Several::Entries,
+        "One more contestant, beside the default ones or those of --transport: http3:cc=bbr",
     ),
     contestants(
         "cleartext",
         "",
         Several::No,
-        "Nobody is secured; without --transport six TCP connections, one, SCTP and six associations race. A contestant \
-         that is named is secured by its own keys alone: tls=yes, dtls=yes, or it is quic",
+        "No contestant is encrypted. Without --transport, the contestants are six (TCP connections), tcp, sctp and six-sctp. \
+         Only the settings of a contestant that you name encrypt it: tls=yes or dtls=yes",
     ),
-    contestants("together", "", Several::No, "All contestants share the network at once"),
-    contestants("cross", BACKGROUND_FORM, Several::No, "Background traffic: N endless downloads over TCP"),
+    contestants("shared-link", "", Several::No, "All contestants share the network at the same time"),
+    contestants(
+        "background",
+        BACKGROUND_FORM,
+        Several::No,
+        "Background traffic: N endless downloads over TCP",
+    ),
     Key {
         name: "population",
         value: "WHO",

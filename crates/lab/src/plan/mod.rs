@@ -30,7 +30,7 @@ pub mod sources;
 pub mod variation;
 pub mod workload;
 
-pub use bare::CLEARTEXT_RACE;
+pub use bare::{CLEARTEXT_RACE, current_name};
 pub use contestant::{BackgroundTraffic, Contestant};
 pub use draft::Draft;
 pub use error::PlanError;
@@ -381,6 +381,12 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
         let bare = bare(&draft).contestants(transports).into_iter();
         draft.transports = bare.map(|text| (text.to_owned(), DEFAULT.to_owned())).collect();
     }
+    draft.transports.append(&mut draft.also);
+    if draft.value("messages").is_some() {
+        for (text, _) in &mut draft.transports {
+            *text = bare::for_messages(text);
+        }
+    }
     // Removes from the plan the settings in `plain` that have their default values.
     let plain = [
         ("world", "virtual"),
@@ -414,12 +420,12 @@ fn bare(draft: &Draft) -> DefaultConditions {
     }
 }
 
-/// Returns a warning if the plan has several networks and only default contestants. These contestants are then not
+/// Returns a warning if the plan has several networks and default contestants. These contestants are then not
 /// encrypted.
 fn unnamed(draft: &Draft) -> Option<String> {
     let bare = bare(draft);
     let several = bare.several_paths && !bare.cleartext;
-    (several && draft.transports.iter().all(|(_, place)| place == DEFAULT)).then(|| {
+    (several && draft.transports.iter().any(|(_, place)| place == DEFAULT)).then(|| {
         "several networks: the contestants are in the clear, as an association under DTLS has one path (RFC 8261)"
             .to_owned()
     })

@@ -38,7 +38,7 @@ pub fn identify(name: &str) -> Result<InputKind, PlanError> {
             false => Ok(InputKind::Page),
         };
     }
-    if !path.exists() {
+    if !path.exists() && name != file::STDIN {
         return match shipped::shipped(name) {
             Some(_) => Ok(InputKind::Page),
             None => Err(wrong(missing(name))),

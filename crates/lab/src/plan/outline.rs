@@ -16,8 +16,8 @@ use super::population::{CHECKED, People};
 use super::sources::Sources;
 use super::workload::Workload;
 use super::{
-    BackgroundTraffic, Contestant, Draft, LossBy, Network, Plan, PlanError, PointPlan, bounds, causes,
-    completed, fits, network, seeds, switch, warnings, world,
+    BackgroundTraffic, Contestant, DEFAULT, Draft, LossBy, Network, Plan, PlanError, PointPlan, bounds,
+    causes, completed, fits, network, seeds, switch, warnings, world,
 };
 use anabranch_report::people::tally::PERSON;
 use anabranch_results::World;
@@ -154,8 +154,10 @@ impl Outline {
         let mut contestants: Vec<Contestant> = Vec::new();
         for (text, place) in &draft.transports {
             let contestant = Contestant::parse(text, place, transports)?;
-            if contestants.iter().any(|other| other.label == contestant.label) {
-                return Err(PlanError::at(place, format!("'{}' is given twice", contestant.label)));
+            if let Some(other) = contestants.iter().find(|other| other.label == contestant.label) {
+                let is_default = other.place.starts_with(DEFAULT);
+                let what = if is_default { "is a default contestant already" } else { "is given twice" };
+                return Err(PlanError::at(place, format!("'{}' {what}", contestant.label)));
             }
             contestants.push(contestant);
         }
@@ -190,7 +192,7 @@ impl Outline {
         for claim in &claims {
             points.checked().try_for_each(|point| fits(&claim.changed, &point?))?;
         }
-        let cross = first.setting("cross").map(|setting| {
+        let cross = first.setting("background").map(|setting| {
             let cross = BackgroundTraffic::parse(&setting.value, &setting.place, transports)?;
             if timeless {
                 let what = "traffic that never ends needs a path that takes time; give the network a rate or a delay";
@@ -198,12 +200,12 @@ impl Outline {
             }
             Ok(cross)
         });
-        let (together, world) = (switch(&first, "together")?, world(&first)?);
+        let (together, world) = (switch(&first, "shared-link")?, world(&first)?);
         if let Some(setting) = first.setting("handover").filter(|_| world == World::Emulated) {
             return Err(PlanError::at(&setting.place, "moves clients of the virtual world only"));
         }
         if let Some(setting) = first.setting("tunnel").filter(|_| together || cross.is_some()) {
-            let what = "adds to the packets of one client, and others share its network; leave together and cross out";
+            let what = "adds to the packets of one client, and others share its network; leave shared-link and background out";
             return Err(PlanError::at(&setting.place, what));
         }
         if switch(&first, "cleartext")?

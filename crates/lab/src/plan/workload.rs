@@ -2,6 +2,7 @@
 
 use super::concrete::{Concrete, Setting};
 use super::error::PlanError;
+use super::file;
 use super::heads::Heads;
 use super::sources::Sources;
 use super::variation;
@@ -602,14 +603,18 @@ fn har_page(concrete: &Concrete, source: &Setting) -> Result<Option<(usize, Stri
 /// order. `number` selects a page of a HAR file that has several pages.
 fn read_page(text: &str, place: &str, number: Option<&(usize, String)>) -> Result<Page, PlanError> {
     let path = Path::new(text);
-    let is_har = shipped::NAMES.iter().all(|name| *name != text) && path.is_file();
+    let is_stdin = text == file::STDIN;
+    let is_har = is_stdin || (shipped::NAMES.iter().all(|name| *name != text) && path.is_file());
     if let Some((_, asked)) = number.filter(|_| !is_har) {
         return Err(PlanError::at(asked, format!("goes with a HAR file, and '{text}' is none")));
     }
     if let Some(page) = shipped::shipped(text) {
         return Ok(page);
     }
-    let page = if path.is_dir() {
+    let page = if is_stdin {
+        let bytes = file::stdin().map_err(|error| PlanError::at(place, error))?;
+        har::read_bytes("standard input", bytes, number.map(|(number, _)| *number))
+    } else if path.is_dir() {
         directory::load(path)
     } else if path.exists() {
         har::load_page(path, number.map(|(number, _)| *number))

@@ -114,7 +114,7 @@ fn needs_one_pair(plan: &Plan, place: &str, value: &str) -> Result<(), PlanError
         return Ok(());
     }
     let what = format!(
-        "{value}: goes with one client and one server: leave --together, --cross, --origins keep and --handover out"
+        "{value}: goes with one client and one server: leave --shared-link, --background, --origins keep and --handover out"
     );
     Err(PlanError::at(place, what))
 }

@@ -4,7 +4,7 @@
 //! factor of two.
 
 use super::Shard;
-use crate::plan::{Outline, PointPlan};
+use crate::plan::{Outline, Plan, PointPlan};
 use crate::run::one;
 
 /// An estimate of the number of files and of their size.
@@ -24,6 +24,8 @@ const OBJECT: u64 = 750;
 const RUN: u64 = 750;
 /// JSON bytes per contestant, without its runs: settings, figures and comparisons.
 const CONTESTANT: u64 = 12_000;
+/// How many times smaller the files of points are than their JSON, because they are compressed.
+const PACKED: u64 = 8;
 /// HAR bytes per object.
 const ENTRY: u64 = 900;
 
@@ -45,30 +47,19 @@ pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> 
         let people = (1..=outline.count()).filter(own).count() as u64;
         let bytes = people * contestants * (CONTESTANT + seeds * RUN);
         let whole = u64::from(shard.is_none());
-        return SizeEstimate { files: 1 + people + 2 * whole, bytes: bytes * (1 + whole), captures: 0 };
+        let bytes = bytes / PACKED + bytes * whole;
+        return SizeEstimate { files: 1 + people + 2 * whole, bytes, captures: 0 };
     }
     let mut results = 0;
     for (index, point) in outline.points().enumerate() {
         if !shard.is_none_or(|shard| shard.has(index + 1)) {
             continue;
         }
-        let objects = point.workload.page.objects.len() as u64;
-        let json = contestants * (CONTESTANT + seeds * (RUN + objects * OBJECT));
+        let json = json_bytes(plan, &point);
         results += json;
         estimate.files += 1;
-        estimate.bytes += json;
-        if point.workload.bulk.is_none() && point.workload.messages.is_none() {
-            estimate.files += contestants;
-            estimate.bytes += contestants * objects * ENTRY;
-        }
-        let captured = match pcap {
-            "all" => contestants * seeds,
-            "off" => 0,
-            _ => contestants,
-        };
-        let hosts = 1 + point.workload.servers() as u64;
-        estimate.files += captured * hosts;
-        estimate.captures += captured * capture(&point);
+        estimate.bytes += json / PACKED;
+        let captured = add_point(&mut estimate, plan, &point, pcap);
         if index < drawn && captured > 0 {
             estimate.files += contestants;
             estimate.bytes += contestants * packets(&point).min(one::MOST_IN_COURSE as u64) * COURSE;
@@ -84,6 +75,51 @@ pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> 
     estimate
 }
 
+/// Estimates the number and size of the files of a race that is not a sweep.
+#[must_use]
+pub fn of_race(plan: &Plan, pcap: &str) -> SizeEstimate {
+    // `results.json` and the report.
+    let mut estimate = SizeEstimate { files: 2, ..SizeEstimate::default() };
+    for point in &plan.points {
+        let json = json_bytes(plan, point);
+        estimate.bytes += json + json / 8;
+        add_point(&mut estimate, plan, point, pcap);
+    }
+    estimate.bytes += estimate.captures;
+    estimate
+}
+
+/// Returns the JSON bytes of a point.
+fn json_bytes(plan: &Plan, point: &PointPlan) -> u64 {
+    let (contestants, seeds) = (plan.contestants.len() as u64, plan.seeds.len() as u64);
+    contestants * (CONTESTANT + seeds * (RUN + point.workload.page.objects.len() as u64 * OBJECT))
+}
+
+/// Adds the page loads and the captures of a point. Returns the number of runs that are captured.
+fn add_point(estimate: &mut SizeEstimate, plan: &Plan, point: &PointPlan, pcap: &str) -> u64 {
+    let (contestants, seeds) = (plan.contestants.len() as u64, plan.seeds.len() as u64);
+    if point.workload.bulk.is_none() && point.workload.messages.is_none() {
+        estimate.files += contestants;
+        estimate.bytes += contestants * point.workload.page.objects.len() as u64 * ENTRY;
+    }
+    let captured = match pcap {
+        "all" => contestants * seeds,
+        "off" => 0,
+        _ => contestants,
+    };
+    let servers = point.workload.servers() as u64;
+    // The captures of all hosts have each packet twice. By default, only the server's is kept, and the client's if there
+    // are several servers.
+    let (hosts, ends) = match (pcap, servers) {
+        ("median", 1) => (1, 1),
+        ("median", _) => (2, 2),
+        _ => (1 + servers, 2),
+    };
+    estimate.files += captured * hosts;
+    estimate.captures += captured * ends * capture(point);
+    captured
+}
+
 /// Returns the bytes that one run sends, without transport headers.
 fn payload(point: &PointPlan) -> u64 {
     let responses: u64 = point.workload.page.objects.iter().map(anabranch_http::page::Object::response).sum();
@@ -95,9 +131,8 @@ fn packets(point: &PointPlan) -> u64 {
     payload(point) / 1400 + 2 * point.workload.page.objects.len() as u64 + 10
 }
 
-/// Returns the bytes of one run's captures. Every packet is recorded at both ends, and every second packet is
-/// acknowledged.
+/// Returns the bytes of the capture of all packets of one run at one end. Every second packet is acknowledged.
 fn capture(point: &PointPlan) -> u64 {
     let (payload, packets) = (payload(point), packets(point));
-    2 * (payload + packets * (60 + 36) + packets / 2 * (70 + 36))
+    payload + packets * (60 + 36) + packets / 2 * (70 + 36)
 }

@@ -65,7 +65,13 @@ impl FromStr for RateSpec {
         if text == "unlimited" {
             return Ok(Self { rate: None, changes: Vec::new() });
         }
-        let mut parts = text.split('/');
+        // Changes of the rate are joined by slashes, too. The `s` of a unit such as `Mbit/s` is no change.
+        let mut is_bits = false;
+        let mut parts = text.split('/').filter(|part| {
+            let is_unit = is_bits && *part == "s";
+            is_bits = part.to_ascii_lowercase().ends_with("bit");
+            !is_unit
+        });
         let rate = parts.next().unwrap_or_default().parse().map_err(unit)?;
         let mut changes: Vec<(Instant, BitRate)> = Vec::new();
         for part in parts {

@@ -24,6 +24,16 @@ fn the_default_is_the_bare_race() {
 }
 
 #[test]
+fn rates_and_presets_may_be_written_as_in_prose() {
+    let [prose, own] =
+        ["rate=10Mbit/s/5s:2mbit/s", "rate=10mbit/5s:2mbit"].map(|text| parse(text).to_string());
+    assert_eq!(prose, own);
+    let [prose, own] = ["preset=LTE", "preset=lte"].map(|text| parse(text).to_string());
+    assert_eq!(prose, own);
+    assert!(refusal("rate=10mbit/s/2mbit").contains("5s:2mbit"));
+}
+
+#[test]
 fn what_is_written_is_read_back() {
     for text in [
         "rate=10mbit/5s:2mbit/8s:10mbit,delay=40ms,jitter=5ms,loss=1%,queue=50p,mtu=1500",

@@ -136,6 +136,14 @@ impl Tally {
         }
     }
 
+    /// Returns the message of the most frequent failure, if no session has been established and at least one has failed.
+    #[must_use]
+    pub fn never_connected(&self) -> Option<&str> {
+        let failures = self.errors.iter().zip(&self.first_messages);
+        let (_, message) = failures.max_by_key(|(count, _)| **count)?;
+        message.as_deref().filter(|_| self.established == 0)
+    }
+
     pub(super) fn request_sent(&mut self, bytes: u64) {
         self.requests += 1;
         self.current_line.requests += 1;

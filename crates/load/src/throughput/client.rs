@@ -62,6 +62,8 @@ pub struct Outcome {
     /// The drain phase: the number of unacknowledged bytes at its start, and its duration. It starts when the client
     /// has written everything, and ends with the test.
     pub drain: Option<(u64, Duration)>,
+    /// Whether the test ended on time with data left in a send buffer.
+    pub is_cut: bool,
     /// The statistics of each path of a multihomed client; empty for a client with one path.
     pub paths: Vec<PathFigures>,
     /// The server's report on its paths; `None` if the server did not send one.
@@ -108,6 +110,7 @@ struct TestState<W: World, C: Connector> {
     last: Option<Figures>,
     /// The time at which the test ended.
     ended: Option<Instant>,
+    is_cut: bool,
     failed: Option<Failure>,
 }
 
@@ -147,6 +150,7 @@ impl<W: World, C: Connector> Test<W, C> {
             previous: Counts::default(),
             last: None,
             ended: None,
+            is_cut: false,
             failed: None,
         };
         let cpu_at_start = cpu_clock();
@@ -211,6 +215,8 @@ impl<W: World, C: Connector> Test<W, C> {
         }
         let mut timer = world.timer();
         timer.set(Some(world.now() + plan.interval));
+        let mut end_timer = world.timer();
+        end_timer.set(plan.bytes.is_none().then(|| self.started_at() + plan.span + plan.drain));
         let mut idle = std::pin::pin!(tasks.wait_idle());
         poll_fn(|cx| {
             let over = idle.as_mut().poll(cx);
@@ -220,6 +226,14 @@ impl<W: World, C: Connector> Test<W, C> {
             while over.is_pending() && timer.poll(cx).is_ready() {
                 timer.set(Some(world.now() + plan.interval));
                 line(&self.interval());
+            }
+            while over.is_pending() && end_timer.poll(cx).is_ready() {
+                // A test without progress does not end here: it fails after the timeout, or goes on.
+                if self.has_progressed() {
+                    shared.state.borrow_mut().is_cut = true;
+                    return Poll::Ready(());
+                }
+                end_timer.set(Some(world.now() + PROGRESS_CHECK));
             }
             over
         })
@@ -234,6 +248,10 @@ impl<W: World, C: Connector> Test<W, C> {
             return Err(failed);
         }
         self.freeze();
+        if shared.state.borrow().is_cut {
+            sessions.iter().for_each(|(session, _)| session.abort());
+            return Ok(());
+        }
         for (session, end) in sessions {
             session.close();
             let ended = async {
@@ -243,6 +261,12 @@ impl<W: World, C: Connector> Test<W, C> {
             let _ = world.timeout(CLOSING, ended).await;
         }
         Ok(())
+    }
+
+    /// Returns whether a session has recently made progress.
+    fn has_progressed(&self) -> bool {
+        let span = self.shared.plan.drain.max(RECENT);
+        self.shared.state.borrow().ends.iter().any(|(_, end)| end.has_progressed_within(span))
     }
 
     /// Returns the unfinished interval at the end of the test. Returns `None` if it is shorter than a twentieth of an
@@ -405,6 +429,7 @@ impl<W: World, C: Connector> Test<W, C> {
             up: up.filter(|_| shared.plan.up),
             down: down.filter(|_| shared.plan.down),
             drain,
+            is_cut: state.is_cut,
             paths,
             server_paths: state.ends.iter().filter_map(|(_, end)| end.peer_paths()).reduce(PathReport::add),
             streams: first.streams,
@@ -437,5 +462,9 @@ fn add(one: (SenderReport, Received), other: (SenderReport, Received)) -> (Sende
     (sent, received)
 }
 
+/// A session that made progress within this time is still draining its send buffer.
+const RECENT: Duration = Duration::from_secs(1);
+/// The time between two checks for progress after the end of the drain phase.
+const PROGRESS_CHECK: Duration = Duration::from_millis(100);
 /// The maximum time that the client waits for the server to close a session.
 const CLOSING: Duration = Duration::from_secs(2);

@@ -126,8 +126,9 @@ pub fn summary(plan: &Plan, outcome: &Outcome, context: &ReportContext) -> Strin
     }
     if let Some((bytes, span)) = outcome.drain.filter(|(_, span)| *span >= SHORTEST_DRAIN) {
         let (bytes, span) = (amount(bytes as f64, "B"), span.as_secs_f64());
+        let and = if outcome.is_cut { "not all of it was" } else { "it was all" };
         let _ =
-            writeln!(out, "[up]  {bytes} were left in the send buffer, and acknowledged {span:.2} s later");
+            writeln!(out, "[up]  {bytes} were left in the send buffer; {and} acknowledged {span:.2} s later");
     }
     out += &path_lines(&outcome.paths);
     if let Some(report) = &outcome.server_paths {
@@ -174,6 +175,10 @@ pub fn summary(plan: &Plan, outcome: &Outcome, context: &ReportContext) -> Strin
             out,
             "{sessions} plain TCP, on one path: the other end, or a box on the way, has no MPTCP."
         );
+    }
+    if outcome.is_cut {
+        out +=
+            "Ended on time: the other end's figures are those of its last report. --drain waits for more.\n";
     }
     if context.interrupted {
         out += "Interrupted: the other end's figures are those of its last report.\n";

@@ -39,6 +39,8 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     /// The CPU time that the process had used when the session began, in user mode and in the kernel.
     cpu_at_start: (Duration, Duration),
     started_at: Cell<Instant>,
+    /// The time at which the test stops sending; `None` before the test begins, and if it sends a number of bytes.
+    ends_at: Cell<Option<Instant>>,
     /// The time of the last progress. At the client, a report that repeats the previous number of received bytes is not
     /// progress, because the server sends reports even if data stalls. At the server, every frame that it sends or
     /// receives is progress.
@@ -119,6 +121,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             cpu_clock,
             cpu_at_start: cpu_clock(),
             started_at: Cell::new(now),
+            ends_at: Cell::new(None),
             last_progress: Cell::new(now),
             acknowledged_bytes: Cell::new(0),
             hello: Cell::new(None),
@@ -288,6 +291,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         }
         if let Some((hello, sends)) = self.ready.take() {
             self.started_at.set(self.world.now());
+            self.ends_at.set((hello.bytes == 0).then(|| self.world.now() + hello.span));
             tasks.spawn("throughput writer", write(self.clone(), hello, sends, client));
         }
         Ok(())
@@ -361,6 +365,16 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             self.last_progress.set(self.world.now());
         }
         more
+    }
+
+    /// Returns whether the time for which the test sends is over.
+    pub(super) fn is_time_over(&self) -> bool {
+        self.ends_at.get().is_some_and(|ends| self.world.now() >= ends)
+    }
+
+    /// Returns whether the test has made progress within the time `span` before now.
+    pub(super) fn has_progressed_within(&self, span: Duration) -> bool {
+        self.check_acknowledged() || self.world.now().since(self.last_progress.get()) <= span
     }
 
     fn is_client(&self) -> bool {

@@ -1,6 +1,7 @@
 //! The settings of a contestant in the plan file that are not knobs of its engine, and the texts that list all
 //! settings and knobs.
 
+use crate::plan::bare::{self, STANDARD};
 use anabranch_transport::capabilities::Streams;
 use anabranch_transport::{Capabilities, Protocol};
 use anabranch_transports::Transports;
@@ -146,10 +147,15 @@ impl ContestantKey {
     }
 }
 
-/// Returns a text that lists all transports with their keys, defaults and meanings.
+/// Returns a text that lists the standard contestants, and all transports with their keys, defaults and meanings.
 #[must_use]
 pub fn listing(transports: &Transports) -> String {
-    let mut out = String::new();
+    let mut out = "names of contestants\n".to_owned();
+    let available = bare::names(transports);
+    for standard in STANDARD.iter().filter(|standard| available.contains(&standard.name)) {
+        out += &format!("  {:<24} {}\n", standard.name, standard.spec);
+    }
+    out.push('\n');
     for transport in transports.iter() {
         let whose = if transport.is_kernel_only() { " (the kernel's: --world emulated)" } else { "" };
         out += &format!("{}{whose}\n", transport.name());

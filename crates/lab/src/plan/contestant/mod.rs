@@ -8,6 +8,7 @@ mod settings;
 pub use cross::BackgroundTraffic;
 pub use keys::{CONTESTANT_KEYS, ContestantKey, listing, profile_listing};
 
+use super::bare;
 use super::error::PlanError;
 use super::http2::{self, Http2};
 use super::http3;
@@ -99,8 +100,8 @@ impl Contestant {
     /// # Errors
     /// [`PlanError`] when the settings contradict each other.
     pub fn with(&self, changes: &[(String, Option<String>)]) -> Result<Self, PlanError> {
-        let (_, spec) = label::split(&self.text);
-        let rest = spec.split_once(':').map(|(_, rest)| rest);
+        let spec = self.spec();
+        let (_, rest) = parse::name_and_settings(&spec);
         let alone = Transports::default().with(Transport::clone(&self.transport));
         let mut kept: Vec<(String, String)> = parse::pairs(rest, &self.place, &alone)?
             .into_iter()
@@ -120,6 +121,13 @@ impl Contestant {
             text += &format!(":{}", kept.join(","));
         }
         Self::parse(&text, &self.place, &alone)
+    }
+
+    /// Returns the transport and the settings that were given, without the nickname. A standard contestant is spelled
+    /// out: `quic:cc=bbr` for `http3:cc=bbr`.
+    #[must_use]
+    pub fn spec(&self) -> String {
+        bare::expanded(label::split(&self.text).1)
     }
 
     /// Returns whether this contestant and `other` behave the same in every run. `open_loop` is set if objects are
@@ -192,7 +200,7 @@ impl Contestant {
     /// Returns whether the text of this contestant sets `resume`.
     #[must_use]
     pub fn sets_resume(&self) -> bool {
-        let (_, spec) = label::split(&self.text);
+        let spec = self.spec();
         let (_, keys) = spec.split_once(':').unwrap_or_default();
         keys.split(',').any(|pair| pair.split_once('=').is_some_and(|(key, _)| key.trim() == "resume"))
     }

@@ -1,10 +1,11 @@
-//! Parses contestants: `[NICK=]NAME[:key=value,…]`.
+//! Parses contestants: `[NICK=]NAME[:key=value,…]`. The name is that of a transport or of a standard contestant.
 //!
 //! This module parses the keys that say how the client requests objects. The other keys are knobs of the engine, which
 //! has a table of its own to parse them.
 
 use super::keys::CONTESTANT_KEYS;
 use super::{Contestant, KernelCc};
+use crate::plan::bare;
 use crate::plan::error::{PlanError, unknown};
 use crate::plan::http2::Http2;
 use crate::plan::http3;
@@ -28,14 +29,18 @@ impl Contestant {
     /// [`PlanError`] that names the contestant, the key and the accepted forms.
     pub fn parse(text: &str, place: &str, transports: &Transports) -> Result<Self, PlanError> {
         let place = format!("{place} {text}");
-        let names = transports.names();
-        let (nick, spec) = label::split(text);
+        let (nick, typed) = label::split(text);
         if let Some(nick) = nick {
-            nickname(nick, &names).map_err(|what| PlanError::at(&place, what))?;
+            nickname(nick, &transports.names()).map_err(|what| PlanError::at(&place, what))?;
         }
-        let (name, rest) = spec.split_once(':').map_or((spec, None), |(name, rest)| (name, Some(rest)));
+        // The settings that the user typed are checked before those of a standard contestant are added.
+        let (typed_name, typed_settings) = name_and_settings(typed);
+        pairs(typed_settings, &place, transports)?;
+        let spec = bare::expanded(typed);
+        let (name, rest) = name_and_settings(&spec);
         let Some(transport) = transports.find(name) else {
-            return Err(PlanError::at(&place, unknown("transport", name, &names)));
+            let names = bare::names(transports);
+            return Err(PlanError::at(&place, unknown("transport", typed_name, &names)));
         };
         let pairs = pairs(rest, &place, transports)?;
         let profile = match pairs.iter().find(|(key, _)| *key == "profile") {
@@ -239,6 +244,11 @@ impl Contestant {
         let own = CONTESTANT_KEYS.iter().filter(|key| key.is_of(&**self.transport));
         own.map(|key| key.name).chain(self.engine.knobs().into_iter().map(|knob| knob.key)).collect()
     }
+}
+
+/// Splits a specification into its name and the settings after it, if there are any.
+pub(super) fn name_and_settings(spec: &str) -> (&str, Option<&str>) {
+    spec.split_once(':').map_or((spec, None), |(name, settings)| (name, Some(settings)))
 }
 
 /// Rejects a nickname that is the name of a transport, is too long for tables, or has other characters than letters,

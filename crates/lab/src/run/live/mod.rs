@@ -95,10 +95,10 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
         |place: &str, what: &str| Err(PlanError::at(place, format!("{what} is for the virtual world")));
     if plan.together && plan.contestants.len() > usize::from(BLOCKS) {
         let what = format!("at most {BLOCKS} contestants can share an emulated network");
-        return Err(PlanError::at("--together", what));
+        return Err(PlanError::at("--shared-link", what));
     }
     if plan.cross.is_some() {
-        return refuse("--cross", "background traffic");
+        return refuse("--background", "background traffic");
     }
     for point in &plan.points {
         if point.workload.keep_origins {
@@ -109,8 +109,7 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
             return refuse("--processors", "a processor that both ends share");
         }
         if point.loss_by.is_iptables() && plan.together {
-            let what =
-                "rules stand at a host, and each contestant has its own: let the link lose with --together";
+            let what = "rules stand at a host, and each contestant has its own: let the link lose with --shared-link";
             return Err(PlanError::at("--loss-by", what));
         }
         if point.loss_by.is_iptables() {
@@ -164,7 +163,8 @@ pub fn possible(plan: &Plan) -> Result<(), String> {
 /// Rejects keys that the kernel cannot apply. Called for contestants that use the kernel's protocol instead of our
 /// engine.
 fn check_kernel_keys(contestant: &Contestant) -> Result<(), PlanError> {
-    let given = contestant.text.split_once(':').map_or("", |(_, keys)| keys);
+    let spec = contestant.spec();
+    let given = spec.split_once(':').map_or("", |(_, keys)| keys);
     let name = contestant.transport.name().to_uppercase();
     for key in given.split(',').filter_map(|pair| pair.split('=').next()).filter(|key| !key.is_empty()) {
         // The kernel cannot apply `profile`, because a profile is a named set of knobs of our engine.

@@ -358,14 +358,14 @@ fn request_size(entry: &FetchEntry<'_>, bytes: &size::Size, target: &str, notes:
     let request = request_head.saturating_add(bytes.request_body);
     let is_cut = entry.address.full_target_len > MAX_TARGET;
     if is_cut {
-        note("a URL of more than 31 KiB, of which so much is sent");
+        note("a URL of more than 31 KiB, cut to this length in the request");
     }
     if request > MAX_HEAD && bytes.request_body > 0 {
         note(CUT_BODY);
     }
     let is_large = request > MAX_HEAD && bytes.request_body == 0 && !is_cut;
     if is_large || bytes.head > MAX_HEAD {
-        note("a head of more than 32 KiB, of which so much is sent");
+        note("a head of more than 32 KiB, cut to this length in the request");
     }
     let method = entry.value.pointer("/request/method").and_then(Value::as_str).unwrap_or("GET");
     if method != "GET" {

@@ -79,7 +79,7 @@ impl Protocol for Quic {
 
     fn caveat(&self) -> Option<&'static str> {
         Some(
-            "loss recovery, pacing and acknowledgements are quinn's, whichever law the window follows, and a reduction of \
+            "loss recovery, pacing and acknowledgements are quinn's with every congestion control, and a reduction of \
              the window is never undone",
         )
     }

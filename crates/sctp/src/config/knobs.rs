@@ -239,8 +239,8 @@ anabranch_base::knobs! {
         /// peer.
         udp_apart: bool = false, "RFC 6951 §5.4: the generic lookup, by address and SCTP ports",
             SWITCH,
-            "peers of one address and SCTP port are told apart by their UDP port, as several programs of a host, \
-             or behind a NAT, are: yes or no";
+            "the UDP port separates peers with the same address and SCTP port, such as programs behind one NAT: \
+             yes or no";
     }
     beside {
         /// The largest timeout of an INIT, instead of `rto_max` (RFC 6458 §5.3.1 `sinit_max_init_timeo`).

@@ -74,7 +74,7 @@ anabranch_base::knobs! {
             SWITCH, "no burst of more than three segments after a dubious acknowledgement (Linux 2.6): yes or no";
         /// RFC 8985 §6: with SACK, losses are detected by time.
         rack: bool = true,
-            "Linux 6 net.ipv4.tcp_recovery = 1; RFC 8985; measured: pages at 1 and 3 % loss 2 to 17 % sooner",
+            "Linux 6 net.ipv4.tcp_recovery = 1; RFC 8985; measured: pages at 1 and 3 % loss 2 to 17 % faster",
             SWITCH, "with SACK, losses are found by time (RFC 8985): yes or no";
         /// RFC 8985 §7: tail loss probes are sent. Has an effect only together with `rack`.
         tlp: bool = true, "Linux 6 net.ipv4.tcp_early_retrans = 3; RFC 8985 §7",

@@ -79,8 +79,8 @@ impl Protocol for Quic {
 
     fn caveat(&self) -> Option<&'static str> {
         Some(
-            "loss recovery, pacing and acknowledgements are quinn's with every congestion control, and a reduction of \
-             the window is never undone",
+            "loss recovery, pacing and acknowledgements are those of quinn with every congestion control; quinn never undoes \
+             a reduction of the window",
         )
     }
 }

@@ -115,7 +115,7 @@ fn shares(out: &mut String, tally: &Tally, population: &str, all: Shares) {
     let _ = write!(
         out,
         "<div class=\"scroll\"><table class=\"people\"><thead><tr><th></th><th></th><th colspan=\"{}\">access</th><th \
-         colspan=\"{}\">random packet loss of the person's network</th></tr><tr><th>fastest for</th>",
+         colspan=\"{}\">random packet loss</th></tr><tr><th>fastest for</th>",
         access.len(),
         LOSSES.len()
     );

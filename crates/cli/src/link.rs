@@ -172,7 +172,7 @@ fn planned(request: &Request, network: &str) -> String {
     }
     out += &match &request.far {
         Some(line) => format!("other end: a namespace of its own, running: {line}\n"),
-        None => "other end: this network, if it may be changed; else a namespace of its own\n".to_owned(),
+        None => "other end: this host's network, or a namespace of its own without the privilege to change this network\n".to_owned(),
     };
     out += &format!("seed: {}\n", request.seed);
     let command: Vec<_> = request.command.iter().map(|argument| argument.to_string_lossy()).collect();

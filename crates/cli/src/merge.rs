@@ -82,7 +82,7 @@ fn shards(paths: &[&Path]) -> Result<BTreeMap<Shard, Directory>, Failure> {
         let refused = |reason: String| Failure::Usage(format!("'{}' {reason}", path.display()));
         manifest(path)?;
         let directory = Directory::open(path, false)?;
-        let shard = directory.part().ok_or_else(|| refused("is a whole sweep, and no shard".to_owned()))?;
+        let shard = directory.part().ok_or_else(|| refused("is a whole sweep, not a shard".to_owned()))?;
         if let Some(first) = shards.values().next() {
             let first_path = first.path.display();
             if let Some(difference) = first.manifest.difference(&directory.manifest) {

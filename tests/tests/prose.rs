@@ -449,7 +449,7 @@ fn pages_are_plain_english() {
     assert_none(wrong, "rewrite");
 }
 
-/// Checks the string literals of the crates, because help, errors and output are made of them.
+/// Checks the string literals of the crates, because help, errors and output are made of them, and Python's docstrings.
 #[test]
 fn messages_are_plain_english() {
     let mut wrong = Vec::new();
@@ -466,6 +466,13 @@ fn messages_are_plain_english() {
             found.extend(output_complaints(&shown, line, &lines));
         }
         wrong.extend(beyond_exceptions(&shown, found));
+    }
+    for path in files(&["crates/py/python"], "py") {
+        let text = fs::read_to_string(&path).expect("a source file");
+        for docstring in text.split("\"\"\"").skip(1).step_by(2) {
+            let lines: Vec<&str> = docstring.lines().map(str::trim).collect();
+            wrong.extend(output_complaints(&shown(&path), 1, &lines));
+        }
     }
     assert_none(wrong, "rewrite");
 }

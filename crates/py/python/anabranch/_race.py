@@ -42,7 +42,7 @@ class Result:
 
     @property
     def causes(self) -> Table:
-        """A row for each setting that makes one contestant sooner than another, with its effect (a ratio of times)."""
+        """A row for each setting that makes one contestant faster than another, with its effect (a ratio of times)."""
         return Table(self._native.causes())
 
     @property

@@ -294,7 +294,7 @@ fn literals(text: &str) -> Vec<(usize, String)> {
                     opening = letters.next().unwrap_or('"');
                 }
                 let mut raw = String::new();
-                while let Some(letter) = letters.next() {
+                for letter in letters.by_ref() {
                     line += usize::from(letter == '\n');
                     raw.push(letter);
                     if raw.ends_with(&end) {

@@ -45,9 +45,9 @@ Recommends: iproute2, iptables
 Maintainer: The anabranch authors <anabranch@example.org>
 Installed-Size: $(du -sk --exclude=DEBIAN "$root" | cut -f1)
 Description: which transport carries this traffic best, and why
- Races TCP, SCTP, HTTP/2 and QUIC in a deterministic virtual network or on
- emulated links, and explains the result. Also a server, client, load generator
- and gateway for HTTP over SCTP, in user space.
+ Races HTTP/1.1, HTTP/2, HTTP/3 and SCTP in a deterministic virtual network or
+ on emulated links, and explains the result. Includes a server, client, load
+ generator and gateway for HTTP over SCTP, in user space.
 CONTROL
 dpkg-deb --root-owner-group --build "$root" "$out" > /dev/null
 echo "$out"

@@ -6,6 +6,7 @@ mod contestant;
 mod data;
 mod determinism;
 mod failover;
+mod glossary;
 mod layer;
 mod pages;
 mod physics;

@@ -26,7 +26,7 @@ fn hyphened(arg: Arg) -> Arg {
 fn all() -> Command {
     Command::new("anabranch")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("HTTP over SCTP, raced against its rivals in a deterministic virtual network")
+        .about("Find which transport carries given traffic best on a given network, and why; SCTP for real networks")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .max_term_width(100)
@@ -163,12 +163,13 @@ fn serve() -> Command {
     let command = Command::new("serve")
         .about("Serve a directory over TCP, TLS, QUIC and SCTP")
         .long_about(
-            "Serve a directory of files by HTTP/1.1 and HTTP/2 over TCP, over TLS on TCP (https://), by HTTP/3 over QUIC (h3://), and by \
-             HTTP/1.1 over SCTP in UDP (no privilege needed), over SCTP on IP, and over SCTP on DTLS (https+sctp://). But for \
-             https://, h3:// and https+sctp:// traffic is in the clear. DTLS takes a certificate with an ECDSA P-256 key. Without --cert and --key the server \
-             makes a certificate of its own, keeps it, and prints its fingerprint for --trust of clients. SIGHUP reads \
-             certificate and key of https:// and h3:// again. On SIGINT or SIGTERM the server finishes exchanges in flight. The access log goes to standard \
-             output.\n\n\
+            "Serves a directory of files. Over TCP and TLS it speaks HTTP/1.1 and HTTP/2, over QUIC HTTP/3. Over SCTP it \
+             speaks HTTP/1.1: in UDP, which needs no privilege, on IP, or under DTLS. Only https://, h3:// and \
+             https+sctp:// are encrypted.\n\n\
+             Without --cert and --key the server makes a self-signed certificate, keeps it, and prints its fingerprint for \
+             --trust of clients. DTLS needs a certificate with an ECDSA P-256 key. SIGHUP reads the certificate and key of \
+             https:// and h3:// again. On SIGINT or SIGTERM the server finishes exchanges in flight. The access log goes \
+             to standard output.\n\n\
              Files outside DIR are never served: a symbolic link is followed only if it stays inside DIR. Names that \
              begin with a dot (.git, .env) are served only with --dotfiles, except /.well-known/.",
         )
@@ -198,7 +199,7 @@ fn serve() -> Command {
         .arg(count(flag("sctp-port", "N", "SCTP port behind the UDP port").default_value("80")))
         .arg(count(flag("connections", "N", CONNECTIONS).default_value("1024")))
         .arg(crate::memory::flag())
-        .arg(count(flag("streams", "N", "Streams per association, or connection of QUIC").default_value("100")))
+        .arg(count(flag("streams", "N", "Streams of each association or QUIC connection").default_value("100")))
         .arg(server_threads())
         .arg(crate::busy_poll::flag("off"))
         .arg(crate::knobs::set())
@@ -207,7 +208,7 @@ fn serve() -> Command {
         .arg(lasting(flag("header-timeout", "TIME", "Maximum time for a request head to arrive").default_value("10s")))
         .arg(lasting(flag("idle", "TIME", "Close a connection that is idle for this long").default_value("60s")))
         .arg(flag("grace", "TIME", "On a signal, wait this long for exchanges in flight").default_value("10s"))
-        .arg(switch("redirect", "Answer requests over tcp:// with the way to the first https://"))
+        .arg(switch("redirect", "Redirect requests over tcp:// to the first https:// listener"))
         .arg(switch("quiet", "No access log").short('q'))
         .arg(dry_run());
     secure::server_flags(command.arg(secure::qlog_flag()))
@@ -241,18 +242,23 @@ fn get() -> Command {
     let command = Command::new("get")
         .about("Get objects over TCP, QUIC or SCTP")
         .long_about(
-            "Get objects by HTTP: http:// over TCP, https:// over TLS on TCP, h3:// by HTTP/3 over QUIC (UDP port 443), http+sctp:// over SCTP in UDP \
-             (port 9899), http+sctp-ip:// over SCTP on IP, https+sctp:// over SCTP on DTLS (UDP port 4433). Objects of one server \
-             share a connection; over SCTP, HTTP/2 and HTTP/3 each object has its own stream. All addresses \
-             of a multi-homed server are used, from DNS or as listed in the URL: http+sctp://192.0.2.1,198.51.100.1/. \
-             But for https://, h3:// and https+sctp:// traffic is in the clear.",
+            "Gets objects by HTTP. The scheme of the URL chooses the transport:\n\n  \
+             http://          TCP\n  \
+             https://         TLS on TCP\n  \
+             h3://            HTTP/3 over QUIC (UDP port 443)\n  \
+             http+sctp://     SCTP in UDP (port 9899)\n  \
+             http+sctp-ip://  SCTP on IP\n  \
+             https+sctp://    SCTP under DTLS (UDP port 4433)\n\n\
+             Only https://, h3:// and https+sctp:// are encrypted. Objects of one server share a connection; over SCTP, \
+             HTTP/2 and HTTP/3 each object has its own stream. All addresses of a multihomed server are used. They come \
+             from DNS or from the URL: http+sctp://192.0.2.1,198.51.100.1/.",
         )
         .after_long_help(
             "Examples:\n  \
              anabranch get http+sctp://127.0.0.1:9899/ -o index.html\n  \
              anabranch get -I http+sctp://127.0.0.1:9899/\n  \
              anabranch get --page http+sctp://127.0.0.1:9899/ -o copy --har load.har\n\n\
-             With --page, files are written only below DIR, whatever names the server gives and wherever links in DIR lead. \
+             With --page, files are written only below DIR. Neither names from the server nor links in DIR can lead out of it. \
              Names that begin with a dot are changed: .bashrc becomes _bashrc.\n\n\
              Exit: 0 done, 1 a transfer failed, 2 usage, 3 not possible here, 130 interrupted. A file is written \
              completely or not at all.",
@@ -284,7 +290,7 @@ fn get() -> Command {
             flag(
                 "client",
                 "CLIENT",
-                "What decides when objects are requested: plain (when their document has arrived) or chromium, its rules [default: plain]",
+                "When objects are requested: plain (after their document has arrived) or chromium (by Chromium's rules) [default: plain]",
             )
             .requires("page"),
         )
@@ -328,10 +334,10 @@ fn get() -> Command {
 
 fn features() -> Command {
     Command::new("features")
-        .about("What UDP, TCP and SCTP can do: every cell of the table decided by a run")
+        .about("Show what UDP, TCP and SCTP can do; a run decides each cell of the table")
         .long_about(
-            "What UDP, TCP and SCTP can do. A run in the virtual network decides every cell and shows what was done and \
-             seen. The published cell stands beside it, with the reason where the two differ.\n\n\
+            "Shows what UDP, TCP and SCTP can do. A run in the virtual network decides each cell, and the evidence is printed. \
+             The published cell stands beside it, with the reason if the two differ.\n\n\
              Exit: 0 done, 1 a cell differs from the published one for no known reason, 2 usage.",
         )
         .arg(
@@ -347,18 +353,18 @@ fn features() -> Command {
 fn study() -> Command {
     let name = || Arg::new("name").value_name("NAME").help("A study, as `study list` names it");
     Command::new("study")
-        .about("Repeat published measurements: their numbers beside ours")
+        .about("Redo published measurements, and compare the published values with ours")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(Command::new("list").about("The studies there are"))
+        .subcommand(Command::new("list").about("List the studies"))
         .subcommand(
             Command::new("show")
-                .about("A study's source, tables, parameters and causes")
+                .about("Show the source, tables, parameters and causes of a study")
                 .arg(name().required(true)),
         )
         .subcommand(
             Command::new("plan")
-                .about("The plan of a table, which `race` runs to the same numbers")
+                .about("Print the plan of a table; `race` runs it to the same numbers")
                 .arg(
                     Arg::new("name")
                         .value_name("NAME[/TABLE]")
@@ -374,7 +380,7 @@ fn study() -> Command {
 
 fn study_run() -> Command {
     Command::new("run")
-        .about("Race a study's plans: every published cell beside ours, every claim, every cause")
+        .about("Run a study: compare every published value with ours, and decide every claim and cause")
         .after_help(
             "Exit code 1: a cause is not as the study says, and no assumption was changed.\n\nExample:\n  anabranch study run rajamani-2002 \
              --set rtt=160ms",
@@ -386,13 +392,13 @@ fn study_run() -> Command {
                 .action(ArgAction::Append)
                 .help("A study, as `study list` names it, or one of its tables alone"),
         )
-        .arg(switch("all", "Every study").conflicts_with("name"))
+        .arg(switch("all", "Run every study").conflicts_with("name"))
         .arg(few_seeds())
         .arg(
             flag(
                 "table",
                 "TABLE",
-                "This table alone, as NAME/TABLE has it, with its causes and the claims that need no other; may be repeated",
+                "Run only this table, as NAME/TABLE does, with its causes and the claims that need no other table; may be repeated",
             )
             .action(ArgAction::Append),
         )
@@ -401,12 +407,12 @@ fn study_run() -> Command {
             flag(
                 "also",
                 "CONTESTANT",
-                "Race this in every table, too, as `race --transport` has it: mine=sctp:streams=1",
+                "Add this contestant to every table, in the form of `race --transport`: mine=sctp:streams=1",
             )
             .action(ArgAction::Append),
         )
         .arg(
-            flag("runs", "N", "Seeds [default: as many as each table says]")
+            flag("runs", "N", "Number of seeds [default: the number in each table]")
                 .value_parser(value_parser!(u64).range(1..=1_000_000)),
         )
         .arg(
@@ -423,19 +429,19 @@ fn study_run() -> Command {
         .arg(
             switch(
                 "sensitivity",
-                "Change each assumption alone and all at once: which orders and findings hang on them",
+                "Change each assumption alone and all at once, to find the orders and findings that depend on them",
             ),
         )
         .arg(
             flag(
                 "world",
                 "WORLD",
-                "virtual, or emulated: this host's kernel on the same rig in real time, beside print and ours",
+                "virtual, or emulated: this host's kernel on the same rig in real time, beside the published values and ours",
             )
             .value_parser(["virtual", "emulated"])
             .default_value("virtual"),
         )
-        .arg(switch("resume", "Go on with what the same command has left in DIR"))
+        .arg(switch("resume", "Continue an interrupted run of the same command in DIR"))
         .arg(switch("quiet", "No progress").short('q'))
 }
 
@@ -449,26 +455,26 @@ fn assumption() -> Arg {
 }
 
 fn few_seeds() -> Arg {
-    switch("quick", "Few seeds, for a first look")
+    switch("quick", "Run few seeds, for a first look")
 }
 
 fn bundle() -> Command {
     Command::new("bundle")
         .about("Write a study as a directory that others can review")
         .long_about(
-            "Writes this program, the study's files, the plan of each table, what a run with few seeds gives, a map from \
-             each claim to its command, licences, and check.sh, which runs it all again and compares byte for byte. \
-             README.md in it says what must be seen. DIR appears whole or not at all.",
+            "Writes a directory with this program, the study's files, the plan of each table, and the output of a run with few \
+             seeds. map.csv has the command for each claim. check.sh runs everything again and compares byte for byte. \
+             README.md says what a reviewer must see. DIR appears only when it is complete.",
         )
         .after_help(
             "Exit code 1: a cause is not as the study says; the bundle is written all the same.\n\nExample:\n  anabranch study \
              bundle rajamani-2002 --out bundle",
         )
         .arg(
-            flag("out", "DIR", "Where it is written: a new directory, or an empty one")
+            flag("out", "DIR", "The directory to write: a new or an empty one")
                 .required(true),
         )
-        .arg(switch("full", "Also run all seeds, and keep what that gives"))
+        .arg(switch("full", "Also run all seeds, and keep the output"))
         .arg(
             flag("threads", "N", "Runs at a time [default: one for each core]")
                 .value_parser(value_parser!(u16).range(1..=4096)),
@@ -495,11 +501,11 @@ pub fn threads(matches: &ArgMatches) -> usize {
 }
 
 /// The help text of `--connections`, a flag of `serve` and `gateway`.
-const CONNECTIONS: &str = "Maximum connections or associations per listener. When a newcomer finds all slots taken, the \
-                           connection ends that has waited longest for a request or the rest of a request head. If all \
-                           have requests under way, the one ends whose client moved less than 1 KiB for longest, and for \
-                           at least 5 s. A client (IPv4 address or IPv6 /64) with more than an eighth of the slots, and \
-                           twice as many as the newcomer's client, gives one up first";
+const CONNECTIONS: &str = "Maximum connections or associations per listener. If all slots are taken, a new client replaces \
+                           the connection that has waited longest for a request or the rest of its head. If all \
+                           connections have requests in progress, it replaces the one that has moved less than 1 KiB for \
+                           the longest time, at least 5 s. A client (IPv4 address or IPv6 /64) with more than an eighth of the \
+                           slots, and twice as many as the new client, loses one first";
 
 #[cfg(test)]
 mod tests {

@@ -32,9 +32,9 @@ pub fn command() -> Command {
     Command::new("decode")
         .about("Show associations, connections and streams of a capture, and why data was retransmitted")
         .long_about(
-            "Shows how each SCTP association and each connection of TCP, QUIC and DTLS was set up and closed, its traffic by path and stream, \
-             its round-trip times, and why data was retransmitted. The capture may be pcapng or pcap, also \
-             compressed by gzip, taken at either end, by any program.\n\n\
+            "Shows the SCTP associations and the connections of TCP, QUIC and DTLS in a capture: setup and close, traffic by path \
+             and stream, round-trip times, and why data was retransmitted. The capture is pcapng or pcap, or one of these \
+             compressed by gzip. Any program may have taken it, at either end.\n\n\
              Links: Ethernet with VLAN tags, raw IP, Linux cooked (1 and 2), loopback, PPP, Cisco HDLC, NFLOG, SCTP \
              without IP. IPv4 and IPv6, with fragments. Tunnels: GTP-U, VXLAN, Geneve, GRE, IP in IP, MPLS, PPPoE. \
              SCTP on IP and in UDP. TLS, DTLS and QUIC are decrypted with the secrets in the capture or in --keylog, \
@@ -42,9 +42,10 @@ pub fn command() -> Command {
              are counted.\n\n\
              Instead of a capture: logs of usrsctp, Chromium and Firefox with SCTP packets; qlog of QUIC endpoints; \
              dumps of chrome://webrtc-internals. With the captures of both ends, their packets are matched.\n\n\
-             Causes are judged from the packets alone: 'fast' after acknowledgements that reported a gap, 'timeout' \
-             after a silence as long as a retransmission timer, 'spurious' when the receiver already had the data: its \
-             acknowledgement had passed, it reported a duplicate, or it answered sooner than a round trip takes.",
+             The packets alone decide the reason of a retransmission. 'fast' follows acknowledgements that reported a gap. \
+             'timeout' follows a silence as long as a retransmission timer. 'spurious' means that the receiver already \
+             had the data: the capture has its acknowledgement, or the receiver reported a duplicate, or its answer came \
+             within less than a round trip.",
         )
         .after_long_help(
             "Examples:\n  \
@@ -52,8 +53,8 @@ pub fn command() -> Command {
              anabranch decode capture.pcapng.gz --ladder=40 --streams 5\n  \
              anabranch decode capture.pcapng --keylog keys.txt\n  \
              anabranch decode capture.pcapng --why\n\n\
-             Exit: 0 done, 1 the capture ends in the middle of a packet (what comes before is shown), 2 no such file, no \
-             capture, or a damaged one, 3 the file cannot be read here.",
+             Exit: 0 done; 1 the capture ends in the middle of a packet, and the packets before it are shown; 2 the file does \
+             not exist, is no capture, or is damaged; 3 the file cannot be read here.",
         )
         .arg(Arg::new("file").value_name("FILE").required(true).help("A capture or log; - for standard input"))
         .arg(Arg::new("other").value_name("OTHER").help("The capture of the other end"))
@@ -61,7 +62,7 @@ pub fn command() -> Command {
             flag(
                 "ladder",
                 "LINES",
-                "Draw each conversation packet by packet [without this: captures of up to 60 packets]",
+                "Draw each conversation packet by packet, with at most LINES lines [default: only captures of up to 60 packets]",
             )
             .num_args(0..=1)
             .require_equals(true)
@@ -69,14 +70,14 @@ pub fn command() -> Command {
             .value_parser(value_parser!(u32)),
         )
         .arg(
-            flag("streams", "N", "Streams shown of each direction [default: 20]")
+            flag("streams", "N", "Show at most N streams of each direction [default: 20]")
                 .value_parser(value_parser!(u32)),
         )
         .arg(
             flag(
                 "udp",
                 "PORT[:PORT]",
-                "SCTP in UDP from or to this port, or between both [default: 9899]",
+                "Read UDP from or to this port, or between these two, as SCTP in UDP [default: 9899]",
             )
             .action(ArgAction::Append),
         )
@@ -84,20 +85,20 @@ pub fn command() -> Command {
             flag(
                 "keylog",
                 "FILE",
-                "Secrets of TLS, DTLS and QUIC that SSLKEYLOGFILE has recorded, beside those in the capture",
+                "Decrypt TLS, DTLS and QUIC with these secrets, written by SSLKEYLOGFILE, and with those in the capture",
             )
             .action(ArgAction::Append),
         )
-        .arg(flag("qlog", "DIR", "Write qlog of each QUIC connection, with the packets that were decrypted"))
+        .arg(flag("qlog", "DIR", "Write a qlog file of each QUIC connection that was decrypted"))
         .arg(switch(
             "why",
-            "Show only why conversations were slow or failed, with packet numbers, instead of the tables",
+            "Show only why conversations were slow or failed, with packet numbers, without the tables",
         ))
         .arg(
             flag(
                 "json",
                 "FILE|-",
-                "Write it as JSON, schema anabranch.decode/1 (-: the text goes to stderr)",
+                "Write the result as JSON, schema anabranch.decode/1 (-: the text goes to stderr)",
             ),
         )
         .arg(
@@ -111,11 +112,11 @@ pub fn command() -> Command {
             flag(
                 "html",
                 "FILE",
-                "Write a page that draws sequence numbers, data under way and round trips over time",
+                "Write a page with diagrams of sequence numbers, data in flight and round trips over time",
             ),
         )
         .arg(
-            switch("quiet", "No text: what --json and --csv write, and the exit code")
+            switch("quiet", "Print no text; --json and --csv still write")
                 .short('q'),
         )
 }

@@ -24,7 +24,7 @@ pub fn key_file() -> Arg {
         "key-file",
         "FILE",
         "Keys that both ends share (RFC 4895), for --set auth=yes: lines of ID HEX or ID base64:TEXT. All are accepted; \
-         the last one, or the one with `active` behind it, signs",
+         the last key signs, or the one that is marked `active`",
     )
 }
 
@@ -115,7 +115,7 @@ mod linux {
             if let ([one, second, ..], Some((key, value))) = (engines.as_slice(), set.first()) {
                 let [one, second] = [one, second].map(|transport| transport.name().to_uppercase());
                 return Err(Failure::Usage(format!(
-                    "--set {key}={value}: of {one} or of {second}? both are used; use one of them, or leave --set out"
+                    "--set {key}={value}: is it for {one} or {second}? both are in use; use one of them, or leave --set out"
                 )));
             }
             let first = transports.first_engine();

@@ -121,7 +121,7 @@ pub fn run_embedded(arguments: impl IntoIterator<Item = OsString>, transports: &
 /// Returns the path of this executable. Fails if another program runs anabranch within its own process.
 fn own_program() -> Result<PathBuf, Failure> {
     if WITHIN.get().is_some() {
-        let line = "a bundle has the program in it, and this is a package of Python: have the program `anabranch` do it";
+        let line = "a bundle contains the program, which this Python package does not have: use the program `anabranch`";
         return Err(Failure::Host(line.to_owned()));
     }
     std::env::current_exe()

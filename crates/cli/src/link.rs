@@ -22,14 +22,14 @@ pub fn command() -> Command {
     let mut command = Command::new("link")
         .about("Run a command behind an emulated link")
         .long_about(
-            "Run a command in a network namespace of its own. Its packets go through an emulated link, the one that races \
-             use in virtual time; 'up' is from the command to the other end.\n\n\
-             Started by root, the other end is the network of this host. Otherwise, or with --far, it is a second \
-             namespace. $ANABRANCH_FAR holds the other end's addresses. Links nest, and several --path are links side \
-             by side.\n\n\
-             What is not given is not emulated: without --rate packets do not wait, without --delay or --rtt they take \
-             no time, without --loss none is lost. With a rate the queue has room for 1000 packets unless --queue says \
-             otherwise.",
+            "Runs a command in a network namespace of its own. Its packets cross an emulated link, by the same code that \
+             races use in virtual time. 'up' is the direction from the command to the other end.\n\n\
+             If root starts it, the other end is the network of this host. Otherwise, or with --far, the other end is a \
+             second namespace. $ANABRANCH_FAR holds its addresses. The command can be another 'anabranch link', so that \
+             links follow each other. Several --path make parallel links.\n\n\
+             Only properties that flags set are emulated. Without --rate packets do not queue, without --delay or --rtt \
+             they take no time, and without --loss none is lost. With --rate the queue holds 1000 packets; --queue \
+             changes it.",
         )
         .after_long_help(
             "Examples:\n  \
@@ -39,8 +39,8 @@ pub fn command() -> Command {
              anabranch link --preset lte -- bash\n  \
              anabranch link --delay 20ms -- anabranch link --rate 1mbit -- bash\n  \
              anabranch link --path rate=10mbit,rtt=80ms --path rate=2mbit,rtt=40ms -- bash\n\n\
-             Exit: the command's status; 125 the link failed, 126 the command cannot be run, 127 there is none; 2 usage, \
-             3 not possible on this host.",
+             Exit: the command's status; 125 the link failed, 126 the command cannot be run, 127 the command does not \
+             exist; 2 usage, 3 not possible on this host.",
         );
     for key in KEYS.iter().filter(|key| key.group == Group::Network) {
         let several = key.several == Several::Entries;
@@ -52,33 +52,29 @@ pub fn command() -> Command {
     }
     command
         .arg(
-            flag("seed", "N", "Seed of what the link leaves to chance")
+            flag("seed", "N", "Seed of the random events: loss, jitter, reordering")
                 .value_parser(value_parser!(u64).range(..=u64::from(u32::MAX)))
                 .default_value("1"),
         )
-        .arg(flag(
-            "far",
-            "COMMAND",
-            "Run this at the other end, which is then a namespace of its own (a line for the shell)",
-        ))
+        .arg(flag("far", "COMMAND", "Run this shell command at the other end, in a namespace of its own"))
         .arg(
             flag(
                 "device",
                 "KIND",
-                "How packets are caught: TUN, or Ethernet interfaces where TUN does not open",
+                "How packets reach the link: by TUN, or by Ethernet interfaces where TUN is not available",
             )
             .value_parser(["auto", "tun", "veth"])
             .default_value("auto"),
         )
-        .arg(switch("dry-run", "Print what would be done, and end").short('n'))
+        .arg(switch("dry-run", "Print what would be done, and exit").short('n'))
         .arg(switch("quiet", "No report at the end").short('q'))
         .arg(flag(
             "json",
             "FILE|-",
-            "Write what the links did as JSON, schema anabranch.link/1 (-: behind the command's output)",
+            "Write the links' counters as JSON, schema anabranch.link/1 (-: after the command's output)",
         ))
         .arg(
-            flag("list", "WHAT", "List the networks that --preset can name, and end")
+            flag("list", "WHAT", "List the networks that --preset can name, and exit")
                 .value_parser(["presets"])
                 .exclusive(true),
         )
@@ -176,7 +172,7 @@ fn planned(request: &Request, network: &str) -> String {
     }
     out += &match &request.far {
         Some(line) => format!("other end: a namespace of its own, running: {line}\n"),
-        None => "other end: this network, if it may be changed; else a namespace of its own\n".to_owned(),
+        None => "other end: this host's network, or a namespace of its own without the privilege to change this network\n".to_owned(),
     };
     out += &format!("seed: {}\n", request.seed);
     let command: Vec<_> = request.command.iter().map(|argument| argument.to_string_lossy()).collect();

@@ -16,9 +16,9 @@ pub fn command() -> Command {
     Command::new("merge")
         .about("Put the shards of a sweep together")
         .long_about(
-            "Put together what `race --shard 1/N --out DIR` to `race --shard N/N --out DIR` have written, on whatever \
-             machines. What comes out is what one machine would have written, byte for byte.\n\n\
-             All shards must be there, each once, finished, and of the same plan, files and version.",
+            "Puts together the directories that `race --shard 1/N --out DIR` to `race --shard N/N --out DIR` have written, \
+             on any machines. The output is byte-identical to that of one machine.\n\n\
+             Each shard must be given once and be finished. All must have the same plan, files and version.",
         )
         .after_long_help(
             "Examples:\n  \
@@ -27,9 +27,9 @@ pub fn command() -> Command {
              anabranch merge shard-1 shard-2 -o whole\n\n\
              Exit: 0 done, 1 a transfer failed or an [[expect]] was missed, 2 usage, 3 not possible here, 130 interrupted.",
         )
-        .arg(Arg::new("shard").value_name("DIR").required(true).action(ArgAction::Append).num_args(1..).help("Shards"))
+        .arg(Arg::new("shard").value_name("DIR").required(true).action(ArgAction::Append).num_args(1..).help("The directories of the shards"))
         .arg(
-            flag("out", "DIR", "Write the whole sweep there, with results.json and report.html")
+            flag("out", "DIR", "Write the whole sweep to this directory, with results.json and report.html")
                 .short('o')
                 .required(true),
         )
@@ -82,7 +82,7 @@ fn shards(paths: &[&Path]) -> Result<BTreeMap<Shard, Directory>, Failure> {
         let refused = |reason: String| Failure::Usage(format!("'{}' {reason}", path.display()));
         manifest(path)?;
         let directory = Directory::open(path, false)?;
-        let shard = directory.part().ok_or_else(|| refused("is a whole sweep, and no shard".to_owned()))?;
+        let shard = directory.part().ok_or_else(|| refused("is a whole sweep, not a shard".to_owned()))?;
         if let Some(first) = shards.values().next() {
             let first_path = first.path.display();
             if let Some(difference) = first.manifest.difference(&directory.manifest) {

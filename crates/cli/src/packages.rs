@@ -35,7 +35,7 @@ pub fn man() -> Command {
             Arg::new("directory")
                 .value_name("DIR")
                 .required(true)
-                .help("Where they go; created if it is not there"),
+                .help("The directory for the pages; created if it does not exist"),
         )
 }
 

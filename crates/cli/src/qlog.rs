@@ -25,7 +25,7 @@ pub fn log_destination<'a>(
     };
     if !has_logs {
         return Err(Failure::Usage(format!(
-            "--qlog {directory}: nothing goes over HTTP/3; write h3://, or https:// with --http 3"
+            "--qlog {directory}: no URL uses HTTP/3; write h3://, or https:// with --http 3"
         )));
     }
     Ok(Some(self::directory(directory)?))

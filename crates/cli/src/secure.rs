@@ -104,7 +104,7 @@ pub fn server(
     if !listens.iter().any(|listen| listen.scheme.is_secure()) {
         return match files {
             Some((file, _)) => Err(Failure::Usage(format!(
-                "--cert {file}: nothing is listened on over TLS; add --listen https://ADDRESS[:PORT], h3:// or https+sctp://"
+                "--cert {file}: no listener uses TLS; add --listen https://ADDRESS[:PORT], h3:// or https+sctp://"
             ))),
             None => Ok(None),
         };
@@ -156,7 +156,7 @@ pub fn client_of<'a>(
             if insecure { Some("--insecure".to_owned()) } else { file.map(|file| format!("--trust {file}")) };
         return match flag {
             Some(flag) => Err(Failure::Usage(format!(
-                "{flag}: nothing is got over TLS; write https://, h3:// or https+sctp://"
+                "{flag}: no URL uses TLS; write https://, h3:// or https+sctp://"
             ))),
             None => Ok(None),
         };
@@ -172,7 +172,9 @@ pub fn trust(matches: &ArgMatches) -> Result<Trust, Failure> {
     let file = matches.get_one::<String>("trust").map(String::as_str);
     Ok(match file {
         None if matches.get_flag("insecure") => {
-            complain("--insecure: the server may be anybody, and traffic can be read and changed on the way");
+            complain(
+                "--insecure: the server is not authenticated: anyone on the path can read and change traffic",
+            );
             Trust::Anybody
         }
         None => Trust::System,
@@ -215,8 +217,8 @@ fn self_signed(listens: &[Listen]) -> Result<(Identity, String, Option<Files>), 
     let Some(directory) = state_directory() else {
         let identity = create_identity(listens)?;
         let fingerprint = Fingerprint(identity.fingerprint());
-        let note = "kept nowhere, as neither XDG_STATE_HOME nor HOME is set";
-        let shown = format!("certificate: of our own, {note}; clients: --trust {fingerprint}");
+        let note = "not saved, because neither XDG_STATE_HOME nor HOME is set";
+        let shown = format!("certificate: self-signed, {note}; clients: --trust {fingerprint}");
         return Ok((identity, shown, None));
     };
     let path = directory.join("self-signed.pem");
@@ -235,7 +237,7 @@ fn self_signed(listens: &[Listen]) -> Result<(Identity, String, Option<Files>), 
         }
     };
     let fingerprint = Fingerprint(identity.fingerprint());
-    let shown = format!("certificate: of our own, {}; clients: --trust {fingerprint}", path.display());
+    let shown = format!("certificate: self-signed, {}; clients: --trust {fingerprint}", path.display());
     Ok((identity, shown, Some((path.clone(), path))))
 }
 

@@ -76,7 +76,7 @@ fn requested_studies(matches: &ArgMatches) -> Result<(Vec<Study>, Vec<String>), 
     let tables: Vec<&str> =
         matches.get_many::<String>("table").into_iter().flatten().map(String::as_str).collect();
     if names.len() > 1 && !tables.is_empty() {
-        return Err(Failure::Usage("--table: goes with one study".to_owned()));
+        return Err(Failure::Usage("--table: needs exactly one study".to_owned()));
     }
     let also: Vec<String> = matches.get_many::<String>("also").into_iter().flatten().cloned().collect();
     let (mut studies, mut left) = (Vec::new(), Vec::new());
@@ -233,7 +233,7 @@ impl<'a> Request<'a> {
                 let identity = identity(&self.studies, self.size, &self.seeds());
                 Directory::begin(Path::new(path), &identity, resume).map(Some)
             }
-            None if resume => Err(Failure::Usage("--resume: goes with --out DIR".to_owned())),
+            None if resume => Err(Failure::Usage("--resume: needs --out DIR".to_owned())),
             None => Ok(None),
         }
     }

@@ -51,7 +51,8 @@ impl Listen {
     /// Parses the text after the scheme of a listening address.
     pub fn over(scheme: UrlScheme, target: &str, wrong: impl Fn(&str) -> String) -> Result<Self, String> {
         let target = target.strip_suffix('/').unwrap_or(target);
-        let (hosts, port) = split_port(target).ok_or_else(|| wrong("the port is no number up to 65535"))?;
+        let (hosts, port) =
+            split_port(target).ok_or_else(|| wrong("the port is not a number up to 65535"))?;
         let mut addresses = Vec::new();
         for host in hosts.split(',') {
             let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -62,7 +63,7 @@ impl Listen {
             match host.parse() {
                 Ok(address) => addresses.push(address),
                 Err(_) if host == "localhost" => addresses.push(IpAddr::from([127, 0, 0, 1])),
-                Err(_) => return Err(wrong(&format!("'{host}' is no IP address"))),
+                Err(_) => return Err(wrong(&format!("'{host}' is not an IP address"))),
             }
         }
         let port = port.unwrap_or(scheme.port());
@@ -109,7 +110,8 @@ impl Url {
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(end);
-        let (all, port) = split_port(authority).ok_or_else(|| wrong("the port is no number up to 65535"))?;
+        let (all, port) =
+            split_port(authority).ok_or_else(|| wrong("the port is not a number up to 65535"))?;
         if !scheme.has_paths() && all.contains(',') {
             return Err(wrong(
                 "several addresses of one host are for SCTP in the clear; TCP, DTLS and HTTP/3 go to one",
@@ -127,7 +129,7 @@ impl Url {
                 return Err(wrong("an IPv6 address is written in brackets, as [::1]"));
             }
             if bracketed.is_some_and(|host| !host.contains(':')) {
-                return Err(wrong("in brackets is no IPv6 address"));
+                return Err(wrong("the brackets do not hold an IPv6 address"));
             }
             hosts.push(host.to_owned());
         }

@@ -34,7 +34,7 @@ type Step = Box<dyn FnOnce() + Send>;
 fn last_steps(code: u8) -> [Step; 2] {
     let report = || {
         files::clean_up();
-        complain("not ended in time: what is in flight is lost");
+        complain("not ended in time: data in flight is lost");
     };
     [Box::new(report), Box::new(move || std::process::exit(code.into()))]
 }

@@ -310,7 +310,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "race script.har",
-        "script.har: JavaScript around what is no JSON: key must be a string at line 1 column 2; a HAR has every key in \
+        "script.har: the JavaScript does not contain JSON: key must be a string at line 1 column 2; a HAR has every key in \
          double quotes",
     ),
     // Traces with columns that cannot be used.
@@ -560,8 +560,8 @@ fn a_har_is_raced_however_it_comes() {
         lines,
         [
             "anabranch: k6: 2 of 2 entries: no startedDateTime: raced in the order of the file",
-            "anabranch: k6: 1 of 2 entries: a request body that is not sent whole: of head and body together 32 KiB are \
-             sent, in the head of a GET: [1] http://a.example/1"
+            "anabranch: k6: 1 of 2 entries: a request body that is cut: head and body are sent as 32 KiB in the head \
+             of a GET: [1] http://a.example/1"
         ]
     );
     // A warning that was printed before the race must not be repeated in the table.

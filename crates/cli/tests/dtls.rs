@@ -60,7 +60,7 @@ fn what_dtls_cannot_do_is_refused_in_one_line() {
             2,
             "an association over DTLS has one address at each end",
         ),
-        (&["bulk", "sctp://127.0.0.1:4433", "--insecure"], 2, "nothing is got over TLS"),
+        (&["bulk", "sctp://127.0.0.1:4433", "--insecure"], 2, "no URL uses TLS"),
         (&["get", "https+sctp://127.0.0.1,127.0.0.2/"], 2, "TCP, DTLS and HTTP/3 go to one"),
     ] {
         let output = run(anabranch().env("XDG_STATE_HOME", scratch.text()).args(arguments));

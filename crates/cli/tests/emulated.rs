@@ -116,7 +116,7 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
     assert_eq!(found["plan"]["loss-by"], "iptables");
     assert!(found["points"][0]["network"].as_str().is_some_and(|text| text.ends_with("; loss by iptables")));
     let warnings = found["warnings"].to_string();
-    assert!(warnings.contains("loss by iptables is behind the links"), "{warnings}");
+    assert!(warnings.contains("iptables drops packets after the links"), "{warnings}");
     let all = runs(&found);
     assert_eq!(all.len(), 4);
     for (contestant, run) in &all {
@@ -186,7 +186,11 @@ fn one_host_has_one_counter_for_both_directions() {
     assert!(
         found["points"][0]["network"].as_str().is_some_and(|text| text.ends_with("; both ends on one host"))
     );
-    assert!(found["warnings"].to_string().contains("one host counts for both ends"), "{}", found["warnings"]);
+    assert!(
+        found["warnings"].to_string().contains("with one host, all retransmissions"),
+        "{}",
+        found["warnings"]
+    );
     let all = runs(&found);
     assert_eq!(all.len(), 6);
     for (contestant, run) in &all {

@@ -163,7 +163,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         ),
         (
             &["get", "h3://127.0.0.1/", "http+sctp://127.0.0.1/", "--set", "cc=reno"],
-            "of SCTP or of QUIC? both are used",
+            "is it for SCTP or QUIC? both are in use",
         ),
         (&["load", "http+sctp://127.0.0.1/", "-c", "1", "--http", "3"], "HTTP/3 is for https:// and h3://"),
         (
@@ -381,5 +381,5 @@ fn sessions_are_resumed_and_requests_ride_early() {
     assert_eq!(files, [10, 10], "a file for each connection at each end");
     assert!(packets.iter().all(|count| *count >= early), "{packets:?} for {early}");
     let output = run(anabranch().args(["get", "--qlog", &logs, "https://127.0.0.1/"]));
-    assert!(errors(&output).contains("nothing goes over HTTP/3"), "{}", errors(&output));
+    assert!(errors(&output).contains("no URL uses HTTP/3"), "{}", errors(&output));
 }

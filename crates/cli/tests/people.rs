@@ -41,12 +41,12 @@ fn shards_of_people_say_what_all_say() {
     let scratch = Scratch::new("people");
     let whole = text(&race(&scratch, &with(&["--out", "whole"])));
     for line in [
-        "24 people, simulated; a time is",
-        "nobody: level",
-        "nobody: undecided",
-        "the commonest outcome",
-        "sctp over six",
-        "if everybody had it",
+        "24 people, simulated; the time of a person is",
+        "\ntie ",
+        "\nundecided ",
+        "most common outcome",
+        "sctp vs six",
+        "if everyone used it",
     ] {
         assert!(whole.contains(line), "{line}\n{whole}");
     }

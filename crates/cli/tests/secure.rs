@@ -45,7 +45,7 @@ fn a_certificate_of_its_own_is_made_once_and_believed_by_fingerprint_or_file() {
     let (code, err, out) = get(&url, &["--insecure"]);
     assert_eq!((code, out == body), (Some(0), true));
     assert_eq!(err.lines().count(), 1, "each time: {err}");
-    assert!(err.contains("--insecure: the server may be anybody"), "{err}");
+    assert!(err.contains("--insecure: the server is not authenticated"), "{err}");
     assert_eq!(end_and_get_fingerprint(server), fingerprint, "the same one after a restart");
 }
 
@@ -89,7 +89,7 @@ fn flags_that_nothing_would_heed_are_refused() {
         (output.status.code(), errors(&output))
     };
     for (arguments, says) in [
-        (&["get", "http://127.0.0.1/", "--insecure"][..], "nothing is got over TLS; write https://"),
+        (&["get", "http://127.0.0.1/", "--insecure"][..], "no URL uses TLS; write https://"),
         (&["get", "https://127.0.0.1/", "--trust", "sha256:12"], "64 hexadecimal digits"),
         (&["get", "https://127.0.0.1/", "--trust", nothing], "it holds no certificate"),
         (&["get", "https://127.0.0.1/", "--trust", "/nonexistent"], "/nonexistent: No such file"),

@@ -161,7 +161,7 @@ fn what_cannot_be_is_told_in_a_line_and_nothing_is_lost() {
         (&["plan", "own", "--set", "rtt=fast"], "--set: "),
         (&["run", "own/nothing"], "no table 'nothing'; there are pages"),
         (&["run", "own", "--table", "nothing"], "no table 'nothing'; there are pages"),
-        (&["run", "own", "own", "--table", "pages"], "--table: goes with one study"),
+        (&["run", "own", "own", "--table", "pages"], "--table: needs exactly one study"),
         (&["run", "own", "--also", "one=tcp"], "--also: 'one=tcp': pages has a contestant one"),
         (&["run", "own", "--also", "mine=quick"], "--also: "),
     ] {

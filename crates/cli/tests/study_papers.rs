@@ -146,7 +146,7 @@ const PAPERS: [&str; 5] =
 
 /// The start of the part of docs/papers.md that this test writes.
 const EVERY: &str = "## Every table, figure and claim\n\n\
-     Each row has the flags that its study's command takes to run what decides it, and what came of that with few seeds.\n\
+     Each row has the flags with which its study's command runs the deciding tables, and the outcome with few seeds.\n\
      What a claim says, and the check that decides it, stands in [outcomes](outcomes.md).\n";
 
 /// A study's tables, figures and claims, each with its command and outcome, as `study bundle` writes them to `map.csv`.

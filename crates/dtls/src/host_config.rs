@@ -176,7 +176,7 @@ impl HostConfig {
     pub(crate) fn judge(&self, certificate: &[u8], name: &str) -> Result<(), String> {
         match &self.certificate_judge {
             Some(judge) => judge.verify(certificate, name),
-            None => Err("this host goes to no servers".to_owned()),
+            None => Err("this host has no configuration for clients".to_owned()),
         }
     }
 

@@ -142,7 +142,7 @@ impl FromStr for Rule {
             Some((host, port)) => {
                 let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
                 let port = port.parse().ok().filter(|&port: &u16| digits && port > 0);
-                let port = port.ok_or_else(|| wrong("the port is no number from 1 to 65535, nor *"))?;
+                let port = port.ok_or_else(|| wrong("the port is neither a number from 1 to 65535 nor *"))?;
                 (host, Some(Ports::One(port)))
             }
         };

@@ -232,7 +232,7 @@ fn refusal_of(why: &ReachError) -> Refusal {
         }
         ReachError::Connect(_) => Refusal::new(502, "the target is unreachable"),
         ReachError::NoTrust(_) => {
-            Refusal::new(502, "the gateway knows no authority to believe the target by")
+            Refusal::new(502, "the gateway has no certificate authorities to verify the target")
         }
         ReachError::Closed(CloseReason::Untrusted(why)) => {
             Refusal::new(502, format!("the target is not trusted: {why}"))

@@ -158,7 +158,7 @@ fn broken(why: &serde_json::Error, text: &str, is_script: bool) -> String {
         return format!("the HAR ends, and at {at} there is more, '{rest}'; remove it: a file is one HAR");
     }
     if is_script {
-        return format!("JavaScript around what is no JSON: {why}; a HAR has every key in double quotes");
+        return format!("the JavaScript does not contain JSON: {why}; a HAR has every key in double quotes");
     }
     format!("not a HAR, not even JSON: {why}; correct it there, or save the HAR again")
 }
@@ -358,14 +358,14 @@ fn request_size(entry: &FetchEntry<'_>, bytes: &size::Size, target: &str, notes:
     let request = request_head.saturating_add(bytes.request_body);
     let is_cut = entry.address.full_target_len > MAX_TARGET;
     if is_cut {
-        note("a URL of more than 31 KiB, of which so much is sent");
+        note("a URL of more than 31 KiB, cut to this length in the request");
     }
     if request > MAX_HEAD && bytes.request_body > 0 {
         note(CUT_BODY);
     }
     let is_large = request > MAX_HEAD && bytes.request_body == 0 && !is_cut;
     if is_large || bytes.head > MAX_HEAD {
-        note("a head of more than 32 KiB, of which so much is sent");
+        note("a head of more than 32 KiB, cut to this length in the request");
     }
     let method = entry.value.pointer("/request/method").and_then(Value::as_str).unwrap_or("GET");
     if method != "GET" {
@@ -457,7 +457,7 @@ impl Notes {
 
 /// The warning about a request body that is cut, because at most 32 KiB of head and body together are sent.
 pub const CUT_BODY: &str =
-    "a request body that is not sent whole: of head and body together 32 KiB are sent, in the head of a GET";
+    "a request body that is cut: head and body are sent as 32 KiB in the head of a GET";
 
 /// The maximum number of entries that one warning names. The remaining entries are only counted.
 const NAMED: usize = 3;

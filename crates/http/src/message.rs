@@ -148,7 +148,7 @@ impl Section {
             // RFC 9114 §4.3.1: the schemes `http` and `https` have a mandatory authority component.
             None => return Err(Malformed("a request has neither :authority nor host")),
             Some(authority) => {
-                Some(authority.parse().map_err(|_| Malformed("an authority is no host with a port"))?)
+                Some(authority.parse().map_err(|_| Malformed("an authority is not a host with a port"))?)
             }
         };
         if method == Method::CONNECT {
@@ -169,7 +169,7 @@ impl Section {
             (uri.scheme, uri.path_and_query) = (Some(scheme), Some(checked_path(&path, &method)?));
         }
         let mut request = Request::new(());
-        *request.uri_mut() = Uri::from_parts(uri).map_err(|_| Malformed("the target is no URI"))?;
+        *request.uri_mut() = Uri::from_parts(uri).map_err(|_| Malformed("the target is not a URI"))?;
         *request.method_mut() = method;
         *request.headers_mut() = self.fields;
         Ok((request, ContentLength::new(length)))
@@ -187,7 +187,8 @@ impl Section {
         }
         // RFC 9114 §4.3.2: a response has exactly one `:status`.
         let status = status.ok_or(Malformed("a response has no :status"))?;
-        let status = StatusCode::from_bytes(&status).map_err(|_| Malformed(":status is no status code"))?;
+        let status =
+            StatusCode::from_bytes(&status).map_err(|_| Malformed(":status is not a status code"))?;
         ResponseHead::new(status, self.fields)
     }
 
@@ -329,7 +330,7 @@ fn declared_length(fields: &HeaderMap) -> Result<Option<u64>, Malformed> {
 }
 
 fn parse_length(length: &HeaderValue) -> Result<u64, Malformed> {
-    content_length(length).ok_or(Malformed("content-length is no number"))
+    content_length(length).ok_or(Malformed("content-length is not a number"))
 }
 
 const TWO_HOSTS: Malformed = Malformed("host comes twice");
@@ -368,7 +369,7 @@ fn checked_authority(authority: &[u8]) -> Result<&str, Malformed> {
     // The parser requires a default port. Only the form of the text is checked here, so the value of the port does not
     // matter.
     text.filter(|text| Authority::parse(text, Some(443)).is_some())
-        .ok_or(Malformed("an authority is no host with a port"))
+        .ok_or(Malformed("an authority is not a host with a port"))
 }
 
 /// RFC 9114 §4.3.1: parses a path, which begins with a slash. The path of OPTIONS may be an asterisk.

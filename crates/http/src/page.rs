@@ -239,7 +239,10 @@ impl Page {
                 PageError::new(format!("page '{}': object {i} ({}): {why}", self.name, object.name))
             };
             if !object.name.starts_with('/') || !object.name.bytes().all(|b| b.is_ascii_graphic()) {
-                return Err(wrong("the name is no request target: '/' and visible ASCII are needed".into()));
+                return Err(wrong(
+                    "the name is not a request target: it must begin with '/' and have visible ASCII only"
+                        .into(),
+                ));
             }
             if !names.insert(object.name.as_str()) {
                 return Err(wrong("another object has the same name".into()));

@@ -326,7 +326,7 @@ fn a_malformed_response_is_refused() {
             ok(&[("content-length", "3"), ("content-length", "3")]),
             "content-length comes twice",
         ),
-        ("9110 8.6 no number", ok(&[("content-length", "")]), "content-length is no number"),
+        ("9110 8.6 no number", ok(&[("content-length", "")]), "content-length is not a number"),
         ("9110 7.2 two hosts", ok(&[("host", "a"), ("host", "a")]), "host comes twice"),
     ] {
         let (got, resets) = get_from(&frames);
@@ -365,7 +365,7 @@ fn a_malformed_response_is_refused() {
         ("8.2.1 NUL in a value", ok(&[("x", "a\0")]), "protocol error detected"),
         ("8.2 an upper-case name", ok(&[("X", "y")]), "protocol error detected"),
         ("8.3 an undefined pseudo-header field", ok(&[(":x", "y")]), "protocol error detected"),
-        ("8.3.2 :status is no status code", response(&[(":status", "20")]), "protocol error detected"),
+        ("8.3.2 :status is not a status code", response(&[(":status", "20")]), "protocol error detected"),
         (
             "8.4 PUSH_PROMISE",
             [ok(&[]), frame(5, END_HEADERS, 1, &[0, 0, 0, 2, 0x82])].concat(),

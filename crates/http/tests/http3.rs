@@ -353,8 +353,8 @@ fn server_protocol_errors_are_one_line() {
         (CONTROL.to_vec(), vec![], "a stream ended without a final response (H3_MESSAGE_ERROR)"),
         (frame(GOAWAY, &[0]), vec![], "(H3_MESSAGE_ERROR)"),
         ([&[0][..], &frame(GOAWAY, &[0])].concat(), frame(HEADERS, &OK), "(H3_MISSING_SETTINGS)"),
-        (CONTROL.to_vec(), large(&head(70_000)), "where 65536 are taken"),
-        (CONTROL.to_vec(), large(&head(300_000)), "where 65536 are taken"),
+        (CONTROL.to_vec(), large(&head(70_000)), "where at most 65536 are accepted"),
+        (CONTROL.to_vec(), large(&head(300_000)), "where at most 65536 are accepted"),
         (
             CONTROL.to_vec(),
             [frame(HEADERS, &OK), frame(DATA, b"hi")].concat(),
@@ -392,7 +392,7 @@ fn a_server_that_goes_away_is_one_line() {
         session.closed().await;
     });
     let error = outcome.objects[0].as_ref().expect_err("refused").to_string();
-    assert!(error.contains("the server takes nothing more (GOAWAY)"), "{error}");
+    assert!(error.contains("the server accepts no more requests (GOAWAY)"), "{error}");
     assert_eq!(outcome.connections, 4, "as often as a client tries");
     let outcome = with_server(|_, session| async move {
         let _ = session.accept().await;

@@ -479,7 +479,7 @@ fn wrong_networks() {
             --queue: '50': not a queue's limit; write 50p (packets), 100kB, 1bdp or unlimited
             --aqm: 'blue': unknown; write droptail, codel, fq-codel (:target=5ms/interval=100ms), pie (:target=15ms) or red (:min=5p/max=15p/p=10%/weight=0.2%/gentle=no)
             --mtu: '20': write bytes from 68 to 65535, such as 1500
-            --jitter: up: jitter 50ms is more than the delay 40ms: a packet cannot leave before it came
+            --jitter: up: jitter 50ms is more than the delay 40ms: a packet cannot leave before it arrives
             --preset: 'marsnet' is unknown; write one of gprs, edge, 3g, lte, lte-recorded, 5g, dialup, dsl-poor, dsl, vdsl, cable, fibre, wifi, wifi-weak, wifi-lossy, starlink, satellite, serial-14.4, serial-32, serial-64, serial-128
             --trace: trace '/nonexistent': No such file or directory (os error 2)
             --path 1: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, ...

@@ -47,7 +47,7 @@ impl Impairment<Duration> for Jitter {
         if spec.jitter > spec.delay {
             let (jitter, delay) = (format_duration(spec.jitter), format_duration(spec.delay));
             return Err(format!(
-                "jitter {jitter} is more than the delay {delay}: a packet cannot leave before it came"
+                "jitter {jitter} is more than the delay {delay}: a packet cannot leave before it arrives"
             ));
         }
         Ok(())

@@ -88,10 +88,10 @@ impairments! {
             passing Loss;
         /// The bytes that framing adds to each packet on the medium.
         overhead: Bytes = Bytes(0), rate::Overhead, "SIZE",
-            "What framing adds to each packet on the medium: 24B (Ethernet: 38B with its header) [default: 0B]";
+            "Bytes that framing adds to each packet on the medium: 24B (Ethernet: 38B with its header) [default: 0B]";
         /// The time that each packet occupies the medium in addition to the time for its bytes.
         packet_time as "packet-time": Duration = Duration::ZERO, rate::PacketTime, "TIME",
-            "What each packet takes on the medium beside its bytes: 118us (802.11) [default: 0]";
+            "Time that each packet takes on the medium in addition to its bytes: 118us (802.11) [default: 0]";
         /// The limit of the queue.
         queue: QueueSpec = QueueSpec::ONE_BDP, queue::Bottleneck, "SIZE",
             "Drop-tail queue: 50p packets, 100kB, 1bdp [default: 1bdp, at least 10p]";
@@ -112,14 +112,14 @@ impairments! {
         corrupt: Ratio = Ratio::ZERO, corrupt::Corrupt, "SHARE",
             "Packets that arrive with flipped bits: 0.1%", passing Corrupt, counts corrupted at 2 "damaged";
         /// The size of the largest packet in bytes, including the IP header.
-        mtu: u32 = 1500, mtu::Mtu, "BYTES", "Largest IP packet: 1500 [default: 1500]", passing Mtu;
+        mtu: u32 = 1500, mtu::Mtu, "BYTES", "Largest IP packet, in bytes: 1500 [default: 1500]", passing Mtu;
         /// A recorded capacity, which replaces the rate.
         trace: Option<TraceSpec> = None, trace::TracePlayer, "FILE",
             "Recorded capacity: mahimahi's times, or columns of seconds and bit/s; a header names others, rtt_ms and loss";
     }
     both {
         "half-duplex", half_duplex::Medium, "",
-            "Both directions share one medium, in turn; =802.11b, =802.11g: and collide when both want it";
+            "Both directions share one medium and take turns; with =802.11b or =802.11g they contend for it, and may collide";
         "preset", preset::Preset, "NAME", "A named network (see --list presets), or NAME/random: losses without bursts; other flags change it";
     }
 }

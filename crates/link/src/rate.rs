@@ -164,7 +164,7 @@ fn needs_a_rate(spec: &DirectionSpec, key: &str, is_nothing: bool) -> Result<(),
     if is_nothing || (spec.trace.is_none() && !spec.rate.is_unlimited()) {
         return Ok(());
     }
-    Err(format!("{key} goes with a rate: it is what a packet takes of one"))
+    Err(format!("{key} needs a rate: it is the time that a packet takes on the medium"))
 }
 
 impl Rate {

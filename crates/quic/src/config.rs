@@ -92,7 +92,7 @@ anabranch_base::knobs! {
             Size(1_200, 1 << 32), "flow control: bytes that a connection may have unread, such as 15MiB";
         /// The maximum number of bytes per connection that the application has written and the peer has not
         /// acknowledged.
-        sndbuf: u64 = 4_194_304, "as sctp's and tcp's modern profiles",
+        sndbuf: u64 = 4_194_304, "as in the modern profiles of sctp and tcp",
             Size(1_200, 1 << 32), "bytes written and not acknowledged, such as 4MiB";
         /// The order in which streams with data to send are served.
         scheduler: Scheduler = Scheduler::RoundRobin, "quinn-proto 0.11, TransportConfig::default",
@@ -100,17 +100,17 @@ anabranch_base::knobs! {
             "streams with bytes to send: rr (in turn, a packet each) or fcfs (one after the other)";
         /// The idle timeout: a connection ends after this time without packets (max_idle_timeout, RFC 9000 §10.1).
         idle: Duration = Duration::from_secs(30), "RFC 9308 §3.2: 30 s",
-            SpanOrZero, "a connection ends after so long without a packet, such as 30s";
+            SpanOrZero, "a connection ends after this time without a packet, such as 30s";
         /// The round-trip time that is assumed before the first measurement: kInitialRtt (RFC 9002 §6.2.2).
         initial_rtt: Duration = Duration::from_millis(333), "RFC 9002 §6.2.2",
-            SpanOrZero, "the round trip that is assumed before one was measured, such as 333ms";
+            SpanOrZero, "the round trip before the first measurement, such as 333ms";
         /// The largest UDP payload that may be sent before the path has been probed (RFC 9000 §14.1).
         packet: u64 = 1_200, "RFC 9000 §14.1: 1200 bytes",
             Size(1_200, 65_527), "largest payload of UDP at first, such as 1200B";
         /// The packet threshold: kPacketThreshold (RFC 9002 §6.1.1). When a packet is acknowledged, an unacknowledged
         /// packet that was sent at least this many packets earlier is declared lost.
         dupthresh: u64 = 3, "RFC 9002 §6.1.1: three packets",
-            Number(3, 1_000), "a packet is lost when one so much younger has arrived: 3 to 1000";
+            Number(3, 1_000), "a packet is lost when a packet sent this many later is acknowledged: 3 to 1000";
         /// Whether the sender asks for fewer acknowledgements (draft-ietf-quic-ack-frequency).
         ack_frequency: bool = false, "RFC 9000 §13.2.2: one for two packets",
             SWITCH,
@@ -118,10 +118,10 @@ anabranch_base::knobs! {
         /// When clients have to validate their addresses (Retry).
         retry: Retry = Retry::Load, "RFC 9000 §8.1.2: a server may",
             Names(&[("load", Retry::Load), ("always", Retry::Always)]),
-            "when a server has clients show their addresses by a round trip more (Retry): load (while many begin) or always";
+            "when a server makes clients prove their address with a Retry, a round trip more: load (while many handshakes run) or always";
         /// Whether the path is probed for larger packet sizes (RFC 8899).
         pmtud: bool = true, "RFC 9000 §14.3",
-            SWITCH, "packets grow to what the path takes (RFC 8899): yes or no";
+            SWITCH, "packets grow to the path MTU (RFC 8899): yes or no";
     }
     beside {
         /// The memory budget that the connections of all endpoints share. With a budget, a send buffer has at most
@@ -142,7 +142,7 @@ const QUINN: Profile = Profile {
     rows: &[
         ("cc", "quinn-cubic", QUINN_SOURCE),
         ("stream_window", "1250000B", QUINN_SOURCE),
-        ("window", "4GiB", "quinn-proto 0.11, TransportConfig::default: no limit; here the largest there is"),
+        ("window", "4GiB", "quinn-proto 0.11, TransportConfig::default: no limit; here the largest value"),
         ("sndbuf", "10MB", QUINN_SOURCE),
     ],
 };

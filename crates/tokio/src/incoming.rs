@@ -32,7 +32,7 @@ impl Incoming {
     fn request(&self) -> &Request {
         match &self.request {
             Some(request) => request,
-            None => unreachable!("whoever decides takes it"),
+            None => unreachable!("a decision consumes the request"),
         }
     }
 

@@ -133,7 +133,7 @@ impl Protocol for Sctp {
     }
 
     fn remark(&self) -> Option<&'static str> {
-        Some("sctp is ours, in the emulated world, too; a kernel's own, where it has one, is sctp-kernel")
+        Some("sctp is always anabranch's own stack, also in the emulated world; sctp-kernel is the kernel's")
     }
 }
 

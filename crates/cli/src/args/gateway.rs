@@ -12,17 +12,17 @@ pub fn command() -> Command {
 fn flags() -> Command {
     let count = |arg: Arg| arg.value_parser(value_parser!(u16).range(1..));
     Command::new("gateway")
-        .about("Carry HTTP between TCP and SCTP: a forward or reverse proxy, either direction")
+        .about("Carry HTTP between TCP and SCTP, as a forward or reverse proxy")
         .long_about(
-            "Carry HTTP between TCP and SCTP, in either direction. Without --origin the gateway is a forward proxy: it \
-             accepts requests for http:// and https:// URLs and CONNECT, and forwards them by TCP to the targets that --allow \
-             permits, or to the gateway given by --via. With --origin it is a reverse proxy for that server. Over SCTP \
-             each exchange and each tunnel has its own stream.\n\n\
-             Servers of https:// URLs are reached over TLS, and believed by the authorities of this system or --trust. \
-             Clients reach the gateway over TLS at --listen https://, with --cert and --key or a certificate of its own; \
-             SIGHUP reads these again. Over TLS the gateway speaks HTTP/1.1. Other traffic is in the clear unless the two \
-             ends encrypt it. On SIGINT or SIGTERM the gateway finishes exchanges in flight. The access log goes to \
-             standard output.",
+            "Carries HTTP between TCP and SCTP, in either direction. Without --origin the gateway is a forward proxy. It \
+             accepts CONNECT and requests for http:// and https:// URLs, and forwards them over TCP to the targets that \
+             --allow permits, or to the gateway given by --via. With --origin it is a reverse proxy for that server. Over \
+             SCTP each exchange and each tunnel has its own stream.\n\n\
+             Servers of https:// URLs are reached over TLS, and verified by the authorities of this system or --trust. \
+             Clients reach the gateway over TLS at --listen https://, with --cert and --key or a self-signed certificate. \
+             SIGHUP reads certificate and key again. Over TLS the gateway speaks HTTP/1.1. Other traffic is not encrypted, \
+             unless the two ends encrypt it. On SIGINT or SIGTERM the gateway finishes exchanges in flight. The access \
+             log goes to standard output.",
         )
         .after_long_help(
             "Examples (TCP clients to TCP servers, over SCTP between two gateways):\n  \
@@ -54,7 +54,7 @@ fn flags() -> Command {
             flag(
                 "origin",
                 "URL",
-                "Be a reverse proxy for this server: http://, https://, http+sctp://, https+sctp:// or http+sctp-ip://HOST[:PORT]",
+                "Act as a reverse proxy for this server: http://, https://, http+sctp://, https+sctp:// or http+sctp-ip://HOST[:PORT]",
             )
             .conflicts_with_all(["via", "allow"]),
         )
@@ -78,7 +78,7 @@ fn flags() -> Command {
             flag(
                 "allow",
                 "RULE",
-                "Permit targets: HOST, *.DOMAIN, ADDRESS[/BITS] or *, each with [:PORT], where :* means any port [default: none; with --via, whatever the next gateway permits]",
+                "Permit targets: HOST, *.DOMAIN, ADDRESS[/BITS] or *, each with [:PORT], where :* means any port [default: none; with --via, the targets that the next gateway permits]",
             )
             .action(ArgAction::Append),
         )

@@ -10,11 +10,11 @@ pub fn server_flags(command: Command) -> Command {
         .arg(
             file(
                 "cert",
-                "Certificates for https://, h3:// and https+sctp://, in PEM, the server's own first; with --key",
+                "Certificate chain (PEM) for https://, h3:// and https+sctp://, the server's own certificate first; needs --key",
             )
             .requires("key"),
         )
-        .arg(file("key", "Private key of the certificate, in PEM; with --cert").requires("cert"))
+        .arg(file("key", "Private key (PEM) of the certificate; needs --cert").requires("cert"))
 }
 
 /// Adds the TLS flags of a client to `command`.
@@ -24,14 +24,14 @@ pub fn client_flags(command: Command) -> Command {
             flag(
                 "trust",
                 "FILE|sha256:FINGERPRINT",
-                "Over https://, h3:// and https+sctp:// believe these authorities (PEM), or one certificate; default: those of this system",
+                "Over https://, h3:// and https+sctp:// trust these authorities (PEM), or the certificate with this fingerprint [default: the authorities of this system]",
             )
             .conflicts_with("insecure"),
         )
         .arg(
             switch(
                 "insecure",
-                "Over https://, h3:// and https+sctp:// believe any server: whoever is in between can read and change traffic",
+                "Over https://, h3:// and https+sctp:// accept any certificate: anyone on the path can then read and change traffic",
             ),
         )
 }
@@ -41,7 +41,7 @@ pub fn qlog_flag() -> Arg {
     flag(
         "qlog",
         "DIR",
-        "Over h3:// write a qlog file for each connection to this directory, for qvis and the like [default: QLOGDIR, if set]",
+        "Over h3:// write a qlog file for each connection to this directory, for tools such as qvis [default: QLOGDIR, if set]",
     )
 }
 
@@ -51,7 +51,7 @@ pub fn http_flag(command: Command) -> Command {
         flag(
             "http",
             "VERSION",
-            "Speak this version; 3 takes https:// URLs over QUIC at the same port; default: what the server chooses over https://, else 1.1",
+            "Speak this version of HTTP; 3 gets https:// URLs over QUIC at the same port [default: the server's choice over https://, else 1.1]",
         )
         .value_parser(["1.1", "2", "3"]),
     )

@@ -96,7 +96,7 @@ impl<R: Read> Read for Unpacked<R> {
         if self.uncompressed > bound {
             let max_ratio = self.max_ratio;
             return Err(wrong(format!(
-                "gzip: unpacks to more than {max_ratio} times its size; gunzip it first if it is meant"
+                "gzip: unpacks to more than {max_ratio} times its size; gunzip it first if this is intended"
             )));
         }
         Ok(read)
@@ -137,7 +137,10 @@ mod tests {
     fn a_bomb_is_refused_in_one_line_and_a_cut_file_is_told() {
         let bomb = packed(&vec![0; 1 << 20]);
         let error = read(bomb.clone(), 1 << 16, 100).expect_err("a bomb").to_string();
-        assert_eq!(error, "gzip: unpacks to more than 100 times its size; gunzip it first if it is meant");
+        assert_eq!(
+            error,
+            "gzip: unpacks to more than 100 times its size; gunzip it first if this is intended"
+        );
         assert!(read(bomb.clone(), 1 << 20, 0).is_ok(), "it is the size that matters");
         assert!(read(bomb.clone(), 1 << 16, 2000).is_ok());
         let noise: Vec<u8> =

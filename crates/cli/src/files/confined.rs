@@ -95,7 +95,7 @@ impl PendingFile {
                 FileType::RegularFile => {}
                 FileType::Symlink => return Err(refused("a symbolic link has that name")),
                 FileType::Directory => return Err(refused("a directory has that name")),
-                _ => return Err(refused("what has that name is no file")),
+                _ => return Err(refused("that name is not a file")),
             }
         }
         let parent = Parent(parent);

@@ -267,7 +267,7 @@ impl Records {
                 None
             }
             (HANDSHAKE, _) => self.take_message(now, record, content, send),
-            _ => self.refuse(UNEXPECTED_MESSAGE, "a record of no use", send),
+            _ => self.refuse(UNEXPECTED_MESSAGE, "a record that cannot be used", send),
         }
     }
 

@@ -314,7 +314,7 @@ impl<W: World, C: Connector> Reader<W, C> {
                     return Ok(());
                 }
                 let pipeline = self.pipeline.borrow();
-                let exchange = pipeline.in_flight.front().ok_or("bytes came that nobody asked for")?;
+                let exchange = pipeline.in_flight.front().ok_or("the server sent bytes without a request")?;
                 if !exchange.abandoned {
                     fetch.borrow_mut().first_byte(exchange.object);
                 }

@@ -563,7 +563,7 @@ fn a_url_is_requested_in_full_up_to_31_kib_and_a_longer_one_is_counted() {
     assert_eq!(
         page.warnings,
         [format!(
-            "2 of 4 entries: a URL of more than 31 KiB, of which so much is sent: [2] {shown}, [3] {shown}"
+            "2 of 4 entries: a URL of more than 31 KiB, cut to this length in the request: [2] {shown}, [3] {shown}"
         )]
     );
     // The host name is long, and the target is too long. The target is cut, and a number is appended to it, because two

@@ -68,7 +68,7 @@ impl<S: Session> Requests<S> {
         // RFC 9114 §4.2.2: a head that is larger than the server accepts is not sent.
         let most = connection.max_field_section_size();
         if size > most {
-            let reason = format!("the request has a head of {size} bytes, where the server takes {most}");
+            let reason = format!("the request has a head of {size} bytes, where the server accepts {most}");
             return Err(Failure::Malformed(super::Error::Stream(Code::H3_INTERNAL_ERROR, reason)));
         }
         let started = poll_fn(|cx| match connection.is_going_away() {
@@ -116,7 +116,7 @@ impl<S: Session> Exchange<S> {
             None => Ok(None),
             Some(Event::HeadTooLarge(size)) => {
                 self.pipe().borrow_mut().cancel(Code::H3_EXCESSIVE_LOAD);
-                let reason = format!("a head of {size} bytes, where {MAX_HEAD} are taken");
+                let reason = format!("a head of {size} bytes, where at most {MAX_HEAD} are accepted");
                 Err(Failure::Malformed(super::Error::Stream(Code::H3_EXCESSIVE_LOAD, reason)))
             }
             // A client's reader returns no requests.
@@ -131,7 +131,9 @@ pub(crate) fn line(failure: &Failure) -> String {
         Failure::Malformed(error) => format!("HTTP/3: {error}"),
         Failure::Stream(StreamError::Cancelled(code)) => format!("HTTP/3: cancelled by the peer ({code})"),
         Failure::Stream(StreamError::CancelledHere) => "HTTP/3: cancelled".to_owned(),
-        Failure::Stream(StreamError::Refused) => "HTTP/3: the server takes nothing more (GOAWAY)".to_owned(),
+        Failure::Stream(StreamError::Refused) => {
+            "HTTP/3: the server accepts no more requests (GOAWAY)".to_owned()
+        }
         Failure::Stream(StreamError::Closed(reason)) => reason.to_string(),
     }
 }

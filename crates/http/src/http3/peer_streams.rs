@@ -222,7 +222,9 @@ impl Peer {
         let wrong_id = |reason: &str| Err(Error::connection(Code::H3_ID_ERROR, format!("{reason} {id}")));
         match of {
             // RFC 9114 §5.2: the GOAWAY of a server names a request stream, whose identifier is a multiple of 4.
-            kind::GOAWAY if !self.is_client && id % 4 != 0 => wrong_id("GOAWAY names no request stream:"),
+            kind::GOAWAY if !self.is_client && id % 4 != 0 => {
+                wrong_id("GOAWAY does not name a request stream:")
+            }
             // RFC 9114 §5.2: a later GOAWAY must not have a larger identifier.
             kind::GOAWAY if self.goaway.is_some_and(|earlier| id > earlier) => wrong_id("GOAWAY grew to"),
             kind::GOAWAY => {

@@ -73,7 +73,7 @@ pub fn load(directory: &Path) -> Result<Page, PageError> {
     let mut warnings = Vec::new();
     let too_far = "of lazy images or frames far below the viewport, not loaded";
     for (what, mut list) in [
-        ("embedded from elsewhere, left out", elsewhere),
+        ("embedded from other hosts, left out", elsewhere),
         ("not on disk, left out", missing),
         (too_far, deferred),
     ] {
@@ -165,7 +165,7 @@ impl Site<'_> {
         let mut bytes = Vec::new();
         let file = self.root.open(below).and_then(|file| {
             let regular = file.metadata()?.is_file();
-            if regular { Ok(file) } else { Err(std::io::Error::other("it is no file any more")) }
+            if regular { Ok(file) } else { Err(std::io::Error::other("it is no longer a file")) }
         });
         let read = file.and_then(|file| file.take(MAX_SCANNED + 1).read_to_end(&mut bytes));
         read.map_err(|why| unreadable(&self.full(below), &why))?;

@@ -257,7 +257,7 @@ fn served_type(file: &Path) -> &'static str {
 }
 
 fn not_found() -> Answer {
-    Answer::plain_text(StatusCode::NOT_FOUND, "there is nothing of that name\n")
+    Answer::plain_text(StatusCode::NOT_FOUND, "no file has this name\n")
 }
 
 fn busy() -> Answer {
@@ -356,7 +356,7 @@ impl Validators {
             false => field(IF_UNMODIFIED_SINCE).and_then(date).is_none_or(|since| self.modified <= since),
         };
         if !precondition_holds {
-            return Answer::plain_text(StatusCode::PRECONDITION_FAILED, "it is another version by now\n");
+            return Answer::plain_text(StatusCode::PRECONDITION_FAILED, "the file has changed\n");
         }
         let known = match request.fields.contains_key(IF_NONE_MATCH) {
             // Step 3: If-None-Match compares tags weakly.
@@ -390,8 +390,10 @@ impl Validators {
                 Answer { status: StatusCode::PARTIAL_CONTENT, fields, resource }
             }
             Part::Beyond => {
-                let mut answer =
-                    Answer::plain_text(StatusCode::RANGE_NOT_SATISFIABLE, "it is shorter than that\n");
+                let mut answer = Answer::plain_text(
+                    StatusCode::RANGE_NOT_SATISFIABLE,
+                    "the file is shorter than this range\n",
+                );
                 if let Ok(content_range) = HeaderValue::from_str(&format!("bytes */{}", whole.length)) {
                     answer.fields.insert(CONTENT_RANGE, content_range);
                 }

@@ -264,8 +264,9 @@ pub(super) async fn reply<W: World, S: Site, B>(
         begin(service, activity, ExchangeId { connection, stream, index: 0 }, request.uri()).await;
     // RFC 8470 §5.2: early data can be replayed, so an unsafe request in early data is refused. After the handshake,
     // the client can send the request again.
-    let too_early = (early && !request.method().is_safe())
-        .then(|| Answer::plain_text(TOO_EARLY, "only GET and HEAD are taken before the handshake is done\n"));
+    let too_early = (early && !request.method().is_safe()).then(|| {
+        Answer::plain_text(TOO_EARLY, "only GET and HEAD are accepted before the handshake is complete\n")
+    });
     let Answer { status, mut fields, resource } = respond(service, request, too_early, false);
     if let Some(head) = resource.head_size {
         let least = head_size(status, &fields);

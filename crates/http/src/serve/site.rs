@@ -28,7 +28,7 @@ pub trait Site: 'static {
         }
         match self.find(request.target) {
             Some(resource) => Answer { status: StatusCode::OK, fields: HeaderMap::new(), resource },
-            None => Answer::plain_text(StatusCode::NOT_FOUND, "there is nothing of that name\n"),
+            None => Answer::plain_text(StatusCode::NOT_FOUND, "no file has this name\n"),
         }
     }
 }

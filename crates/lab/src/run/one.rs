@@ -260,7 +260,7 @@ fn ended<T>(outcome: Outcome<T>) -> Result<T, String> {
     match outcome {
         Outcome::Done(value) => Ok(value),
         Outcome::Deadline => Err("the clients did not keep their deadline".to_owned()),
-        Outcome::Stalled(waiting) => Err(format!("nothing can happen any more: {waiting}")),
+        Outcome::Stalled(waiting) => Err(format!("no task can continue: {waiting}")),
         Outcome::Livelock(waiting) => Err(format!("tasks run without time passing: {waiting}")),
     }
 }

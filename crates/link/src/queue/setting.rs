@@ -117,9 +117,9 @@ impl DirectionSpec {
         let contends = matches!(half_duplex, HalfDuplex::Contention(_));
         let half_duplex = half_duplex != HalfDuplex::No;
         let wrong = if half_duplex && (decides_late || self.trace.is_some()) {
-            "half-duplex goes with a rate and the queues droptail, red and pie only"
+            "half-duplex can be combined only with a rate and the queues droptail, red and pie only"
         } else if contends && (self.aqm != AqmSpec::DropTail || self.ecn != EcnSpec::No) {
-            "half-duplex with contention goes with a queue that drops its tail and marks nothing"
+            "half-duplex with contention needs a drop-tail queue without ECN marks"
         } else if endless && self.aqm != AqmSpec::DropTail {
             "an aqm needs a rate: without one there is no queue"
         } else if endless && half_duplex {

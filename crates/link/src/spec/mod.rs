@@ -288,7 +288,7 @@ impl LinkSpec {
         for side in ["", "up-", "down-"] {
             let rate = given("rate") || given(&format!("{side}rate"));
             if rate && (given("trace") || given(&format!("{side}trace"))) {
-                return Err(SpecError::new("a trace takes the place of the rate: give one of them"));
+                return Err(SpecError::new("a trace replaces the rate: give one of them"));
             }
         }
         self.up.check("up", self.half_duplex)?;

@@ -126,7 +126,7 @@ impl<W: World, T: Stream> RequestStream<W, T> {
             let first = *first.get_or_insert(now);
             if ended.map_err(|error| malformed(error.to_string()))? {
                 if unparsed > 0 {
-                    return Err(malformed("more came than was asked for".to_owned()));
+                    return Err(malformed("the server sent more than was requested".to_owned()));
                 }
                 let (head_bytes, body_bytes) = (total - body, body);
                 let reply =

@@ -193,7 +193,7 @@ impl Text<'_> {
         line!(self, "Latency [ms]: {}, {}", spans(&t.latency), counted_from(plan));
         if !matches!(plan.pace, Pace::Closed { .. }) {
             let late = spans(&t.start_delay);
-            line!(self, "Late [ms]: {late}, of these what this host itself was behind its plan");
+            line!(self, "Late [ms]: {late}, of these the delay of this host behind its own plan");
             let service = spans(&t.service);
             line!(self, "Service [ms]: {service}, from when the request was written");
         }
@@ -234,7 +234,7 @@ fn counted_from(plan: &Plan) -> &'static str {
         Pace::Open { .. } => "from the planned time of the session (coordinated omission is counted)",
         Pace::Pool { .. } => "from the planned time of the object (coordinated omission is counted)",
         Pace::Closed { .. } => {
-            "from the request: closed loop, a slow server is asked less often (coordinated omission)"
+            "from the request: closed loop, a slow server gets fewer requests (coordinated omission)"
         }
     }
 }

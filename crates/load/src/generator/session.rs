@@ -409,7 +409,7 @@ impl<W: World, C: Connector> LoadState<W, C> {
     }
 
     fn fail_unsent(&self) {
-        self.fail(Cause::Timeout, || "not asked for in time: no stream was free".to_owned());
+        self.fail(Cause::Timeout, || "not requested in time: no stream was free".to_owned());
     }
 
     /// Gives up the objects that wait for a session, if it is too late to request them

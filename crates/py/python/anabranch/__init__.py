@@ -1,8 +1,8 @@
 """Which transport carries this traffic best on this network, and why?
 
-Races of TCP, SCTP, HTTP/2 and QUIC in a deterministic virtual network, studies that redo papers, captures, a server and links.
-Keywords are the flags of the command line with ``_`` for ``-``. Times, rates and sizes are text with their unit: ``"60ms"``,
-``"10mbit"``, ``"10kB"``. What is wrong with them is said in the command line's own sentence, as an exception.
+The package races HTTP/1.1, HTTP/2, HTTP/3 and SCTP in a deterministic virtual network, redoes studies, decodes captures, serves
+files and emulates links. Keywords are the flags of the command line with ``_`` for ``-``. Times, rates and sizes are text with
+their unit: ``"60ms"``, ``"10mbit"``, ``"10kB"``. A wrong value raises an exception with the message of the command line.
 """
 
 from ._native import PlanError

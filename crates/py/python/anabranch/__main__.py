@@ -6,7 +6,7 @@ from ._native import run
 
 
 def main() -> None:
-    """Does what the command line says, and exits with its code."""
+    """Runs the command line, and exits with its exit code."""
     sys.exit(run(["anabranch", *sys.argv[1:]]))
 
 

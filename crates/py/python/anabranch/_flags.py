@@ -1,27 +1,27 @@
-"""Keywords as flags of the command line."""
+"""Converts keywords to flags of the command line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-#: Flags that a keyword's list repeats; a list of any other flag is levels of a factor, with commas between them.
+#: Flags that are repeated for each item of a list. Any other list becomes the levels of a factor, joined by commas.
 REPEATED = {"transport", "path", "fail", "set", "table", "also"}
 
 
 def text(flag: str, value: Any) -> str:
-    """A value as the command line takes it."""
+    """Returns a value as the command line reads it."""
     if value is True:
         return "yes"
     if value is False:
         return "no"
     if isinstance(value, (str, int, float)):
         return str(value)
-    raise TypeError(f"{flag}: text, a number, or a list of these, and not {type(value).__name__}")
+    raise TypeError(f"{flag}: must be text, a number, or a list of these, not {type(value).__name__}")
 
 
 def flags(keywords: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Flag and value of each keyword that is not None."""
+    """Returns the flag and the value of each keyword that is not None."""
     found: list[tuple[str, str]] = []
     for keyword, value in keywords.items():
         flag = keyword.rstrip("_").replace("_", "-")

@@ -1,4 +1,4 @@
-"""Types of the compiled part."""
+"""Types of the compiled module."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Optional

@@ -1,4 +1,4 @@
-"""The verbs that need a process of their own: get, decode, serve, link."""
+"""The verbs that run in a separate process: get, decode, serve and link."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PathLike = Union[str, "os.PathLike[str]"]
 
 
 class CommandError(RuntimeError):
-    """A verb that did not do what it was asked to, in the words of the command line; ``code`` is its exit code."""
+    """A verb failed. The text is the message of the command line; ``code`` is the exit code."""
 
     def __init__(self, line: str, code: int) -> None:
         super().__init__(line)
@@ -29,19 +29,19 @@ class CommandError(RuntimeError):
 
 
 def words(*more: PathLike) -> list[str]:
-    """The command line of this package."""
+    """Returns the command line that runs this package."""
     return [sys.executable, "-m", "anabranch", *map(os.fspath, more)]
 
 
 def spelt(keywords: dict[str, Any]) -> list[str]:
-    """Keywords as words of a command line; True is a flag alone."""
+    """Returns keywords as words of a command line. True becomes a flag without a value."""
     alone = [f"--{name.replace('_', '-')}" for name, value in keywords.items() if value is True]
     rest = {name: value for name, value in keywords.items() if value is not True and value is not False}
     return alone + [f"--{flag}={value}" for flag, value in flags(rest)]
 
 
 def carried_out(command: Sequence[str], codes: Iterable[int] = (0,)) -> bytes:
-    """What a command prints; its last line on standard error is the exception where its exit code is none of these."""
+    """Returns what a command prints. If its exit code is not in ``codes``, raises its last line on standard error."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     if done.returncode not in codes:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
@@ -50,7 +50,7 @@ def carried_out(command: Sequence[str], codes: Iterable[int] = (0,)) -> bytes:
 
 
 class Decoded:
-    """A capture, decoded: ``streams`` is a table, ``json`` what ``anabranch decode --json`` writes."""
+    """A decoded capture. ``streams`` is a table; ``json`` is the output of ``anabranch decode --json``."""
 
     def __init__(self, text: str, streams: Table, found: Any) -> None:
         self.text = text
@@ -62,17 +62,17 @@ class Decoded:
 
 
 def decode(capture: PathLike, **keywords: Any) -> Decoded:
-    """Decodes a capture (pcapng or pcap): conversations, their streams, and why data was retransmitted."""
+    """Decodes a capture (pcapng or pcap) into conversations, their streams, and the reason of each retransmission."""
     with tempfile.TemporaryDirectory() as place:
         table, found = Path(place, "streams.csv"), Path(place, "decoded.json")
         command = words("decode", capture, "--csv", table, "--json", found, *spelt(keywords))
-        # 1: the capture ends within a packet, and what comes before is shown.
+        # 1: the capture ends within a packet. The packets before it are decoded.
         text = carried_out(command, (0, 1)).decode()
         return Decoded(text, Table(_native.read_csv(str(table))), json.loads(found.read_text()))
 
 
 def get(url: str, **keywords: Any) -> bytes:
-    """Gets an object by HTTP over TCP, TLS, QUIC or SCTP, as its URL says: the bytes of its body.
+    """Returns the body of an HTTP response. The URL chooses TCP, TLS, QUIC or SCTP.
 
     Keywords are flags of ``anabranch get``: ``trust="sha256:..."``, ``insecure=True``, ``http="2"``, ``timeout="5s"``.
     """
@@ -80,7 +80,7 @@ def get(url: str, **keywords: Any) -> bytes:
 
 
 class Server:
-    """A directory, served until the end of a ``with``: ``urls`` are the addresses at which it listens."""
+    """A server of a directory, for a ``with`` statement. ``urls`` has the addresses at which it listens."""
 
     def __init__(
         self, directory: PathLike = ".", listen: Union[str, Iterable[str]] = "tcp://127.0.0.1:0", **keywords: Any
@@ -92,9 +92,9 @@ class Server:
         self._count = len(listens)
         secure = ("https://", "https+sctp://", "h3://")
         self._own_certificate = "cert" not in keywords and any(one.startswith(secure) for one in listens)
-        #: Where it listens: ``http://127.0.0.1:40123``; empty before it has begun.
+        #: The URLs of the server, such as ``http://127.0.0.1:40123``. Empty before the server has started.
         self.urls: list[str] = []
-        #: The fingerprint of its own certificate for ``trust`` of clients, if it made one.
+        #: The fingerprint of the server's self-signed certificate, for ``trust`` of clients; None with another certificate.
         self.fingerprint: Optional[str] = None
 
     def __enter__(self) -> Server:
@@ -129,7 +129,7 @@ class Server:
         process = self._process
         if process is None:
             return
-        # It finishes what is in flight; who waits for a client that never ends is ended.
+        # The server finishes exchanges in flight. It is killed if a client keeps it waiting.
         process.send_signal(signal.SIGTERM)
         try:
             process.communicate(timeout=10)
@@ -142,8 +142,8 @@ class Server:
 def link(command: Sequence[str], **keywords: Any) -> subprocess.CompletedProcess[str]:
     """Runs a command behind an emulated link, in a network namespace of its own (Linux, root or user namespaces).
 
-    Keywords are flags of ``anabranch link``: ``rate="2mbit"``, ``rtt="80ms"``, ``loss="1%"``, ``far="..."``. ``$ANABRANCH_FAR``
-    in the command's environment is the other end's address.
+    Keywords are flags of ``anabranch link``: ``rate="2mbit"``, ``rtt="80ms"``, ``loss="1%"``, ``far="..."``. The command
+    finds the address of the other end in ``$ANABRANCH_FAR``.
     """
     whole = words("link", "--quiet", *spelt(keywords), "--", *command)
     return subprocess.run(whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Races in this process, and what they find."""
+"""Races in this process, and their results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Several = Union[str, Iterable[str]]
 
 
 class Result:
-    """What a race found: tables, the report, JSON, and what the command prints."""
+    """The result of a race: tables, the report, JSON, and the text that the command prints."""
 
     def __init__(self, native: _native.Race) -> None:
         self._native = native
@@ -32,7 +32,7 @@ class Result:
 
     @property
     def objects(self) -> Table:
-        """A row for each point, contestant, seed and object, its response time in parts."""
+        """A row for each point, contestant, seed and object, with the parts of its response time."""
         return Table(self._native.objects())
 
     @property
@@ -52,26 +52,26 @@ class Result:
 
     @property
     def verdicts(self) -> list[str]:
-        """A sentence for each point."""
+        """A sentence for each point: who wins, and by how much."""
         return self._native.verdicts()
 
     @property
     def warnings(self) -> list[str]:
-        """What to know before trusting the numbers."""
+        """Warnings, to be read before the numbers are used."""
         return self._native.warnings()
 
     @property
     def command(self) -> str:
-        """The command line that gives the same results."""
+        """The command line that reproduces this result."""
         return self._native.command()
 
     @property
     def expectations_met(self) -> Optional[bool]:
-        """Whether all that the plan expects was found; None where it expects nothing."""
+        """Whether all expectations of the plan were met; None if the plan has none."""
         return self._native.expectations_met()
 
     def to_json(self) -> str:
-        """What ``anabranch race --json`` writes, byte for byte; ``host.elapsed_s`` is how long this race took."""
+        """Returns the JSON of ``anabranch race --json``. Only ``host.elapsed_s``, the duration of this race, differs."""
         return self._native.to_json()
 
     def report(self, path: Union[str, os.PathLike[str]]) -> None:
@@ -102,14 +102,14 @@ def race(
     progress: Optional[Callable[[int, int], object]] = None,
     **keywords: Any,
 ) -> Result:
-    """Races contestants in the virtual network, and says which is first and why.
+    """Races contestants in the virtual network, and finds which one is fastest, and why.
 
-    ``plan`` is a plan (TOML) or a page (HAR) to race, as the command line has it first. ``network`` is a preset
-    (``anabranch race --list presets``), ``transport`` contestants such as ``"six=tcp:connections=6"``, ``runs`` seeds a point.
-    All other keywords are flags of ``anabranch race``: ``rate="10mbit"``, ``rtt="60ms"``, ``loss=["0", "1%"]``,
-    ``objects="20x10kB"``. ``progress`` is called with runs that are done and all runs.
+    ``plan`` is the file of a plan (TOML) or of a page (HAR). ``network`` is a preset (``anabranch race --list presets``).
+    ``transport`` has contestants such as ``"six=tcp:connections=6"``. ``runs`` is the number of seeds at each point. All other
+    keywords are flags of ``anabranch race``: ``rate="10mbit"``, ``rtt="60ms"``, ``loss=["0", "1%"]``, ``objects="20x10kB"``.
+    ``progress`` is called with two numbers: finished runs, and all runs.
 
-    Raises PlanError, a ValueError, with the command line's sentence where something is wrong.
+    Raises PlanError, a ValueError, with the message of the command line if a keyword or the file is wrong.
     """
     given = {"page": page, "preset": network, "transport": transport, "runs": runs, **keywords}
     file = None if plan is None else os.fspath(plan)

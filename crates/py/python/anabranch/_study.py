@@ -1,4 +1,4 @@
-"""Studies, which redo papers: each printed cell beside ours, each finding a run that can fail."""
+"""Studies, which redo papers. Each published value stands beside ours, and runs decide each claim."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._table import Table
 
 
 class Study:
-    """What came of a study: tables of cells, claims and causes, the page, and what the command prints."""
+    """The result of a study: tables of cells, claims and causes, the page, and the text that the command prints."""
 
     def __init__(self, name: str, text: str, place: Path) -> None:
         folder = place / name
@@ -37,17 +37,17 @@ class Study:
 def study(
     name: str, *, out: Optional[Union[str, os.PathLike[str]]] = None, set: Optional[dict[str, Any]] = None, **keywords: Any
 ) -> Study:
-    """Runs a study (``anabranch study list``) or one of your own, by its folder.
+    """Runs a study: one of ``anabranch study list``, or a folder with a study of your own.
 
-    ``quick=True`` takes few seeds, ``set={"rtt": "160ms"}`` changes assumptions, ``out`` keeps its files. Other keywords are flags of
-    ``anabranch study run``.
+    ``quick=True`` runs few seeds. ``set={"rtt": "160ms"}`` changes assumptions. ``out`` is a folder that keeps the files. Other
+    keywords are flags of ``anabranch study run``.
     """
     changes = [f"{key}={value}" for key, value in (set or {}).items()]
     with tempfile.TemporaryDirectory() as place:
         directory = Path(out if out is not None else Path(place, "study"))
         more = spelt({**keywords, "set": changes or None})
-        # 1: a cause is not as the study says, which the tables tell.
+        # 1: a cause is not as the study says. The tables show which.
         text = carried_out(words("study", "run", name, "--quiet", f"--out={directory}", *more), (0, 1)).decode()
-        # A folder of one's own has the study's name within.
+        # If `name` is a folder, the result is below the name of the study.
         folders = [one.parent.name for one in directory.glob("*/claims.csv")]
         return Study(folders[0], text, directory)

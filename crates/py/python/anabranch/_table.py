@@ -1,4 +1,4 @@
-"""Tables: rows and columns that other libraries take over by the Arrow C Data Interface."""
+"""Tables, which other libraries read through the Arrow C Data Interface."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Table:
-    """Rows and columns. ``pyarrow.table(t)``, ``polars.DataFrame(t)`` and DuckDB read it as it is."""
+    """A table of results. ``pyarrow.table(t)``, ``polars.DataFrame(t)`` and DuckDB read it without conversion."""
 
     def __init__(self, native: _native.Table) -> None:
         self._native = native
@@ -26,26 +26,26 @@ class Table:
 
     @property
     def num_rows(self) -> int:
-        """Rows."""
+        """The number of rows."""
         return self._native.num_rows
 
     @property
     def column_names(self) -> list[str]:
-        """Names of the columns, in order."""
+        """The names of the columns, in order."""
         return self._native.column_names
 
     def to_arrow(self) -> pyarrow.Table:
-        """As a table of pyarrow, which must be installed."""
+        """Returns a table of pyarrow, which must be installed."""
         import pyarrow
 
         return pyarrow.table(self)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """As a frame of pandas, which must be installed, by pyarrow."""
+        """Returns a data frame of pandas. pandas and pyarrow must be installed."""
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
-        """As a frame of polars, which must be installed."""
+        """Returns a data frame of polars, which must be installed."""
         import polars
 
         return polars.DataFrame(self)

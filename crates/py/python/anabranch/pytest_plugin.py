@@ -1,4 +1,4 @@
-"""pytest's fixture ``network_link``: programs of a test behind an emulated link."""
+"""The pytest fixture ``network_link``, which runs programs of a test behind an emulated link."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def network_link() -> Callable[..., Run]:
-    """``network_link(rate="2mbit", rtt="80ms", loss="1%")`` is a function that runs a command behind that link.
+    """``network_link(rate="2mbit", rtt="80ms", loss="1%")`` returns a function that runs a command behind this link.
 
-    The test is skipped where this host has no network namespaces for us.
+    The test is skipped if this host does not allow network namespaces.
     """
 
     def of(**keywords: Any) -> Run:

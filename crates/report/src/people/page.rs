@@ -51,16 +51,16 @@ pub fn html(tally: &Tally, command: &str, sources: &[(String, Vec<Parameter>)]) 
     let mut out = document::head("Which transport is best for how many people?", &styles, None);
     out.push_str("<p class=\"over\">anabranch: a population</p><h1>Which transport is best for how many people?</h1>\n\
          <p class=\"note\">Simulated: each person's network and page are drawn from a population, and loaded over a virtual network, \
-         alone, from an empty cache. Nobody's own page was measured. What the contestants are, what the population is made of, \
-         who is missing in it, and what is assumed stands at the end.</p>\n");
+         alone, from an empty cache. No real person's page was measured. The end of this page lists the contestants, the values of \
+         the population with their sources, the people who are missing, and all assumptions.</p>\n");
     for population in tally.populations() {
         write_population(&mut out, tally, population);
     }
     if tally.populations().len() > 1 {
         let _ = write!(
             out,
-            "<h2>What hangs on what is assumed</h2><p class=\"note\">Whose page is there soonest, in shares of people, where \
-             one thing of the population is multiplied.</p>"
+            "<h2>What depends on the assumptions</h2><p class=\"note\">The share of people for whom each contestant is fastest, \
+             when one property of the population is multiplied.</p>"
         );
         compared(&mut out, tally);
     }
@@ -69,13 +69,15 @@ pub fn html(tally: &Tally, command: &str, sources: &[(String, Vec<Parameter>)]) 
         let name = name.map_or(String::new(), |name| format!("<b>{}</b>: ", escape(name)));
         let _ = write!(out, "<li>{name}<code>{}</code></li>", escape(rest));
     }
-    out.push_str("</ul><p class=\"note\">Congestion control is CUBIC where <code>cc</code> does not say otherwise.</p>\n");
+    out.push_str(
+        "</ul><p class=\"note\">Congestion control is CUBIC unless <code>cc</code> names another.</p>\n",
+    );
     for (name, all) in sources {
         parameters(&mut out, name, all);
     }
     let _ = writeln!(
         out,
-        "<h2>The same again</h2><p>anabranch {}: <code>{}</code></p></body></html>",
+        "<h2>Reproduce it</h2><p>anabranch {}: <code>{}</code></p></body></html>",
         env!("CARGO_PKG_VERSION"),
         escape(command)
     );
@@ -88,8 +90,8 @@ fn write_population(out: &mut String, tally: &Tally, population: &str) {
     let called = if population.is_empty() { String::new() } else { format!(": {}", escape(population)) };
     let _ = write!(
         out,
-        "<h2>{}{called}</h2><p class=\"note\">A time is the geometric mean of a person's page loads; {}. In brackets 95 % intervals \
-         of the share: what other people would change.</p>",
+        "<h2>{}{called}</h2><p class=\"note\">The time of a person is the geometric mean of all page loads of this person; {}. \
+         Brackets hold 95 % confidence intervals of shares: they cover the choice of people.</p>",
         text::people(all.people),
         text::TERMS
     );
@@ -113,7 +115,7 @@ fn shares(out: &mut String, tally: &Tally, population: &str, all: Shares) {
     let _ = write!(
         out,
         "<div class=\"scroll\"><table class=\"people\"><thead><tr><th></th><th></th><th colspan=\"{}\">access</th><th \
-         colspan=\"{}\">random packet loss of the person's network</th></tr><tr><th>soonest, of people</th>",
+         colspan=\"{}\">random packet loss</th></tr><tr><th>fastest for</th>",
         access.len(),
         LOSSES.len()
     );
@@ -122,8 +124,7 @@ fn shares(out: &mut String, tally: &Tally, population: &str, all: Shares) {
     }
     out.push_str("</tr></thead><tbody>");
     for at in 0..tally.names().len() + 2 {
-        let none = if at < tally.names().len() { "" } else { "nobody: " };
-        let _ = write!(out, "<tr><th>{none}{}</th>", escape(text::outcome(tally.names(), at)));
+        let _ = write!(out, "<tr><th>{}</th>", escape(text::outcome(tally.names(), at)));
         for share in columns.iter().filter_map(|(_, shares)| shares.outcomes().nth(at)) {
             let _ = write!(out, "<td>{}</td>", text::format_share(share));
         }
@@ -136,8 +137,8 @@ fn shares(out: &mut String, tally: &Tally, population: &str, all: Shares) {
 fn map(out: &mut String, tally: &Tally, population: &str) {
     let _ = write!(
         out,
-        "<h3>Where</h3><p class=\"note\">For which share of a region's people each is soonest, and the most common outcome with the \
-         95 % interval of its share; of fewer than {} people nothing is said.</p><p class=\"legend\">",
+        "<h3>Where</h3><p class=\"note\">The share of a region's people for whom each contestant is fastest, and the most common outcome \
+         with the 95 % interval of its share. Groups of fewer than {} people have no result.</p><p class=\"legend\">",
         text::FEW
     );
     for at in 0..tally.names().len() + 2 {
@@ -189,16 +190,17 @@ fn colour(tally: &Tally, outcome: usize) -> String {
 /// Writes, for each contestant, how much longer people would wait if everyone used this contestant, compared with the
 /// fastest contestant for each person.
 fn costs(out: &mut String, tally: &Tally, population: &str) {
-    const CAPTION: &str = "The share of people (up) whose page takes at most so many times the least of all contestants' times \
-                           (across): a cumulative distribution for each contestant. The dotted line is x1.03. The higher a curve, the less it costs to \
-                           give it to everybody. These are estimates; that chance has a part in them is not counted.";
-    let _ = write!(out, "<h3>What one for everybody costs</h3><p class=\"note\">{CAPTION}</p>");
+    const CAPTION: &str = "A cumulative distribution for each contestant. Across: the time with this contestant, divided by the person's \
+                           shortest time with any contestant. Up: the share of people whose quotient is at most this. The dotted line is x1.03. The higher \
+                           a curve, the less it costs if everyone uses this contestant. The costs are slightly too high, because the shortest of several \
+                           times is partly luck.";
+    let _ = write!(out, "<h3>What it costs if everyone uses the same</h3><p class=\"note\">{CAPTION}</p>");
     let names = tally.names();
     let all = |group: &Group| group.population == population;
     let across = Axis {
         ends: [1.0, 10.0],
         ticks: &[1.0, 1.5, 2.0, 3.0, 5.0, 10.0],
-        title: "its time over the least of all contestants'",
+        title: "time / shortest time of any contestant",
     };
     out.push_str("<figure>");
     curves(out, names, &across, (0..names.len()).map(|at| (at, tally.cost(at, all).ratios)), false);
@@ -214,8 +216,8 @@ fn costs(out: &mut String, tally: &Tally, population: &str) {
         out.push_str("</figure>");
     }
     out.push_str(
-        "</div><div class=\"scroll\"><table class=\"people\"><thead><tr><th>if everybody had it</th><th>at most x1.03 \
-         for</th><th>geometric mean</th><th>50th of 100 people</th><th>90th</th></tr></thead><tbody>",
+        "</div><div class=\"scroll\"><table class=\"people\"><thead><tr><th>if everyone used it</th><th>within 3 % \
+         for</th><th>geometric mean</th><th>50th percentile</th><th>90th percentile</th></tr></thead><tbody>",
     );
     for (at, name) in names.iter().enumerate() {
         let cost = tally.cost(at, all);
@@ -251,26 +253,26 @@ fn costs(out: &mut String, tally: &Tally, population: &str) {
 fn pairs(out: &mut String, tally: &Tally, population: &str) {
     let Some(base) = tally.names().first() else { return };
     let own = |group: &Group| group.population == population;
-    let title = format!("{base}'s time over its own");
+    let title = format!("time of {base} / time of the other");
     let _ = write!(
         out,
-        "<h3>Two beside each other</h3><p class=\"note\">The share of people (up) for whom {}'s time is at least so many times that \
-         of each other (across). Right of x1 the other is sooner; between the dotted lines the two are within 3 %.</p><figure>",
+        "<h3>Pairs of contestants</h3><p class=\"note\">Across: the time of {}, divided by the time of the other. Up: the share of \
+         people whose quotient is at least this. Right of x1 the other is faster; between the dotted lines the two are within 3 %.</p><figure>",
         escape(base)
     );
     let across = Axis { ends: [0.1, 4.0], ticks: &[0.1, 0.2, 0.5, 1.0, 2.0, 4.0], title: &title };
     let each = (1..tally.names().len()).map(|at| (at, tally.pair(at, 0, own).ratios));
     curves(out, tally.names(), &across, each, true);
     out.push_str(
-        "</figure><div class=\"scroll\"><table class=\"people\"><thead><tr><th></th><th>sooner for</th><th>later for</th><th>level \
-         for</th><th>the other's time over its own at the 10th, 50th and 90th of 100 people</th></tr></thead><tbody>",
+        "</figure><div class=\"scroll\"><table class=\"people\"><thead><tr><th></th><th>faster for</th><th>slower for</th><th>tie \
+         for</th><th>time of the second / time of the first: 10th, 50th, 90th percentile of people</th></tr></thead><tbody>",
     );
     for one in 0..tally.names().len() {
         for other in 0..one {
             let pair = tally.pair(one, other, own);
             let _ = write!(
                 out,
-                "<tr><th>{} over {}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+                "<tr><th>{} vs {}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
                 escape(&tally.names()[one]),
                 escape(&tally.names()[other]),
                 text::format_share(pair.faster),
@@ -291,10 +293,10 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
     let (people, unnamed) = tally.explained(population);
     let _ = write!(
         out,
-        "<h3>Why</h3><p class=\"note\">Experiments with one person in ten ({}), between the contestant of the least time and the \
-         first that is later beyond chance: the later gets one group of the other's settings, and loads the same pages again. What \
-         makes it sooner is a cause of its being later; what makes it later still is none. Effects are geometric means over \
-         the people of whom it is named. For {} of {} whose contestants differ no setting is named.</p>",
+        "<h3>Why</h3><p class=\"note\">Experiments with one person in ten ({}), between the fastest contestant and the next that is slower \
+         beyond chance. The slower one gets one group of the other's settings, and loads the same pages again. A group that makes it faster \
+         is a cause of the gap; one that makes it even slower is not. Effects are geometric means over the people to whom the cause \
+         applies. For {} of {} whose contestants differ, no tested setting explains the gap.</p>",
         text::people(people),
         unnamed.count,
         text::people(unnamed.of)
@@ -304,10 +306,10 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
     cause_table(out, "because of", &faster);
     if !slower.is_empty() {
         out.push_str(
-            "<p class=\"note\">No reasons: settings that make the later of the two later still.</p>",
+            "<p class=\"note\">Not causes: settings that make the slower of the two even slower.</p>",
         );
     }
-    cause_table(out, "later still with", &slower);
+    cause_table(out, "even slower with", &slower);
 }
 
 /// Writes a table of changed settings and their effects.
@@ -317,8 +319,8 @@ fn cause_table(out: &mut String, heading: &str, causes: &[&CauseSummary]) {
     }
     let _ = write!(
         out,
-        "<div class=\"scroll\"><table class=\"people\"><thead><tr><th>sooner</th><th>later</th><th>{heading}</th>\
-         <th>most often by</th><th>people</th><th>the later's time without over with it</th></tr></thead><tbody>"
+        "<div class=\"scroll\"><table class=\"people\"><thead><tr><th>faster</th><th>slower</th><th>{heading}</th>\
+         <th>most often by</th><th>people</th><th>time of the slower without it / with it</th></tr></thead><tbody>"
     );
     for cause in causes {
         let _ = write!(
@@ -427,7 +429,7 @@ fn compared(out: &mut String, tally: &Tally) {
     for name in tally.names() {
         let _ = write!(out, "<th>{}</th>", escape(name));
     }
-    out.push_str("<th>level</th><th>undecided</th></tr></thead><tbody>");
+    out.push_str("<th>tie</th><th>undecided</th></tr></thead><tbody>");
     for population in tally.populations() {
         let shares = tally.shares(|group| group.population == population);
         let _ = write!(out, "<tr><th>{}</th>", escape(population));
@@ -443,8 +445,8 @@ fn compared(out: &mut String, tally: &Tally) {
 fn parameters(out: &mut String, name: &str, all: &[Parameter]) {
     let _ = write!(
         out,
-        "<h2>What the population called {} is made of</h2><div class=\"scroll\"><table class=\"sources\"><thead><tr><th>what</th><th>value</th>\
-         <th>is</th><th>source, or why</th></tr></thead><tbody>",
+        "<h2>Population {}: values and sources</h2><div class=\"scroll\"><table class=\"sources\"><thead><tr><th>property</th><th>value</th>\
+         <th>measured or assumed</th><th>source, or reason</th></tr></thead><tbody>",
         escape(name)
     );
     for one in all {
@@ -482,7 +484,7 @@ mod tests {
             "grid-area:1/2",
             "<svg class=\"curve\"",
             "windows",
-            "No reasons",
+            "Not causes",
             "Measurement Lab",
             "a&lt;b",
         ] {

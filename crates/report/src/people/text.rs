@@ -12,15 +12,15 @@ const MOST_CAUSES: usize = 12;
 pub(super) const FEW: usize = 30;
 
 /// The explanation of the terms in the results.
-pub(super) const TERMS: &str = "soonest: by 3 % or more over each other, and beyond chance (95 %); level: within 3 %; undecided: \
-                                page loads too few to tell";
+pub(super) const TERMS: &str = "fastest: at least 3 % faster than every other contestant, and beyond chance (95 %); tie: within 3 %; \
+                                undecided: too few page loads to decide";
 
 /// Formats all results of a population.
 #[must_use]
 pub fn render(tally: &Tally) -> String {
     let mut out = String::new();
     if tally.count() == 0 {
-        return "Nobody is done.\n".to_owned();
+        return "No person has finished.\n".to_owned();
     }
     for population in tally.populations() {
         one(&mut out, tally, population);
@@ -39,18 +39,21 @@ pub fn render(tally: &Tally) -> String {
 
 /// Formats the sentence about all people. The sentence gives, for each contestant, the share of people for whom it is
 /// the fastest by at least 3 %. It also gives the shares of people for whom the fastest contestants tie, or the order
-/// is undecided. For example: `Of 2000 people http1 is soonest for 35 %, ..., by 3 % or more over all others; for 37 %
-/// the first are level, for 10 % it is undecided.`
+/// is undecided. For example: `http1 is fastest for 35 % of 2000 people, http3 for 18 %. For 37 % the fastest
+/// contestants tie; for 10 % the result is undecided.`
 pub(super) fn sentence(names: &[String], all: &Shares) -> String {
     let mut order: Vec<usize> = (0..names.len()).collect();
     order.sort_by_key(|&at| std::cmp::Reverse(all.fastest[at].count));
     let each = order.iter().map(|&at| {
-        let is = if at == order[0] { " is soonest" } else { "" };
-        format!("{}{is} for {}", names[at], percent(all.fastest[at].value()))
+        let share = percent(all.fastest[at].value());
+        if at == order[0] {
+            format!("{} is fastest for {share} of {}", names[at], people(all.people))
+        } else {
+            format!("{} for {share}", names[at])
+        }
     });
     format!(
-        "Of {} {}, by 3 % or more over all others; for {} the first are level, for {} it is undecided.",
-        people(all.people),
+        "{}. For {} the fastest contestants tie; for {} the result is undecided.",
         each.collect::<Vec<_>>().join(", "),
         percent(all.tied.value()),
         percent(all.undecided.value())
@@ -63,7 +66,7 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
     let called = if population.is_empty() { String::new() } else { format!(" of {population}") };
     let _ = writeln!(
         out,
-        "{}{called}, simulated; a time is the geometric mean of a person's page loads\n{TERMS}\n",
+        "{}{called}, simulated; the time of a person is the geometric mean of all page loads of this person\n{TERMS}\n",
         people(all.people)
     );
     let _ = writeln!(out, "{}\n", sentence(tally.names(), &all));
@@ -72,11 +75,11 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
     columns.extend(
         access.iter().map(|kind| (*kind, tally.shares(|group| own(group) && group.access == **kind))),
     );
-    table(out, tally.names(), "soonest, of people", &columns);
+    table(out, tally.names(), "fastest for", &columns);
     out.push('\n');
     let losses = LOSSES.map(|(class, _)| (class, tally.shares(|group| own(group) && group.loss == class)));
     table(out, tally.names(), "by random packet loss", &losses);
-    let _ = write!(out, "\n{:<28}", "the commonest outcome");
+    let _ = write!(out, "\n{:<28}", "most common outcome");
     for kind in &access {
         let _ = write!(out, "{kind:<40}");
     }
@@ -100,14 +103,14 @@ fn pairs(out: &mut String, tally: &Tally, population: &str) {
     let first = wide(12, tally.names()) * 2 + 4;
     let _ = writeln!(
         out,
-        "\n{:<first$}{:<18}{:<18}{:<18}the other's time over its own:",
-        "", "sooner for", "later for", "level for"
+        "\n{:<first$}{:<18}{:<18}{:<18}time of the second / time of the first:",
+        "", "faster for", "slower for", "tie for"
     );
-    let _ = writeln!(out, "{:<1$}10th, 50th, 90th of 100 people", "", first + 54);
+    let _ = writeln!(out, "{:<1$}10th, 50th, 90th percentile of people", "", first + 54);
     for one in 0..tally.names().len() {
         for other in 0..one {
             let pair = tally.pair(one, other, |group| group.population == population);
-            let name = format!("{} over {}", tally.names()[one], tally.names()[other]);
+            let name = format!("{} vs {}", tally.names()[one], tally.names()[other]);
             let [faster, slower, tied] = [pair.faster, pair.slower, pair.tied].map(format_share);
             let _ = writeln!(
                 out,
@@ -124,10 +127,10 @@ fn costs(out: &mut String, tally: &Tally, population: &str) {
     let first = wide(24, tally.names());
     let _ = writeln!(
         out,
-        "\n{:<first$}{:<18}its time over the least of all contestants':",
-        "if everybody had it", "at most x1.03 for"
+        "\n{:<first$}{:<18}time / shortest time of any contestant:",
+        "if everyone used it", "within 3 % for"
     );
-    let _ = writeln!(out, "{:<1$}geometric mean, 50th, 90th of 100 people", "", first + 18);
+    let _ = writeln!(out, "{:<1$}geometric mean, 50th, 90th percentile of people", "", first + 18);
     for (at, name) in tally.names().iter().enumerate() {
         let cost = tally.cost(at, |group| group.population == population);
         let mean = shown(cost.mean());
@@ -163,8 +166,8 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
     let (people, unnamed) = tally.explained(population);
     let _ = writeln!(
         out,
-        "\nwhy, by experiments with one person in ten ({}): the contestant of the least time over the first that is later\n\
-         beyond chance, which of its settings make the other sooner, for how many people, and how much",
+        "\nwhy, by experiments with one person in ten ({}): the fastest contestant vs the next that is slower beyond chance;\n\
+         the settings of the fastest that make the slower one faster; for how many people; and by how much",
         self::people(people)
     );
     let (held_back, helped): (Vec<&CauseSummary>, Vec<&CauseSummary>) =
@@ -172,14 +175,14 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
     cause_lines(out, &helped);
     let _ = writeln!(
         out,
-        "no setting is named for {} of {} whose contestants differ",
+        "no tested setting explains the gap for {} of {} whose contestants differ",
         unnamed.count,
         self::people(unnamed.of)
     );
     if !held_back.is_empty() {
         let _ = writeln!(
             out,
-            "\nno reasons, but tried as well: settings of the contestant of the least time that make the other later still"
+            "\nalso tried, and no reason: settings of the fastest contestant that make the slower one even slower"
         );
         cause_lines(out, &held_back);
     }
@@ -188,7 +191,7 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
 /// Formats each cause in one line.
 fn cause_lines(out: &mut String, causes: &[&CauseSummary]) {
     for why in causes.iter().take(MOST_CAUSES) {
-        let pair = format!("{} over {}", why.winner, why.loser);
+        let pair = format!("{} vs {}", why.winner, why.loser);
         let label = format!("{} ({})", why.factor, why.change);
         let noun = if why.people == 1 { "person" } else { "people" };
         let _ = writeln!(out, "{pair:<27} {label:<52} {:>3} {noun:<7} x{:.2}", why.people, why.effect);
@@ -215,9 +218,9 @@ pub(super) fn ratio_at(ratios: &[f64], share: f64) -> String {
 /// numerator did not finish, and 0 if the page load in the denominator did not finish.
 pub(super) fn shown(ratio: f64) -> String {
     match ratio {
-        0.0 => "own not done".to_owned(),
+        0.0 => "own unfinished".to_owned(),
         ratio if ratio.is_finite() => format!("x{ratio:.2}"),
-        _ => "not done".to_owned(),
+        _ => "unfinished".to_owned(),
     }
 }
 
@@ -236,11 +239,11 @@ fn table(out: &mut String, names: &[String], title: &str, columns: &[(&str, Shar
     for (at, name) in names.iter().enumerate() {
         row(name, &|_, shares| format_share(shares.fastest[at]));
     }
-    row("nobody: level", &|_, shares| format_share(shares.tied));
-    row("nobody: undecided", &|_, shares| format_share(shares.undecided));
+    row("tie", &|_, shares| format_share(shares.tied));
+    row("undecided", &|_, shares| format_share(shares.undecided));
     for (at, name) in names.iter().enumerate() {
         if columns.iter().any(|(_, shares)| shares.unfinished[at].count > 0) {
-            row(&format!("{name}: not done"), &|_, shares| format_share(shares.unfinished[at]));
+            row(&format!("{name}: unfinished"), &|_, shares| format_share(shares.unfinished[at]));
         }
     }
 }
@@ -250,11 +253,11 @@ fn table(out: &mut String, names: &[String], title: &str, columns: &[(&str, Shar
 /// assumptions.
 fn compared(out: &mut String, tally: &Tally) {
     let each = wide(14, tally.names());
-    let _ = write!(out, "{:<28}", "soonest, of people");
+    let _ = write!(out, "{:<28}", "fastest for");
     for name in tally.names() {
         let _ = write!(out, "{name:<each$}");
     }
-    let _ = writeln!(out, "{:<each$}undecided", "level");
+    let _ = writeln!(out, "{:<each$}undecided", "tie");
     for population in tally.populations() {
         let shares = tally.shares(|group| group.population == population);
         let _ = write!(out, "{population:<28}");
@@ -280,7 +283,7 @@ pub(super) fn most_common_outcome(shares: &Shares, names: &[String]) -> String {
 
 /// Returns the name of the outcome with this index in [`Shares::outcomes`].
 pub(super) fn outcome(names: &[String], at: usize) -> &str {
-    names.get(at).map_or(if at == names.len() { "level" } else { "undecided" }, String::as_str)
+    names.get(at).map_or(if at == names.len() { "tie" } else { "undecided" }, String::as_str)
 }
 
 /// Formats a share with its interval, for example `38 % (36-40)`. Returns `-` if there are no people.
@@ -318,29 +321,29 @@ mod tests {
     fn people_in_a_few_lines() {
         let text = render(&three());
         for line in [
-            "3 people, simulated; a time is",
-            "Of 3 people six is soonest for 33 %, quic for 33 %, by 3 % or more over all others; for 33 % the first are level, \
-             for 0 % it is undecided.",
+            "3 people, simulated; the time of a person is",
+            "six is fastest for 33 % of 3 people, quic for 33 %. For 33 % the fastest contestants tie; for 0 % the result \
+             is undecided.",
             "six: tcp:connections=6",
             "six                     33.3 % (6-79)",
-            "nobody: level           33.3 % (6-79)",
-            "quic: not done          33.3 % (6-79)",
+            "tie                     33.3 % (6-79)",
+            "quic: unfinished        33.3 % (6-79)",
             "people                  2                   0                   0                   1",
             "-                   -",
             "Africa                      too few: 1",
-            "quic over six               33.3 % (6-79)     33.3 % (6-79)     33.3 % (6-79)     x0.20  x0.99  x1.80",
+            "quic vs six                 33.3 % (6-79)     33.3 % (6-79)     33.3 % (6-79)     x0.20  x0.99  x1.80",
             "six                     66.7 % (21-94)    x1.26           x1.00  x1.80",
-            "quic                    66.7 % (21-94)    not done        x1.01  not done",
-            "six over quic               windows (iw=40)                                        2 people  x1.10",
-            "no setting is named for 0 of 1 person whose contestants differ",
-            "six over quic               request order (iw=40)                                  1 person  x0.50",
+            "quic                    66.7 % (21-94)    unfinished      x1.01  unfinished",
+            "six vs quic                 windows (iw=40)                                        2 people  x1.10",
+            "no tested setting explains the gap for 0 of 1 person whose contestants differ",
+            "six vs quic                 request order (iw=40)                                  1 person  x0.50",
             "\nsix                     x1.41           -               -               x1.00\n",
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 150 && line.trim_end() == line), "{text}");
-        assert_eq!([0.0, 1.5, f64::INFINITY].map(shown), ["own not done", "x1.50", "not done"]);
-        assert_eq!(render(&Tally::default()), "Nobody is done.\n");
+        assert_eq!([0.0, 1.5, f64::INFINITY].map(shown), ["own unfinished", "x1.50", "unfinished"]);
+        assert_eq!(render(&Tally::default()), "No person has finished.\n");
     }
 
     #[test]
@@ -357,7 +360,7 @@ mod tests {
         let text = render(&tally);
         for line in [
             format!("\n{}  50.0 % (35-65)", names[0]),
-            format!("\n{} over {}", names[1], names[0]),
+            format!("\n{} vs {}", names[1], names[0]),
             format!("{}, undecided 50 % (35-65) of 40", names[0]),
         ] {
             assert!(text.contains(&line), "{line}\n{text}");

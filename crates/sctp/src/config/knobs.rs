@@ -44,7 +44,7 @@ anabranch_base::knobs! {
             Span, "smallest retransmission timeout, such as 1s or 200ms";
         /// The smallest value that the RTT variation (4·RTTVAR) adds to the RTO. Zero stands for the clock granularity.
         rto_var_min: Duration = Duration::ZERO, "RFC 9260 §6.3.1: the clock granularity G alone",
-            SpanOrZero, "least that RTT variation adds to the RTO, such as 200ms; 0 = the clock granularity";
+            SpanOrZero, "lower bound of the RTT variation in the RTO, such as 200ms; 0 = the clock granularity";
         /// RTO.Max: the largest retransmission timeout.
         rto_max: Duration = Duration::from_secs(60), "RFC 9260 §16",
             Span, "largest retransmission timeout, such as 60s";
@@ -124,7 +124,7 @@ anabranch_base::knobs! {
         /// The minimum time that consecutive errors must last before they end an association.
         assoc_silence: Duration = Duration::ZERO, "RFC 9260 §8.1: the number of errors alone",
             SpanOrZero,
-            "how long errors in a row must have gone on to end an association, such as 100s; 0 = their number decides";
+            "consecutive errors end an association only after this time, such as 100s; 0 = after their number alone";
         /// Max.Init.Retransmits: the maximum number of retransmissions of an INIT, and of a COOKIE ECHO.
         init_max_retrans: u32 = 8, "RFC 9260 §16",
             Count(0, 100), "retransmissions of INIT and of COOKIE ECHO, from 0 to 100";
@@ -146,9 +146,9 @@ anabranch_base::knobs! {
              timeout) or all";
         /// Valid.Cookie.Life: how long a State Cookie is valid.
         cookie_life: Duration = Duration::from_secs(60), "RFC 9260 §16",
-            Span, "how long a State Cookie is good, such as 60s";
+            Span, "lifetime of a State Cookie, such as 60s";
         /// DATA may be sent in the packet of the COOKIE ECHO.
-        cookie_data: bool = true, "RFC 9260 §5.1 C (may)", SWITCH, "DATA rides with COOKIE ECHO: yes or no";
+        cookie_data: bool = true, "RFC 9260 §5.1 C (may)", SWITCH, "DATA is sent with COOKIE ECHO: yes or no";
         /// The number of streams in each direction. INIT and INIT ACK carry this number.
         streams: u16 = 100, OURS, Count(1, 65_535), "streams in each direction, from 1 to 65535";
         /// The number of streams that the peer may send on; `None` for the number in `streams`.
@@ -170,7 +170,7 @@ anabranch_base::knobs! {
         /// An unfinished message is delivered in parts once this many bytes have arrived in order.
         partial_delivery: u64 = 1 << 16, OURS,
             Size(1, 1 << 30),
-            "bytes of an unfinished message from which on it is handed out in parts, such as 64KiB";
+            "an unfinished message of more bytes than this is delivered in parts, such as 64KiB";
         /// How path MTUs are discovered.
         pmtud: PathMtu = PathMtu::Icmp, "RFC 9260 §7.3",
             Names(&[("icmp", PathMtu::Icmp), ("plpmtud", PathMtu::Plpmtud), ("blackhole", PathMtu::Blackhole)]),
@@ -203,19 +203,19 @@ anabranch_base::knobs! {
         /// The adaptation code point that is sent to the peer (RFC 5061 §4.2.6).
         adaptation: Option<u32> = None, OURS,
             Or("none", Count(0, u32::MAX)),
-            "code point of what runs above, told to the peer (RFC 5061 §4.2.6): a number; none = not told";
+            "code point of the layer above, sent to the peer (RFC 5061 §4.2.6): a number; none = not sent";
         /// ASCONF: addresses can be added and deleted (RFC 5061); needs auth=yes.
         asconf: bool = false, EXTENSION,
-            SWITCH, "addresses come and go: ASCONF (RFC 5061); needs auth=yes: yes or no";
+            SWITCH, "addresses can be added and deleted: ASCONF (RFC 5061); needs auth=yes: yes or no";
         /// Whether this side asks the peer to make each added address its primary destination (RFC 5061 §4.2.4); needs
         /// asconf=yes.
         asconf_primary: bool = false, "ours: RFC 5061 leaves it to the application",
             SWITCH, "ask the peer to send first to each address that is added (RFC 5061 §4.2.4); with asconf=yes: yes or no";
         /// RE-CONFIG: streams can be reset and added (RFC 6525).
         reconfig: bool = false, EXTENSION,
-            SWITCH, "streams are reset and added: RE-CONFIG (RFC 6525): yes or no";
+            SWITCH, "streams can be reset and added: RE-CONFIG (RFC 6525): yes or no";
         /// The requests that the peer may make with RE-CONFIG. Other requests are answered "Denied" (RFC 6525 §6.3.1).
-        reconfig_requests: ReconfigRequests = ReconfigRequests::ALL, "ours: who speaks RE-CONFIG does it (RFC 6525 §6.3.1, for its sockets: none)",
+        reconfig_requests: ReconfigRequests = ReconfigRequests::ALL, "ours: a peer that supports RE-CONFIG uses it (RFC 6525 §6.3.1, for its sockets: none)",
             Text(ReconfigRequests::parse, ToString::to_string),
             "what the peer may ask for by RE-CONFIG: none, all, or streams, association and change joined by +; \
              the rest is denied";
@@ -223,11 +223,11 @@ anabranch_base::knobs! {
         /// RE-CONFIG.
         max_streams: u16 = u16::MAX, "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own",
             Count(1, 65_535),
-            "most streams each way that the peer may add up to, from 1 to 65535; needs reconfig=yes";
+            "largest number of streams each way after the peer has added some, from 1 to 65535; needs reconfig=yes";
         /// Whether packets without a checksum are accepted. A lower layer must detect errors (RFC 9653).
         zero_checksum: bool = false, EXTENSION,
             SWITCH,
-            "packets go without a checksum (RFC 9653): yes or no; only over a lower layer that finds errors, as DTLS does";
+            "packets have no checksum (RFC 9653): yes or no; only over a lower layer that detects errors, such as DTLS";
         /// Whether INIT lists the supported address types (Supported Address Types parameter).
         address_types: bool = true, "RFC 9260 §5.1.2 (may)",
             SWITCH, "INIT lists the address types of this side (RFC 9260 §3.3.2.1.5): yes or no";
@@ -239,8 +239,8 @@ anabranch_base::knobs! {
         /// peer.
         udp_apart: bool = false, "RFC 6951 §5.4: the generic lookup, by address and SCTP ports",
             SWITCH,
-            "peers of one address and SCTP port are told apart by their UDP port, as several programs of a host, \
-             or behind a NAT, are: yes or no";
+            "the UDP port separates peers with the same address and SCTP port, such as programs behind one NAT: \
+             yes or no";
     }
     beside {
         /// The largest timeout of an INIT, instead of `rto_max` (RFC 6458 §5.3.1 `sinit_max_init_timeo`).

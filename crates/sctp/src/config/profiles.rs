@@ -245,7 +245,7 @@ const MODERN: Profile = Profile {
         (
             "interleaving",
             "yes",
-            "RFC 8260 §2; measured with rr: pages at 1 and 3 % loss 3 to 8 % sooner, without loss as soon; 0.3 % less goodput in bulk",
+            "RFC 8260 §2; measured with rr: pages at 1 and 3 % loss 3 to 8 % faster, without loss unchanged; 0.3 % less goodput in bulk",
         ),
         ("nr_sack", "no", "off: an Internet draft that never became an RFC"),
         ("auth", "no", "off: nothing else here needs it"),

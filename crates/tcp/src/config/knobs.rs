@@ -28,7 +28,7 @@ anabranch_base::knobs! {
         cwnd_unit: CwndUnit = CwndUnit::Segments,
             "Linux 6 tcp_cong.c, tcp_cubic.c; CUBIC's share of Reno stays 9/17, where RFC 9438 §4.3 lets it rise to 1",
             CWND_UNIT,
-            "the window counts bytes, or (segments) whole segments with the arithmetic of Linux, which goes without abc";
+            "the window counts bytes, or whole segments with the arithmetic of Linux, which has no abc: bytes or segments";
         /// The quantity that determines the slow-start threshold after a loss: the threshold is a share of it.
         ssthresh: Ssthresh = Ssthresh::Window, "Linux 6 tcp_reno_ssthresh, cubictcp_recalc_ssthresh: of snd_cwnd",
             SSTHRESH,
@@ -37,7 +37,7 @@ anabranch_base::knobs! {
         abc: Counting = Counting::Bytes { limit: 1000 },
             "Linux 6 tcp_slow_start counts all segments acknowledged, without a limit",
             COUNTING,
-            "off: a window grows by the acknowledgement; N: by bytes, in slow start at most N segments each";
+            "off: a window grows for each acknowledgement; N: by acknowledged bytes, in slow start by at most N segments each";
         /// How an idle period changes the congestion window.
         idle_restart: AfterIdle = AfterIdle::Decay,
             "Linux 6 tcp_slow_start_after_idle = 1: tcp_cwnd_restart halves once an RTO (RFC 2861)",
@@ -51,7 +51,7 @@ anabranch_base::knobs! {
         /// RFC 6582 §3.2 step 2: retransmissions after a timeout may cause duplicate acknowledgements. These start no
         /// fast retransmit.
         careful: bool = true, "RFC 6582 §3.2 step 2",
-            SWITCH, "no fast retransmit on duplicates of a timeout's repair (RFC 6582): yes or no";
+            SWITCH, "no fast retransmit on duplicate ACKs for retransmissions after a timeout (RFC 6582): yes or no";
         /// Forward acknowledgement: every segment before the highest one that SACK reports is in the network, arrived or
         /// lost. So losses are counted by the distance to that segment, and a lost retransmission is detected.
         fack: bool = false, "Linux 4.15 removed it; Linux 2.6 tcp_update_scoreboard, tcp_sacktag_write_queue",
@@ -74,7 +74,7 @@ anabranch_base::knobs! {
             SWITCH, "no burst of more than three segments after a dubious acknowledgement (Linux 2.6): yes or no";
         /// RFC 8985 §6: with SACK, losses are detected by time.
         rack: bool = true,
-            "Linux 6 net.ipv4.tcp_recovery = 1; RFC 8985; measured: pages at 1 and 3 % loss 2 to 17 % sooner",
+            "Linux 6 net.ipv4.tcp_recovery = 1; RFC 8985; measured: pages at 1 and 3 % loss 2 to 17 % faster",
             SWITCH, "with SACK, losses are found by time (RFC 8985): yes or no";
         /// RFC 8985 §7: tail loss probes are sent. Has an effect only together with `rack`.
         tlp: bool = true, "Linux 6 net.ipv4.tcp_early_retrans = 3; RFC 8985 §7",
@@ -89,7 +89,7 @@ anabranch_base::knobs! {
             SWITCH, "segments are spread over the round trip: yes or no";
         /// Undo window reductions that turn out to be spurious (RFC 3522 by timestamps, RFC 3708 by DSACK).
         undo: bool = true, "Linux 6 tcp_try_undo_recovery, tcp_try_undo_loss",
-            SWITCH, "undo the reduction of a loss that was none: yes or no";
+            SWITCH, "undo a reduction if the loss was spurious: yes or no";
         /// RTO before the first measurement.
         rto_initial: Duration = Duration::from_secs(1), "Linux 6 TCP_TIMEOUT_INIT = 1*HZ; RFC 6298 §2.1",
             Span, "RTO before the first measurement: a time";
@@ -99,7 +99,7 @@ anabranch_base::knobs! {
         /// The minimum of the RTT variation term that is added to the smoothed RTT to compute the RTO.
         rto_var_min: Duration = Duration::from_millis(200),
             "Linux 6 tcp_rtt_estimator: tcp_rto_min bounds mdev_max_us, and RTO = SRTT + that",
-            SpanOrZero, "least that RTT variation adds to the RTO: a time, 0 for the clock's granularity";
+            SpanOrZero, "lower bound of the RTT variation in the RTO: a time, 0 for the clock's granularity";
         /// Largest RTO.
         rto_max: Duration = Duration::from_secs(120), "Linux 6 TCP_RTO_MAX = 120*HZ",
             Span, "largest RTO: a time";
@@ -128,7 +128,7 @@ anabranch_base::knobs! {
             "a small segment waits while data (yes) or another small one (minshall) is unacknowledged: yes, no, minshall";
         /// How long an acknowledgement may be delayed; zero means not at all.
         delack: Duration = Duration::from_millis(40), "Linux 6 TCP_DELACK_MIN = HZ/25",
-            SpanOrZero, "how long an acknowledgement may wait: a time, 0 for not at all";
+            SpanOrZero, "longest delay of an acknowledgement: a time, 0 for none";
         /// At least every N-th data segment is acknowledged immediately.
         ack_every: u32 = 2, "Linux 6 __tcp_ack_snd_check; RFC 9293 §3.8.6.3",
             Number(1, 64), "acknowledge every N-th segment: 1 to 64";
@@ -139,7 +139,7 @@ anabranch_base::knobs! {
             Number(0, 1_000_000), "first segments that are acknowledged at once: a number";
         /// The number of quick acknowledgements depends on how many segments fit into half of the offered window. It is at
         /// least two if none fits, and at most `quickack`.
-        quickack_window: bool = false, "ours: off (Linux 6 tcp_incr_quickack does it, too; not taken over)",
+        quickack_window: bool = false, "ours: off (Linux 6 tcp_incr_quickack does this; not modelled)",
             SWITCH, "quick acknowledgements for half a window of segments, at most quickack (Linux): yes or no";
         /// As in Linux: data with PSH is acknowledged once the application has read it, and a segment that widens the
         /// receive window is acknowledged immediately.
@@ -155,7 +155,7 @@ anabranch_base::knobs! {
             PUSH, "PSH marks the end of each write, or of each burst, too: write or burst";
         /// Which segment carries the FIN: the last data segment or a segment of its own.
         fin: Fin = Fin::Data, "Linux 6 tcp_send_fin: on the last segment that waits, if one does",
-            FIN, "the FIN travels with the last data, where that has not left yet, or alone: data or alone";
+            FIN, "the FIN is sent with the last data, if that was not sent before, or alone: data or alone";
         /// Whether the acknowledgement of the peer's FIN is delayed like that of data, so that our FIN can carry it.
         /// Otherwise it is sent immediately.
         fin_delack: bool = false, "RFC 9293 §3.10.7.4 (Linux 6 tcp_fin waits where the peer closes first: not taken over)",
@@ -190,7 +190,7 @@ anabranch_base::knobs! {
             Number(0, 255), "timeouts in a row that end a connection: 0 to 255";
         /// A connection ends if nothing was acknowledged for this time. With `None`, only `retries` limits the wait.
         user_timeout: Option<Duration> = None, "Linux 6 TCP_USER_TIMEOUT unset",
-            LIMIT, "end a connection when nothing was acknowledged for so long: a time, or off";
+            LIMIT, "end a connection if nothing was acknowledged for this time, or off";
         /// How long TIME-WAIT lasts: twice the maximum segment lifetime.
         time_wait: Duration = Duration::from_secs(60), "Linux 6 TCP_TIMEWAIT_LEN = 60*HZ",
             SpanOrZero, "length of TIME-WAIT: a time";
@@ -209,11 +209,11 @@ anabranch_base::knobs! {
             SWITCH, "keep the slow-start threshold for the next connection to a host (Linux 2.6): yes or no";
         /// When a listener answers a SYN with a SYN cookie (RFC 4987).
         syncookies: SynCookies = SynCookies::No,
-            "ours: Linux 6 net.ipv4.tcp_syncookies = 1 (auto), but then a short backlog forgets peers that believe they are open",
+            "ours: Linux 6 net.ipv4.tcp_syncookies = 1 (auto), but then a short backlog forgets peers whose connection is open",
             SYNCOOKIES, "SYN cookies: no, auto (when the backlog is full) or yes (always)";
         /// ICMP messages may lower the path MTU (RFC 1191).
         pmtu: bool = true, "Linux 6 net.ipv4.ip_no_pmtu_disc = 0",
-            SWITCH, "believe ICMP about the path MTU: yes or no";
+            SWITCH, "use the path MTU that ICMP reports: yes or no";
     }
     beside {}
 }

@@ -131,7 +131,7 @@ impl Store for CachedFile {
         self.mark_used();
         if self.file.borrow().is_none() {
             let opened = self.cache.open(&self.relative)?.filter(|(_, identity)| *identity == self.identity);
-            let (file, _) = opened.ok_or_else(|| io::Error::other("it is another file by now"))?;
+            let (file, _) = opened.ok_or_else(|| io::Error::other("the file has changed"))?;
             self.cache.open_count.set(self.cache.open_count.get() + 1);
             *self.file.borrow_mut() = Some(file);
         }

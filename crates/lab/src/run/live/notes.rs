@@ -90,7 +90,7 @@ const LATE: u64 = 2_000_000;
 fn multipath(name: &str, runs: &[Multipath]) -> Option<String> {
     let connections: u64 = runs.iter().map(|run| run.connections).sum();
     let Some(fallbacks) = runs.iter().map(|run| run.fallbacks).sum::<Option<u64>>() else {
-        return Some(format!("{name}: whether its connections fell back to plain TCP cannot be told"));
+        return Some(format!("{name}: it is unknown whether its connections fell back to plain TCP"));
     };
     let within = runs.iter().filter(|run| run.fallbacks.is_some_and(|count| count > 0)).count();
     (!runs.is_empty()).then(|| match fallbacks {
@@ -116,19 +116,18 @@ fn ruled(name: &str, runs: &[Directions<Rules>]) -> Option<String> {
     };
     let (up, down) = (sum(|rules| rules.up), sum(|rules| rules.down));
     let way = |which: &str, way: Rules| match way.packets {
-        0 => format!("{which} no packet came to a rule"),
+        0 => format!("{which} no packet reached a rule"),
         packets => format!("{which} {} of {packets} packets dropped", way.dropped),
     };
     Some(format!("{name}: loss by iptables: {}, {}", way("up", up), way("down", down)))
 }
 
 /// A note about the position of the iptables rules.
-const BEHIND: &str = "loss by iptables is behind the links: captures still show what was dropped; chance is the \
-                      kernel's and knows no seed";
+const BEHIND: &str = "iptables drops packets after the links: captures still show dropped packets, and the \
+                      kernel's random numbers do not follow the seed";
 
 /// The note for the kernel's protocols if one host is both the client and the server.
-const BOTH_ENDS: &str =
-    "one host counts for both ends: retransmissions of the kernel's protocols all stand under down";
+const BOTH_ENDS: &str = "with one host, all retransmissions of the kernel's protocols are counted as down";
 
 #[cfg(test)]
 mod tests {

@@ -80,7 +80,8 @@ impl Requests {
     /// Records that a response begins.
     pub fn answered(&mut self, at: u64, stream: u64) {
         if let Some(request) = self.on(stream) {
-            request.answered_ns.get_or_insert(at);
+            // An endpoint may log the head of a response after the packets that carried all of it.
+            request.answered_ns.get_or_insert(request.done_ns.map_or(at, |done| done.min(at)));
         }
     }
 

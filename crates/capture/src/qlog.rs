@@ -345,14 +345,18 @@ impl Endpoint {
                 } else {
                     requests.answered(at, stream);
                 }
-                for field in frame["headers"].as_array().into_iter().flatten() {
+                // The drafts say `headers`, and quic-go `header_fields`.
+                let fields = frame["headers"].as_array().or_else(|| frame["header_fields"].as_array());
+                for field in fields.into_iter().flatten() {
                     if let (Some(name), Some(value)) = (field["name"].as_str(), field["value"].as_str()) {
                         requests.field(stream, side, name.as_bytes(), value.as_bytes());
                     }
                 }
             }
             Some("data") => {
-                let lengths = [&data["length"], &frame["raw"]["payload_length"], &frame["raw"]["length"]];
+                let (raw, outer) = (&frame["raw"], &data["raw"]);
+                let lengths =
+                    [&data["length"], &raw["payload_length"], &raw["length"], &outer["payload_length"]];
                 let length = lengths.into_iter().find_map(Value::as_u64).unwrap_or(0);
                 requests.body(stream, side, length.min(MAX_BODY));
             }

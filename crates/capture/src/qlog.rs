@@ -517,6 +517,35 @@ mod tests {
         assert!(csv::render(&decoded).contains("quic"));
     }
 
+    /// quic-go names the fields of a head `header_fields`, and has the length of a body in the `raw` of the event.
+    #[test]
+    fn requests_in_logs_of_quic_go_are_read() {
+        let event = |time: u32, name: &str, data: &str| {
+            format!(r#"{{"time":{time},"name":"{name}","data":{{{data}}}}}"#)
+        };
+        let head = r#""file_schema":"urn:ietf:params:qlog:file:sequential","trace":{"vantage_point":{"type":"server"}}"#;
+        let packet = r#""header":{"packet_type":"1RTT","packet_number":1}"#;
+        let field = |name: &str, value: &str| format!(r#"{{"name":"{name}","value":"{value}"}}"#);
+        let headers = |fields: &[String]| {
+            format!(
+                r#""stream_id":4,"frame":{{"frame_type":"headers","header_fields":[{}]}}"#,
+                fields.join(",")
+            )
+        };
+        let body = r#""stream_id":4,"raw":{"length":103,"payload_length":100},"frame":{"frame_type":"data"}"#;
+        let log = [
+            format!("{{{head}}}"),
+            event(1, "transport:packet_received", packet),
+            event(2, "http3:frame_parsed", &headers(&[field(":method", "GET"), field(":path", "/a")])),
+            event(3, "http3:frame_created", &headers(&[field(":status", "200")])),
+            event(4, "http3:frame_created", body),
+        ];
+        let decoded = read(&log.map(|record| format!("\u{1e}{record}\n")).concat());
+        let [request] = &decoded.conversations[0].requests[..] else { panic!("{decoded:?}") };
+        assert_eq!((request.method.as_deref(), request.target.as_deref()), (Some("GET"), Some("/a")));
+        assert_eq!((request.status, request.bytes), (Some(200), [0, 100]));
+    }
+
     /// The logs of both ends show a lost packet and delays.
     #[test]
     fn packets_in_the_logs_of_both_ends_are_matched() {

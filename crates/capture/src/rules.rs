@@ -19,6 +19,7 @@ mod window;
 
 use super::arrival::Side;
 use super::data_channels;
+use super::icmp::Report;
 use super::results::{Conversation, Finding};
 use super::timeline::{Ack, Data, Entry, Event};
 
@@ -146,6 +147,20 @@ impl<'a> Case<'a> {
     fn by(&self, is_own: bool) -> impl Iterator<Item = &'a Entry> {
         let side = self.side;
         self.entries.iter().filter(move |entry| (entry.side == side) == is_own)
+    }
+
+    /// Returns a sentence about the ICMP errors for packets of this side since a time, and the numbers of their packets.
+    fn icmp(&self, since: u64) -> Option<(String, Vec<u64>)> {
+        let errors = self.by(true).filter(|entry| entry.at >= since);
+        let errors = errors.filter_map(|entry| match entry.event {
+            Event::Icmp(report) => Some((entry.packet, report)),
+            _ => None,
+        });
+        let errors: Vec<(u64, Report)> = errors.collect();
+        let (_, report) = *errors.last()?;
+        let numbers: Vec<u64> =
+            errors.iter().filter(|(_, other)| *other == report).map(|(number, _)| *number).collect();
+        Some((format!("By ICMP in {}, {}.", packets(&numbers), report.text()), numbers))
     }
 
     /// Returns the round-trip time between the hosts, or 0 if it is unknown.

@@ -80,17 +80,24 @@ pub(super) fn peer_silent(case: &Case<'_>) -> Option<Evidence> {
         Some(entry) => format!("{} later it went on, in packet {}", seconds(until - from), entry.packet),
         None => format!("it sent nothing {}, {} later", case.until_when(), seconds(until - from)),
     };
-    let mut text = format!(
-        "{receiver} fell silent at {}, and {end}. Meanwhile {sender} sent data again in {}. The {what} of {receiver} \
-         stood still, or the path failed; the packets do not show which.",
+    let reason = match case.icmp(from) {
+        Some((reason, _)) => reason,
+        None => format!(
+            "The {what} of {receiver} stood still, or the path failed; the packets do not show which.{}",
+            if ended_by.is_none() && least > SMALLEST {
+                format!(
+                    " All these packets have at least {least} bytes: a router that drops large packets explains it, too."
+                )
+            } else {
+                String::new()
+            }
+        ),
+    };
+    let text = format!(
+        "{receiver} fell silent at {}, and {end}. Meanwhile {sender} sent data again in {}. {reason}",
         seconds(from),
         packets(&again),
     );
-    if ended_by.is_none() && least > SMALLEST {
-        text.push_str(&format!(
-            " All these packets have at least {least} bytes: a router that drops large packets explains it, too."
-        ));
-    }
     Some(Evidence { cost_ns, text, packets: again })
 }
 

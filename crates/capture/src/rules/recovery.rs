@@ -122,9 +122,16 @@ pub(super) fn path_mtu_black_hole(case: &Case<'_>) -> Option<Evidence> {
         true => format!("In packet {}, smaller packets repaired it.", stuck.packets.last()?),
         false => "It never arrived.".to_owned(),
     };
+    let reason = match case.icmp(stuck.from) {
+        Some((reason, _)) => format!("{reason} {sender} did not send smaller packets for it in time."),
+        None => {
+            "This is a path-MTU black hole: a router drops large packets, and no message about it arrives."
+                .to_owned()
+        }
+    };
     let text = format!(
         "Large packets of {sender} do not arrive: data in packets of {} bytes was sent {} times, in {}, and {small}. \
-         {end} This is a path-MTU black hole: a router drops large packets, and no message about it arrives.",
+         {end} {reason}",
         stuck.least,
         stuck.packets.len(),
         packets(&stuck.packets),

@@ -1,6 +1,8 @@
 //! Handshakes with several attempts, and resets and closes that do not end.
 
 use super::*;
+use anabranch_base::IcmpKind;
+use anabranch_wire::icmp;
 use anabranch_wire::sctp::{ReConfig, ReConfigParam, StreamList};
 
 fn init(scene: Scene, millis: u32) -> Scene {
@@ -182,4 +184,39 @@ fn a_peer_that_falls_silent_is_found() {
         .map(|finding| finding.rule)
         .collect();
     assert_eq!(rules, ["peer_silent"]);
+}
+
+/// Adds an ICMP error of B that quotes a packet of A with this protocol and content.
+fn error(scene: Scene, millis: u32, kind: IcmpKind, (protocol, content): (u8, Vec<u8>)) -> Scene {
+    scene.at(millis, move |tape| {
+        let quoted = tape.ip(protocol, A, B, &content);
+        let mut packet = Vec::new();
+        icmp::append(&mut packet, B.into(), A.into(), kind, &quoted);
+        tape.frame(millis * 1_000, &packet);
+    })
+}
+
+#[test]
+fn icmp_errors_name_the_reason() {
+    const PORT: IcmpKind = IcmpKind::Unreachable(icmp::code_v4::PORT);
+    let text = |scene: Scene| {
+        let mut decoded =
+            decode("test", &scene.tape().bytes[..], &Settings { max_events: EVENTS, ..Settings::default() })
+                .expect("a capture");
+        decoded.conversations.remove(0).findings.remove(0).text
+    };
+    let packet = || (132, sctp(true, TAG_B, |b| data(104, 0).emit(b)));
+    let silent = || unanswered(&[160, 1_160, 3_160, 7_160]).end(9_000);
+    let found = text(error(silent(), 161, PORT, packet()));
+    assert!(found.ends_with("By ICMP in packet 11, no program listens at the port."), "{found}");
+    let begun = [0, 1_000, 3_000].into_iter().fold(Scene(Vec::new()), init).end(9_000);
+    let unreachable = IcmpKind::Unreachable(icmp::code_v4::NETWORK);
+    let found = text(error(error(begun, 1, unreachable, packet()), 1_001, unreachable, packet()));
+    assert!(
+        found.contains("captured. By ICMP in packets 2 and 4, there is no route to the host."),
+        "{found}"
+    );
+    // An error for a packet of another protocol says nothing about this conversation.
+    let found = text(error(silent(), 161, PORT, (17, packet().1)));
+    assert!(!found.contains("ICMP"), "{found}");
 }

@@ -135,6 +135,54 @@ static void *unseal(void *unused)
     return NULL;
 }
 
+/* Appends a line to the key log, if SSLKEYLOGFILE names one. */
+static void log_secret(const char *line)
+{
+    const char *name = getenv("SSLKEYLOGFILE");
+    FILE *file = name ? fopen(name, "a") : NULL;
+    if (!file)
+        return;
+    fprintf(file, "%s\n", line);
+    fclose(file);
+}
+
+#ifdef WITH_WOLFSSL
+/* Logs a traffic secret with the client random. */
+static int on_secret(session *from, int kind, const unsigned char *secret, int size, void *unused)
+{
+    static const struct { int kind; const char *label; } labels[] = {
+        {CLIENT_HANDSHAKE_TRAFFIC_SECRET, "CLIENT_HANDSHAKE_TRAFFIC_SECRET"},
+        {SERVER_HANDSHAKE_TRAFFIC_SECRET, "SERVER_HANDSHAKE_TRAFFIC_SECRET"},
+        {CLIENT_TRAFFIC_SECRET, "CLIENT_TRAFFIC_SECRET_0"},
+        {SERVER_TRAFFIC_SECRET, "SERVER_TRAFFIC_SECRET_0"},
+    };
+    unsigned char random[32];
+    (void)unused;
+    if (wolfSSL_get_client_random(from, random, sizeof random) != sizeof random)
+        return 0;
+    for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
+        char line[512];
+        int length = 0;
+        if (labels[i].kind != kind)
+            continue;
+        length = snprintf(line, sizeof line, "%s ", labels[i].label);
+        for (size_t at = 0; at < sizeof random; at++)
+            length += snprintf(line + length, sizeof line - (size_t)length, "%02x", random[at]);
+        length += snprintf(line + length, sizeof line - (size_t)length, " ");
+        for (int at = 0; at < size && at < 64; at++)
+            length += snprintf(line + length, sizeof line - (size_t)length, "%02x", secret[at]);
+        log_secret(line);
+    }
+    return 0;
+}
+#else
+static void on_line(const session *from, const char *line)
+{
+    (void)from;
+    log_secret(line);
+}
+#endif
+
 static session *begin(int socket, int listens)
 {
 #ifdef WITH_WOLFSSL
@@ -145,6 +193,7 @@ static session *begin(int socket, int listens)
                     wolfSSL_CTX_use_PrivateKey_file(with, PEM, WOLFSSL_FILETYPE_PEM) != WOLFSSL_SUCCESS))
         fail("certificate");
     session *made = wolfSSL_new(with);
+    wolfSSL_set_tls13_secret_cb(made, on_secret, NULL);
     wolfSSL_dtls_set_using_nonblock(made, 1);
     wolfSSL_dtls_set_mtu(made, 1400);
     if (wolfSSL_set_fd(made, socket) != WOLFSSL_SUCCESS)
@@ -153,6 +202,7 @@ static session *begin(int socket, int listens)
 #else
     context *with = SSL_CTX_new(listens ? DTLS_server_method() : DTLS_client_method());
     SSL_CTX_set_verify(with, SSL_VERIFY_NONE, NULL);
+    SSL_CTX_set_keylog_callback(with, on_line);
     if (listens && (SSL_CTX_use_certificate_file(with, PEM, SSL_FILETYPE_PEM) != 1 ||
                     SSL_CTX_use_PrivateKey_file(with, PEM, SSL_FILETYPE_PEM) != 1))
         fail("certificate");

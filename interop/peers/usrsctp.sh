@@ -29,7 +29,7 @@ manifest=$(cargo metadata --locked --offline --format-version 1 --manifest-path 
 source=$manifest/wolfssl-src
 objects=$into/wolfssl
 settings=(-DWOLFSSL_USER_SETTINGS -Iwolfssl -isystem "$source")
-if [ ! -e "$objects/done" ]; then
+if [ ! "$objects/done" -nt wolfssl/user_settings.h ]; then
   mkdir -p "$objects"
   for file in src/{crl,dtls,dtls13,internal,keys,ocsp,ssl,tls,tls13,wolfio} \
     wolfcrypt/src/{aes,asn,chacha,chacha20_poly1305,coding,cpuid,curve25519,ecc,error,fe_operations,ge_operations} \

@@ -4,16 +4,19 @@
 //! - `http1`: heads and bodies of HTTP/1.1
 //! - `frames`: the frames of HTTP/2 and HTTP/3
 //! - `hpack`: the heads of HTTP/2
+//! - `qpack`: the heads of HTTP/3
 //! - `flow`: the flow control of HTTP/2
 
 mod flow;
 mod frames;
 mod hpack;
 mod http1;
+mod qpack;
 
 use super::arrival::Side;
 use super::results::Request;
 use super::timeline::Event;
+use anabranch_wire::quic::Frames;
 use flow::Flow;
 use frames::FrameReader;
 use http1::Http1;
@@ -69,22 +72,16 @@ impl Requests {
 
     /// Records a field of the head of a request or response.
     pub fn field(&mut self, stream: u64, side: Side, name: &[u8], value: &[u8]) {
-        let Some(request) = self.on(stream) else { return };
-        let text = || Some(String::from_utf8_lossy(value).chars().take(MAX_TARGET).collect());
-        match (name, side) {
-            (b":method", 0) => request.method = text(),
-            (b":path", 0) => request.target = text(),
-            (b":status", 1) => {
-                request.status = std::str::from_utf8(value).ok().and_then(|code| code.parse().ok())
-            }
-            _ => {}
+        if let Some(request) = self.on(stream) {
+            set_field(request, side, name, value);
         }
     }
 
     /// Records that a response begins.
     pub fn answered(&mut self, at: u64, stream: u64) {
         if let Some(request) = self.on(stream) {
-            request.answered_ns.get_or_insert(at);
+            // An endpoint may log the head of a response after the packets that carried all of it.
+            request.answered_ns.get_or_insert(request.done_ns.map_or(at, |done| done.min(at)));
         }
     }
 
@@ -99,6 +96,19 @@ impl Requests {
         if let Some(request) = self.on(stream) {
             request.done_ns = Some(at);
         }
+    }
+}
+
+/// Records a field of the head of a request or response.
+fn set_field(request: &mut Request, side: Side, name: &[u8], value: &[u8]) {
+    let text = || Some(String::from_utf8_lossy(value).chars().take(MAX_TARGET).collect());
+    match (name, side) {
+        (b":method", 0) => request.method = text(),
+        (b":path", 0) => request.target = text(),
+        (b":status", 1) => {
+            request.status = std::str::from_utf8(value).ok().and_then(|code| code.parse().ok())
+        }
+        _ => {}
     }
 }
 
@@ -154,21 +164,50 @@ impl Http {
 pub(super) struct Http3 {
     pub requests: Requests,
     readers: BTreeMap<(u64, Side), FrameReader>,
+    /// The dynamic tables of QPACK, by the side of the encoder.
+    tables: [qpack::Table; 2],
+    /// The streams with one direction: their types, as far as they are known, and bytes that are incomplete.
+    others: BTreeMap<u64, (Option<u64>, Vec<u8>)>,
+    /// The heads that wait for entries of the dynamic table: the index of the request, the sender, and the head.
+    blocked: Vec<(usize, Side, Vec<u8>)>,
 }
+
+/// RFC 9114 §6.2, RFC 9204 §4.2: the types of streams with one direction.
+const CONTROL: u64 = 0;
+const ENCODER: u64 = 2;
+/// The type of a control stream whose SETTINGS have been read.
+const READ: u64 = u64::MAX;
+/// RFC 9114 §7.2.4, RFC 9204 §5.
+const SETTINGS: u64 = 4;
+const QPACK_MAX_TABLE_CAPACITY: u64 = 1;
+/// The maximum length in bytes of the SETTINGS.
+const MAX_SETTINGS: usize = 1_024;
+/// The maximum number of streams with one direction that are followed. HTTP/3 needs six.
+const MAX_OTHERS: usize = 64;
+/// The maximum number of heads that wait for entries of the dynamic table.
+const MAX_BLOCKED: usize = 256;
 
 impl Http3 {
     /// Processes the next bytes of a stream in one direction. `fin` says whether the stream ends after them. Only
     /// streams that the client has opened in both directions carry requests (RFC 9114 §6.1).
     pub fn bytes(&mut self, at: u64, side: Side, stream: u64, bytes: &[u8], fin: bool) {
-        if stream & 3 != 0 {
-            return;
+        match stream & 3 {
+            0 => {}
+            2 | 3 if (stream & 1) as usize == side => return self.other(side, stream, bytes),
+            _ => return,
         }
         // A stream without a HEADERS frame of the client carries something else than HTTP/3.
         if side == 1 && !self.requests.open.contains_key(&stream) {
             return;
         }
         let reader = self.readers.entry((stream, side)).or_default();
-        reader.http3(at, side, (stream, bytes), &mut self.requests);
+        let (tables, blocked) = (&self.tables, &mut self.blocked);
+        reader.http3(at, side, (stream, bytes), &mut self.requests, |requests, head| {
+            let Some(index) = requests.open.get(&stream).copied() else { return };
+            if !read_head(tables, requests, index, side, &head) && blocked.len() < MAX_BLOCKED {
+                blocked.push((index, side, head));
+            }
+        });
         if fin {
             self.readers.remove(&(stream, side));
             if side == 1 {
@@ -176,4 +215,59 @@ impl Http3 {
             }
         }
     }
+    /// Processes the next bytes of a stream with one direction.
+    fn other(&mut self, side: Side, stream: u64, bytes: &[u8]) {
+        if self.others.len() >= MAX_OTHERS && !self.others.contains_key(&stream) {
+            return;
+        }
+        let (kind, partial) = self.others.entry(stream).or_default();
+        let mut bytes = [&std::mem::take(partial)[..], bytes].concat();
+        if kind.is_none() {
+            let mut rest = Frames(&bytes);
+            let Some(found) = rest.number() else {
+                *partial = bytes;
+                return;
+            };
+            *kind = Some(found);
+            bytes = rest.0.to_vec();
+        }
+        match *kind {
+            Some(CONTROL) => match settings(&bytes) {
+                Some(capacity) => {
+                    *kind = Some(READ);
+                    self.tables[1 - side].max_capacity = Some(capacity);
+                }
+                None if bytes.len() > MAX_SETTINGS => *kind = Some(READ),
+                None => *partial = bytes,
+            },
+            Some(ENCODER) => self.tables[side].instructions(&bytes),
+            _ => return,
+        }
+        let (tables, requests) = (&self.tables, &mut self.requests);
+        self.blocked.retain(|(index, side, head)| !read_head(tables, requests, *index, *side, head));
+    }
+}
+
+/// Decodes a head. Returns whether it need not be tried again.
+fn read_head(
+    tables: &[qpack::Table; 2],
+    requests: &mut Requests,
+    index: usize,
+    side: Side,
+    head: &[u8],
+) -> bool {
+    let Some(request) = requests.all.get_mut(index) else { return true };
+    let read = tables[side].decode(head, |name, value| set_field(request, side, name, value));
+    read != Err(qpack::SectionError::Blocked)
+}
+
+/// Returns the capacity of the dynamic table in the SETTINGS with which a control stream begins. Returns `None` if they
+/// are incomplete.
+fn settings(bytes: &[u8]) -> Option<u64> {
+    let mut rest = Frames(bytes);
+    let (kind, length) = (rest.number()?, rest.number()?);
+    let mut rest = Frames(rest.bytes(length)?);
+    let values = std::iter::from_fn(|| rest.number().zip(rest.number()));
+    let capacity = values.filter(|(key, _)| *key == QPACK_MAX_TABLE_CAPACITY).map(|(_, value)| value).last();
+    Some(capacity.filter(|_| kind == SETTINGS).unwrap_or(0))
 }

@@ -26,6 +26,7 @@ mod frame;
 mod halves;
 mod handshake;
 mod http;
+mod icmp;
 mod input;
 mod key_log;
 mod keys;
@@ -225,6 +226,7 @@ struct Reading {
     statistics: Vec<Statistics>,
     /// The packets, if they will be matched with those of another capture.
     seen: Option<PacketList>,
+    icmp_errors: icmp::Errors,
 }
 
 impl Reading {
@@ -246,6 +248,7 @@ impl Reading {
             not_followed: NotFollowed::default(),
             statistics: Vec::new(),
             seen: None,
+            icmp_errors: icmp::Errors::default(),
         }
     }
 
@@ -414,7 +417,10 @@ impl Reading {
                 (self.connections.take(at, carried, &self.key_log, &self.settings, room), "damaged headers")
             }
             protocol::UDP => (self.datagram(at, carried, room), "UDP datagrams"),
-            protocol::ICMP | protocol::ICMPV6 => return self.leave_out("ICMP messages"),
+            protocol::ICMP | protocol::ICMPV6 => {
+                self.icmp_errors.add(at, carried);
+                return self.leave_out("ICMP messages");
+            }
             _ => return self.leave_out("packets of other protocols"),
         };
         match is_decoded {
@@ -476,6 +482,7 @@ impl Reading {
         conversations.extend(self.dtls.finish());
         conversations.sort_by_key(|conversation| conversation.first_ns);
         for conversation in &mut conversations {
+            self.icmp_errors.assign(conversation);
             rules::judge(conversation, self.last);
         }
         Decoded {

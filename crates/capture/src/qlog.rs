@@ -345,14 +345,18 @@ impl Endpoint {
                 } else {
                     requests.answered(at, stream);
                 }
-                for field in frame["headers"].as_array().into_iter().flatten() {
+                // The drafts say `headers`, and quic-go `header_fields`.
+                let fields = frame["headers"].as_array().or_else(|| frame["header_fields"].as_array());
+                for field in fields.into_iter().flatten() {
                     if let (Some(name), Some(value)) = (field["name"].as_str(), field["value"].as_str()) {
                         requests.field(stream, side, name.as_bytes(), value.as_bytes());
                     }
                 }
             }
             Some("data") => {
-                let lengths = [&data["length"], &frame["raw"]["payload_length"], &frame["raw"]["length"]];
+                let (raw, outer) = (&frame["raw"], &data["raw"]);
+                let lengths =
+                    [&data["length"], &raw["payload_length"], &raw["length"], &outer["payload_length"]];
                 let length = lengths.into_iter().find_map(Value::as_u64).unwrap_or(0);
                 requests.body(stream, side, length.min(MAX_BODY));
             }
@@ -511,6 +515,35 @@ mod tests {
         assert_eq!(one.log.as_ref().expect("a log").by, "B");
         assert_eq!(two.log.as_ref().expect("a log").smoothed_rtt_ns, Some([1_000_000; 2]));
         assert!(csv::render(&decoded).contains("quic"));
+    }
+
+    /// quic-go names the fields of a head `header_fields`, and has the length of a body in the `raw` of the event.
+    #[test]
+    fn requests_in_logs_of_quic_go_are_read() {
+        let event = |time: u32, name: &str, data: &str| {
+            format!(r#"{{"time":{time},"name":"{name}","data":{{{data}}}}}"#)
+        };
+        let head = r#""file_schema":"urn:ietf:params:qlog:file:sequential","trace":{"vantage_point":{"type":"server"}}"#;
+        let packet = r#""header":{"packet_type":"1RTT","packet_number":1}"#;
+        let field = |name: &str, value: &str| format!(r#"{{"name":"{name}","value":"{value}"}}"#);
+        let headers = |fields: &[String]| {
+            format!(
+                r#""stream_id":4,"frame":{{"frame_type":"headers","header_fields":[{}]}}"#,
+                fields.join(",")
+            )
+        };
+        let body = r#""stream_id":4,"raw":{"length":103,"payload_length":100},"frame":{"frame_type":"data"}"#;
+        let log = [
+            format!("{{{head}}}"),
+            event(1, "transport:packet_received", packet),
+            event(2, "http3:frame_parsed", &headers(&[field(":method", "GET"), field(":path", "/a")])),
+            event(3, "http3:frame_created", &headers(&[field(":status", "200")])),
+            event(4, "http3:frame_created", body),
+        ];
+        let decoded = read(&log.map(|record| format!("\u{1e}{record}\n")).concat());
+        let [request] = &decoded.conversations[0].requests[..] else { panic!("{decoded:?}") };
+        assert_eq!((request.method.as_deref(), request.target.as_deref()), (Some("GET"), Some("/a")));
+        assert_eq!((request.status, request.bytes), (Some(200), [0, 100]));
     }
 
     /// The logs of both ends show a lost packet and delays.

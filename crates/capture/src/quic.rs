@@ -28,7 +28,7 @@ use super::{LogOpener, PacketOutcome, Settings};
 use anabranch_wire::quic::{Frame, Frames};
 use anabranch_wire::udp::Datagram;
 pub(super) use packet::PacketType;
-use packet::{Header, MAX_ID, PacketKeys};
+use packet::{Header, MAX_ID, MAX_UPDATES, PacketKeys};
 use sender::Sender;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -264,6 +264,10 @@ impl Connection {
         let (mut ids, mut causes, mut text) = (Vec::new(), Vec::new(), String::new());
         let mut rest = arrival.bytes;
         while let Some(mut header) = Header::parse(rest, self.id_len[1 - side]) {
+            // A client may fill the datagram of its first packet with zeros behind the packet.
+            if rest.len() < arrival.bytes.len() && rest.iter().all(|byte| *byte == 0) {
+                break;
+            }
             header.end = self.packet_end(side, rest, &header, log);
             let (bytes, more) = rest.split_at(header.end);
             rest = more;
@@ -311,8 +315,10 @@ impl Connection {
             self.conversation.event(side, Event::Answer);
         }
         if header.kind == PacketType::Retry {
-            // RFC 9000 §17.2.5: the client begins again, with keys that belong to the server's connection ID.
+            // RFC 9000 §17.2.5: the client begins again, with keys that belong to the server's connection ID. aioquic
+            // sends another ClientHello then.
             self.keys.iter_mut().for_each(|keys| keys[0] = None);
+            self.crypto[0][0] = Default::default();
             return;
         }
         if header.kind == PacketType::OneRtt
@@ -323,7 +329,7 @@ impl Connection {
             // RFC 9001 §5.7: a client sends 1-RTT packets only after the handshake.
             self.conversation.end.how = "open";
         }
-        let Some((number, payload)) = self.open(side, bytes, header, log) else {
+        let Some((number, payload)) = self.open(side, bytes, header, log, MAX_UPDATES) else {
             text.push_str(" (not decrypted)");
             let waits = header.kind != PacketType::Initial && self.agreed.suite.is_none();
             if waits && self.waiting.len() < MAX_WAITING {
@@ -413,17 +419,20 @@ impl Connection {
     /// Returns the end of the packet at the start of `bytes`. A host may hand several packets of one size to its network
     /// card as one datagram (UDP segmentation offload). The size is not in the capture, so it is found by trying.
     fn packet_end(&mut self, side: Side, bytes: &[u8], header: &Header<'_>, log: &KeyLog) -> usize {
-        if header.kind != PacketType::OneRtt || bytes.len() <= *SEGMENTS.end() {
+        let (known, failures) = self.segments[side];
+        // Two packets may be shorter than the longest one.
+        let is_short = bytes.len() <= *SEGMENTS.end();
+        let is_one = is_short && known.is_none_or(|known| bytes.len() <= known);
+        if header.kind != PacketType::OneRtt || is_one {
             return header.end;
         }
-        let (known, failures) = self.segments[side];
-        let others = SEGMENTS.rev().filter(|_| failures < MAX_SEARCHES);
+        let others = SEGMENTS.rev().filter(|_| failures < MAX_SEARCHES && !is_short);
         let found = known.into_iter().chain(others).find(|length| {
             let mut header = *header;
             header.end = *length;
-            self.open(side, &bytes[..*length], &header, log).is_some()
+            self.open(side, &bytes[..*length], &header, log, 1).is_some()
         });
-        self.segments[side] = (found.or(known), failures + u32::from(found.is_none()));
+        self.segments[side] = (found.or(known), failures + u32::from(found.is_none() && !is_short));
         found.unwrap_or(header.end)
     }
 
@@ -434,6 +443,7 @@ impl Connection {
         bytes: &[u8],
         header: &Header<'_>,
         log: &KeyLog,
+        most_updates: u32,
     ) -> Option<(u64, Vec<u8>)> {
         let space = header.kind.space();
         let largest = self.largest[side][space];
@@ -455,19 +465,19 @@ impl Connection {
             self.keys[0][space] = client.and_then(PacketKeys::new);
             self.keys[1][space] = server.and_then(PacketKeys::new);
         }
-        self.keys[side][space].as_mut()?.open(bytes, header, largest)
+        self.keys[side][space].as_mut()?.open(bytes, header, largest, most_updates)
     }
 
     /// Opens a 0-RTT packet. The cipher suite is that of an earlier connection, and is found by trying.
     fn open_early(&mut self, bytes: &[u8], header: &Header<'_>, log: &KeyLog) -> Option<(u64, Vec<u8>)> {
         let largest = self.largest[0][2];
         if let Some(keys) = &mut self.early {
-            return keys.open(bytes, header, largest);
+            return keys.open(bytes, header, largest, 0);
         }
         let secret = log.secret(&self.agreed.client_random?, Label::Early)?;
         keys::suites_with_secrets_of(secret.len()).find_map(|suite| {
             let mut keys = PacketKeys::new(TrafficKeys::new(suite, self.protocol, secret)?)?;
-            let opened = keys.open(bytes, header, largest)?;
+            let opened = keys.open(bytes, header, largest, 0)?;
             self.early = Some(keys);
             Some(opened)
         })

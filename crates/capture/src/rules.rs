@@ -19,6 +19,7 @@ mod window;
 
 use super::arrival::Side;
 use super::data_channels;
+use super::icmp::Report;
 use super::results::{Conversation, Finding};
 use super::timeline::{Ack, Data, Entry, Event};
 
@@ -44,17 +45,30 @@ const RULES: &[Rule] = &[
     Rule {
         name: "not_retransmitted",
         find: sending::not_retransmitted,
-        unless: &["window_closed", "path_mtu_black_hole"],
+        unless: &["window_closed", "path_mtu_black_hole", "peer_silent"],
     },
     Rule { name: "application_limited", find: sending::application_limited, unless: &[] },
     Rule { name: "delayed_acknowledgements", find: sending::delayed_acks, unless: &[] },
     Rule { name: "path_mtu_black_hole", find: recovery::path_mtu_black_hole, unless: &[] },
-    Rule { name: "timeouts_only", find: recovery::timeouts_only, unless: &["path_mtu_black_hole"] },
+    Rule {
+        name: "timeouts_only",
+        find: recovery::timeouts_only,
+        unless: &["path_mtu_black_hole", "peer_silent"],
+    },
     Rule { name: "forward_tsn_ping_pong", find: recovery::forward_tsn_ping_pong, unless: &[] },
-    Rule { name: "head_of_line_blocking", find: recovery::head_of_line, unless: &["path_mtu_black_hole"] },
-    Rule { name: "loss_burst", find: recovery::loss_burst, unless: &[] },
+    Rule {
+        name: "head_of_line_blocking",
+        find: recovery::head_of_line,
+        unless: &["path_mtu_black_hole", "peer_silent"],
+    },
+    Rule { name: "loss_burst", find: recovery::loss_burst, unless: &["peer_silent"] },
     Rule { name: "congestion_marks", find: network::congestion_marks, unless: &[] },
     Rule { name: "queue_growth", find: network::queue_growth, unless: &["delayed_acknowledgements"] },
+    Rule {
+        name: "peer_silent",
+        find: closing::peer_silent,
+        unless: &["path_mtu_black_hole", "window_closed"],
+    },
     Rule { name: "reset_unfinished", find: closing::reset_unfinished, unless: &[] },
     Rule { name: "close_unfinished", find: closing::close_unfinished, unless: &[] },
 ];
@@ -133,6 +147,20 @@ impl<'a> Case<'a> {
     fn by(&self, is_own: bool) -> impl Iterator<Item = &'a Entry> {
         let side = self.side;
         self.entries.iter().filter(move |entry| (entry.side == side) == is_own)
+    }
+
+    /// Returns a sentence about the ICMP errors for packets of this side since a time, and the numbers of their packets.
+    fn icmp(&self, since: u64) -> Option<(String, Vec<u64>)> {
+        let errors = self.by(true).filter(|entry| entry.at >= since);
+        let errors = errors.filter_map(|entry| match entry.event {
+            Event::Icmp(report) => Some((entry.packet, report)),
+            _ => None,
+        });
+        let errors: Vec<(u64, Report)> = errors.collect();
+        let (_, report) = *errors.last()?;
+        let numbers: Vec<u64> =
+            errors.iter().filter(|(_, other)| *other == report).map(|(number, _)| *number).collect();
+        Some((format!("By ICMP in {}, {}.", packets(&numbers), report.text()), numbers))
     }
 
     /// Returns the round-trip time between the hosts, or 0 if it is unknown.

@@ -6,6 +6,7 @@
 
 use super::arrival::{Arrival, Side};
 use super::data_class::DataClass;
+use super::icmp::Report;
 
 /// The events of a conversation, in the order of their packets.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -60,6 +61,8 @@ pub(super) enum Event {
     Marked,
     /// The packet reports a mark to the peer.
     MarkReport,
+    /// An ICMP error that quotes a packet of this side.
+    Icmp(Report),
 }
 
 /// Data in a packet.

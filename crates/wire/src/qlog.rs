@@ -74,12 +74,14 @@ pub fn packet(text: &mut String, nanos: u64, sent: bool, packet: LoggedPacket<'_
         packet_type.name(),
         payload.len(),
     );
-    let mut first = true;
-    for frame in Frames(payload) {
-        if !std::mem::replace(&mut first, false) {
+    let mut rest = Frames(payload);
+    loop {
+        let bytes = rest.0;
+        let Some(frame) = rest.next() else { break };
+        if bytes.len() < payload.len() {
             text.push(',');
         }
-        let _ = write!(text, "{}", QuicFrame(&frame));
+        let _ = write!(text, "{}", QuicFrame(&frame, &bytes[..bytes.len() - rest.0.len()]));
     }
     text.push_str("]}}");
 }
@@ -108,8 +110,42 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Formats a frame as qlog's `QuicFrame`.
-struct QuicFrame<'a>(&'a Frame<'a>);
+/// Formats a frame as qlog's `QuicFrame`. The bytes of the frame have the fields that [`Frame`] lacks.
+struct QuicFrame<'a>(&'a Frame<'a>, &'a [u8]);
+
+impl QuicFrame<'_> {
+    /// Returns the first numbers of the frame: its type, and fields that depend on the type.
+    fn numbers(&self) -> [u64; 4] {
+        let mut rest = Frames(self.1);
+        std::array::from_fn(|_| rest.number().unwrap_or(0))
+    }
+
+    /// Writes a frame whose type has no variant of [`Frame`].
+    fn other(&self, kind: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [_, value, ..] = self.numbers();
+        let direction = if kind & 1 == 0 { "bidirectional" } else { "unidirectional" };
+        match kind {
+            0x07 => write!(f, "{{\"frame_type\":\"new_token\",\"token\":{{\"length\":{value}}}}}"),
+            0x12 | 0x13 => {
+                write!(
+                    f,
+                    "{{\"frame_type\":\"max_streams\",\"stream_type\":\"{direction}\",\"maximum\":{value}}}"
+                )
+            }
+            0x16 | 0x17 => {
+                write!(
+                    f,
+                    "{{\"frame_type\":\"streams_blocked\",\"stream_type\":\"{direction}\",\"limit\":{value}}}"
+                )
+            }
+            0x19 => write!(f, "{{\"frame_type\":\"retire_connection_id\",\"sequence_number\":{value}}}"),
+            _ => match name(kind) {
+                Some(name) => write!(f, "{{\"frame_type\":\"{name}\"}}"),
+                None => write!(f, "{{\"frame_type\":\"unknown\",\"raw_frame_type\":{kind}}}"),
+            },
+        }
+    }
+}
 
 impl fmt::Display for QuicFrame<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -141,12 +177,17 @@ impl fmt::Display for QuicFrame<'_> {
                 write!(f, "{{\"frame_type\":\"stream_data_blocked\",\"stream_id\":{id},\"limit\":{limit}}}")
             }
             Frame::ResetStream(id) => {
-                write!(f, "{{\"frame_type\":\"reset_stream\",\"stream_id\":{id}}}")
+                let [_, _, code, size] = self.numbers();
+                write!(
+                    f,
+                    "{{\"frame_type\":\"reset_stream\",\"stream_id\":{id},\"error_code\":{code},\"final_size\":{size}}}"
+                )
             }
             Frame::StopSending(id) => {
-                write!(f, "{{\"frame_type\":\"stop_sending\",\"stream_id\":{id}}}")
+                let [_, _, code, _] = self.numbers();
+                write!(f, "{{\"frame_type\":\"stop_sending\",\"stream_id\":{id},\"error_code\":{code}}}")
             }
-            Frame::Padding => f.write_str("{\"frame_type\":\"padding\"}"),
+            Frame::Padding => write!(f, "{{\"frame_type\":\"padding\",\"payload_length\":{}}}", self.1.len()),
             Frame::Ping => f.write_str("{\"frame_type\":\"ping\"}"),
             Frame::Close { transport, code } => {
                 let space = if *transport { "transport" } else { "application" };
@@ -161,11 +202,16 @@ impl fmt::Display for QuicFrame<'_> {
             Frame::PathResponse(token) => {
                 write!(f, "{{\"frame_type\":\"path_response\",\"data\":\"{token:016x}\"}}")
             }
-            Frame::NewConnectionId(_) => f.write_str("{\"frame_type\":\"new_connection_id\"}"),
-            Frame::Other(kind) => match name(*kind) {
-                Some(name) => write!(f, "{{\"frame_type\":\"{name}\"}}"),
-                None => write!(f, "{{\"frame_type\":\"unknown\",\"raw_frame_type\":{kind}}}"),
-            },
+            Frame::NewConnectionId(id) => {
+                let [_, sequence, retired, _] = self.numbers();
+                write!(
+                    f,
+                    "{{\"frame_type\":\"new_connection_id\",\"sequence_number\":{sequence},\"retire_prior_to\":{retired},\
+                     \"connection_id\":\"{}\"}}",
+                    Hex(id)
+                )
+            }
+            Frame::Other(kind) => self.other(*kind, f),
         }
     }
 }
@@ -187,6 +233,42 @@ pub const fn name(kind: u64) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// draft-ietf-quic-qlog-quic-events-01 appendix A: frames have all fields that the schema demands.
+    #[test]
+    fn frames_have_the_mandatory_fields_of_the_schema() {
+        let payload = [
+            &[0x04, 0x08, 0x07, 0x40, 0x64][..],
+            &[0x05, 0x0c, 0x09],
+            &[0; 3],
+            &[0x07, 0x02, 1, 2],
+            &[0x12, 0x10],
+            &[0x17, 0x11],
+            &[0x18, 0x03, 0x01, 0x02, 0xab, 0xcd],
+            &[0; 16],
+            &[0x19, 0x05],
+        ]
+        .concat();
+        let mut text = String::new();
+        packet(
+            &mut text,
+            1_500_000,
+            true,
+            LoggedPacket { packet_type: PacketType::OneRtt, number: 7, length: 99, payload: &payload },
+        );
+        for frame in [
+            r#""frames":[{"frame_type":"reset_stream","stream_id":8,"error_code":7,"final_size":100},"#,
+            r#",{"frame_type":"stop_sending","stream_id":12,"error_code":9},"#,
+            r#",{"frame_type":"padding","payload_length":3},"#,
+            r#",{"frame_type":"new_token","token":{"length":2}},"#,
+            r#",{"frame_type":"max_streams","stream_type":"bidirectional","maximum":16},"#,
+            r#",{"frame_type":"streams_blocked","stream_type":"unidirectional","limit":17},"#,
+            r#",{"frame_type":"new_connection_id","sequence_number":3,"retire_prior_to":1,"connection_id":"abcd"},"#,
+            r#",{"frame_type":"retire_connection_id","sequence_number":5}]}}"#,
+        ] {
+            assert!(text.contains(frame), "{frame}: {text}");
+        }
+    }
 
     #[test]
     fn text_is_escaped_only_where_json_demands_it() {

@@ -78,11 +78,15 @@ pub fn decode(section: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Result<(),
 /// The reason why a field section with a reference to the dynamic table is refused.
 pub const DYNAMIC: &str = "a field line refers to the dynamic table, which is empty";
 
-/// Returns the entry of the static table with this index.
 fn entry(is_static: bool, index: u64) -> Result<(&'static str, &'static str), &'static str> {
-    if !is_static {
-        return Err(DYNAMIC);
-    }
+    if is_static { static_entry(index) } else { Err(DYNAMIC) }
+}
+
+/// Returns the name and value of the static table's entry with this index.
+///
+/// # Errors
+/// The static table has no such entry.
+pub fn static_entry(index: u64) -> Result<(&'static str, &'static str), &'static str> {
     // RFC 9204 §3.1: an index beyond the static table is an error.
     let entry = usize::try_from(index).ok().and_then(|index| STATIC_TABLE.get(index));
     entry.copied().ok_or("the static table has no entry of that index")

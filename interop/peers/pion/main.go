@@ -326,6 +326,19 @@ func plain(local, peer *net.UDPAddr) net.Conn {
 	return &link{UDPConn: socket, peer: peer}
 }
 
+// keyLog returns the file for the secrets of DTLS, if SSLKEYLOGFILE names one.
+func keyLog() io.Writer {
+	name := os.Getenv("SSLKEYLOGFILE")
+	if name == "" {
+		return nil
+	}
+	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		fail("key log", err)
+	}
+	return file
+}
+
 // secured opens a DTLS connection, and waits for its handshake.
 func secured(local, peer *net.UDPAddr) net.Conn {
 	certificate, err := selfsign.GenerateSelfSigned()
@@ -335,8 +348,9 @@ func secured(local, peer *net.UDPAddr) net.Conn {
 	var conn net.Conn
 	// Like pion's WebRTC, the server accepts a client that offers SRTP, even if no media will follow.
 	profiles := dtls.WithSRTPProtectionProfiles(dtls.SRTP_AEAD_AES_128_GCM, dtls.SRTP_AES128_CM_HMAC_SHA1_80)
+	secrets := dtls.WithKeyLogWriter(keyLog())
 	if peer == nil {
-		listener, listening := dtls.ListenWithOptions("udp", local, dtls.WithCertificates(certificate), profiles)
+		listener, listening := dtls.ListenWithOptions("udp", local, dtls.WithCertificates(certificate), profiles, secrets)
 		if listening != nil {
 			fail("bind", listening)
 		}
@@ -348,7 +362,7 @@ func secured(local, peer *net.UDPAddr) net.Conn {
 			fail("bind", binding)
 		}
 		report("ready")
-		conn, err = dtls.ClientWithOptions(socket, peer, dtls.WithInsecureSkipVerify(true))
+		conn, err = dtls.ClientWithOptions(socket, peer, dtls.WithInsecureSkipVerify(true), secrets)
 	}
 	if err != nil {
 		fail("DTLS", err)

@@ -14,6 +14,7 @@
 #define HAVE_ECC
 #define HAVE_CURVE25519
 #define HAVE_HKDF
+#define HAVE_SECRET_CALLBACK
 #define HAVE_AESGCM
 #define HAVE_AES_ECB
 #define WOLFSSL_AES_DIRECT

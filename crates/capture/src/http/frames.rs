@@ -3,7 +3,6 @@
 use super::Requests;
 use super::hpack::Decoder;
 use crate::arrival::Side;
-use anabranch_wire::qpack;
 use anabranch_wire::quic::Frames;
 
 /// The frame types that are read. They are the same in both versions.
@@ -145,8 +144,15 @@ impl FrameReader {
         }
     }
 
-    /// Processes the next bytes of an HTTP/3 stream.
-    pub fn http3(&mut self, at: u64, side: Side, (stream, mut bytes): (u64, &[u8]), requests: &mut Requests) {
+    /// Processes the next bytes of an HTTP/3 stream. Calls `head` with each encoded head.
+    pub fn http3(
+        &mut self,
+        at: u64,
+        side: Side,
+        (stream, mut bytes): (u64, &[u8]),
+        requests: &mut Requests,
+        mut head: impl FnMut(&mut Requests, Vec<u8>),
+    ) {
         if side == 1 && !bytes.is_empty() {
             requests.answered(at, stream);
         }
@@ -173,9 +179,7 @@ impl FrameReader {
             } else if self.current.kind == HEADERS && self.block.len() <= MAX_HEAD {
                 self.block.extend_from_slice(content);
                 if self.rest == 0 {
-                    // A head that refers to the dynamic table of QPACK is not decoded.
-                    let block = std::mem::take(&mut self.block);
-                    let _ = qpack::decode(&block, |name, value| requests.field(stream, side, name, value));
+                    head(requests, std::mem::take(&mut self.block));
                 }
             }
         }

@@ -41,6 +41,10 @@ impl PacketType {
     }
 }
 
+/// The maximum number of key updates between two packets of one side. RFC 9001 §6.1 allows one, but a capture may lack
+/// packets, and aioquic makes several at once.
+pub(super) const MAX_UPDATES: u32 = 8;
+
 /// The header of a packet, as far as it is not encrypted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header<'a> {
@@ -109,22 +113,22 @@ pub(super) struct PacketKeys {
     since: u64,
     next: Option<TrafficKeys>,
     previous: Option<TrafficKeys>,
-    pub updates: u64,
 }
 
 impl PacketKeys {
     pub fn new(keys: TrafficKeys) -> Option<Self> {
         let (header, next) = (keys.header_protection()?, keys.next());
-        Some(Self { header, current: keys, phase: false, since: u64::MAX, next, previous: None, updates: 0 })
+        Some(Self { header, current: keys, phase: false, since: u64::MAX, next, previous: None })
     }
 
     /// Opens a packet of a datagram. `largest` is the largest packet number opened so far in this direction and space.
-    /// Returns the packet number and the payload.
+    /// Assumes at most `most_updates` key updates since the previous packet. Returns the packet number and the payload.
     pub fn open(
         &mut self,
         bytes: &[u8],
         header: &Header<'_>,
         largest: Option<u64>,
+        most_updates: u32,
     ) -> Option<(u64, Vec<u8>)> {
         let mut packet = bytes.get(..header.end)?.to_vec();
         let sample = packet.get(header.number_at + 4..)?.get(..SAMPLE)?;
@@ -138,23 +142,34 @@ impl PacketKeys {
         let number = nearest(low, 8 * length as u32, largest.map_or(0, |largest| largest + 1));
         let (head, body) = packet.split_at_mut_checked(header.number_at + length)?;
         let phase = is_short && first & 0x04 != 0;
-        if phase == self.phase {
-            let length = self.current.key.open(number, head, body)?.len();
+        let is_current = phase == self.phase;
+        if is_current && let Some(payload) = self.current.key.open(number, head, body) {
             self.since = self.since.min(number);
-            return Some((number, body[..length].to_vec()));
+            return Some((number, payload.to_vec()));
         }
         // RFC 9001 §6.5: a packet of the other key phase belongs to the previous keys if its number is lower than the
-        // numbers of the current keys.
-        let updates = number > self.since;
-        let keys = if updates { self.next.as_ref() } else { self.previous.as_ref() }?;
-        let length = keys.key.open(number, head, body)?.len();
-        if updates {
-            let keys = self.next.take()?;
+        // numbers of the current keys. A side may answer a key update before it has used its first keys.
+        if !is_current && number < self.since && self.since != u64::MAX {
+            return Some((number, self.previous.as_ref()?.key.open(number, head, body)?.to_vec()));
+        }
+        let next = self.next.as_ref().filter(|_| is_short)?;
+        let mut later = None;
+        for updates in 1..=most_updates {
+            if updates > 1 {
+                later = Some(later.as_ref().unwrap_or(next).next()?);
+            }
+            if (updates % 2 == 0) != is_current {
+                continue;
+            }
+            body.copy_from_slice(&bytes[header.number_at + length..header.end]);
+            let Some(payload) = later.as_ref().unwrap_or(next).key.open(number, head, body) else { continue };
+            let payload = payload.to_vec();
+            let keys = later.or_else(|| self.next.take())?;
             self.next = keys.next();
             self.previous = Some(std::mem::replace(&mut self.current, keys));
             (self.phase, self.since) = (phase, number);
-            self.updates += 1;
+            return Some((number, payload));
         }
-        Some((number, body[..length].to_vec()))
+        None
     }
 }

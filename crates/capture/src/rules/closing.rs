@@ -1,12 +1,15 @@
-//! Resets of streams and conversations that begin to end and never end.
+//! Resets of streams and conversations that begin to end and never end, and peers that fall silent.
 
 use super::{Case, Evidence, SECOND, packets};
+use crate::data_class::{Cause, DataClass};
 use crate::table::{counted, seconds};
 use crate::timeline::{Entry, Event};
 use std::collections::BTreeMap;
 
 /// RFC 6525 §4.4: the result of a request that is still in progress.
 const IN_PROGRESS: u32 = 6;
+/// RFC 791 §3.1: the size in bytes of packets that every path carries.
+pub(super) const SMALLEST: u32 = 576;
 
 /// A request to reset streams gets no final response (RFC 6525 §5.2.2).
 pub(super) fn reset_unfinished(case: &Case<'_>) -> Option<Evidence> {
@@ -51,6 +54,89 @@ pub(super) fn reset_unfinished(case: &Case<'_>) -> Option<Evidence> {
         seconds(cost_ns),
     );
     Some(Evidence { cost_ns, text, packets: numbers })
+}
+
+/// A time in which the peer sent nothing, and data for it was sent again.
+struct Silence<'a> {
+    from: u64,
+    until: u64,
+    /// The packets with retransmitted data, and the size of the smallest one.
+    again: Vec<u64>,
+    least: u32,
+    /// The first packet of the peer after the silence.
+    ended_by: Option<&'a Entry>,
+}
+
+/// The peer sends nothing for a long time, or until the end, although data for it is sent again and again.
+pub(super) fn peer_silent(case: &Case<'_>) -> Option<Evidence> {
+    let silences = silences(case);
+    let cost_ns = silences.iter().map(|silence| silence.until - silence.from).sum();
+    let longest = silences.into_iter().max_by_key(|silence| silence.until - silence.from)?;
+    let Silence { from, until, again, least, ended_by } = longest;
+    let (sender, receiver) = (case.sender(), case.receiver());
+    // The kernel answers for a process that stands still, but other transports run in the process itself.
+    let what = if case.talk.transport == "tcp" { "host" } else { "process or host" };
+    let end = match ended_by {
+        Some(entry) => format!("{} later it went on, in packet {}", seconds(until - from), entry.packet),
+        None => format!("it sent nothing {}, {} later", case.until_when(), seconds(until - from)),
+    };
+    let reason = match case.icmp(from) {
+        Some((reason, _)) => reason,
+        None => format!(
+            "The {what} of {receiver} stood still, or the path failed; the packets do not show which.{}",
+            if ended_by.is_none() && least > SMALLEST {
+                format!(
+                    " All these packets have at least {least} bytes: a router that drops large packets explains it, too."
+                )
+            } else {
+                String::new()
+            }
+        ),
+    };
+    let text = format!(
+        "{receiver} fell silent at {}, and {end}. Meanwhile {sender} sent data again in {}. {reason}",
+        seconds(from),
+        packets(&again),
+    );
+    Some(Evidence { cost_ns, text, packets: again })
+}
+
+/// Finds the silences of the peer.
+fn silences<'a>(case: &Case<'a>) -> Vec<Silence<'a>> {
+    /// Fewer retransmissions may have been lost, so that the peer had no reason to answer.
+    const LEAST: usize = 3;
+    let begin = |from| Silence { from, until: from, again: Vec::new(), least: u32::MAX, ended_by: None };
+    let (mut found, mut current) = (Vec::new(), None::<Silence<'a>>);
+    let is_long = |silence: &Silence<'_>| {
+        silence.again.len() >= LEAST && silence.until - silence.from >= case.patience()
+    };
+    for entry in case.entries {
+        match &entry.event {
+            // This event has the side whose data was measured.
+            Event::RoundTrip(_) => {}
+            _ if entry.side != case.side => {
+                if let Some(silence) = current.replace(begin(entry.at)) {
+                    found.push(Silence { until: entry.at, ended_by: Some(entry), ..silence });
+                }
+            }
+            Event::Data(data) => {
+                let Some(silence) = &mut current else { continue };
+                let is_again = !matches!(data.class, DataClass::Retransmitted { cause: Cause::Fast, .. })
+                    && matches!(data.class, DataClass::Retransmitted { .. });
+                if is_again && silence.again.last() != Some(&entry.packet) {
+                    silence.again.push(entry.packet);
+                    silence.least = silence.least.min(data.wire_len);
+                }
+            }
+            _ => {}
+        }
+    }
+    let paths = case.talk.paths.iter().filter_map(|path| path.directions[1 - case.side].span_ns);
+    let heard = paths.map(|[_, last]| last).max().unwrap_or(0);
+    let last = current.filter(|silence| case.is_whole && heard <= silence.from);
+    found.extend(last.map(|silence| Silence { until: case.until().max(silence.from), ..silence }));
+    found.retain(is_long);
+    found
 }
 
 /// One side begins to close the conversation, and it does not end.

@@ -106,9 +106,15 @@ impl Retries<'_> {
             )
         } else {
             cost_ns += case.until().saturating_sub(last.at);
+            let reason = case.icmp(0).map_or_else(
+                || {
+                    "A firewall, a wrong address or a stopped host explains this; the capture does not show which."
+                        .to_owned()
+                },
+                |(reason, _)| reason,
+            );
             format!(
-                "B never answered: A sent its {request} {} times, in {}, and no {answer} was captured. A firewall, a wrong \
-                 address or a stopped host explains this; the capture does not show which.",
+                "B never answered: A sent its {request} {} times, in {}, and no {answer} was captured. {reason}",
                 requests.len(),
                 packets(&requests),
             )

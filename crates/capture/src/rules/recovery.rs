@@ -1,5 +1,6 @@
 //! Losses and their repair.
 
+use super::closing::SMALLEST;
 use super::{Case, Evidence, MILLISECOND, is_share, packets};
 use crate::data_class::{Cause, DataClass};
 use crate::table::{counted, seconds};
@@ -81,8 +82,6 @@ struct Attempts {
 
 /// Large packets are lost again and again, and small ones arrive (RFC 2923 §2.1, RFC 4821).
 pub(super) fn path_mtu_black_hole(case: &Case<'_>) -> Option<Evidence> {
-    /// Every path carries packets of this size (RFC 791 §3.1).
-    const SMALLEST: u32 = 576;
     let mut all: BTreeMap<(u64, u64), Attempts> = BTreeMap::new();
     for (entry, data) in case.data().filter(|(_, data)| data.bytes > 0) {
         let (size, end) = (data.wire_len, data.units.1);
@@ -123,9 +122,16 @@ pub(super) fn path_mtu_black_hole(case: &Case<'_>) -> Option<Evidence> {
         true => format!("In packet {}, smaller packets repaired it.", stuck.packets.last()?),
         false => "It never arrived.".to_owned(),
     };
+    let reason = match case.icmp(stuck.from) {
+        Some((reason, _)) => format!("{reason} {sender} did not send smaller packets for it in time."),
+        None => {
+            "This is a path-MTU black hole: a router drops large packets, and no message about it arrives."
+                .to_owned()
+        }
+    };
     let text = format!(
         "Large packets of {sender} do not arrive: data in packets of {} bytes was sent {} times, in {}, and {small}. \
-         {end} This is a path-MTU black hole: a router drops large packets, and no message about it arrives.",
+         {end} {reason}",
         stuck.least,
         stuck.packets.len(),
         packets(&stuck.packets),

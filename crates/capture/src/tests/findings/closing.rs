@@ -1,6 +1,8 @@
 //! Handshakes with several attempts, and resets and closes that do not end.
 
 use super::*;
+use anabranch_base::IcmpKind;
+use anabranch_wire::icmp;
 use anabranch_wire::sctp::{ReConfig, ReConfigParam, StreamList};
 
 fn init(scene: Scene, millis: u32) -> Scene {
@@ -133,4 +135,88 @@ fn a_close_that_does_not_end_is_found() {
     assert!(found[0].text.contains("B sent no SHUTDOWN ACK and no data."), "{}", found[0].text);
     assert!(found[1].text.contains("B answered in packet 6, but A did not complete"), "{}", found[1].text);
     assert!(found[2].text.contains("its application does not close"), "{}", found[2].text);
+}
+
+/// Adds transmissions of TSN 104 at these times, after four chunks that B has acknowledged at 150 ms.
+fn unanswered(times: &[u32]) -> Scene {
+    let sent = (100..104).fold(Scene::sctp(), |scene, tsn| scene.data(100, tsn)).sack(150, 103, 65_536);
+    times.iter().fold(sent, |scene, millis| scene.data(*millis, 104))
+}
+
+#[test]
+fn a_peer_that_falls_silent_is_found() {
+    let large =
+        |scene: Scene, times: &[u32]| times.iter().fold(scene, |scene, at| scene.sized(*at, 104, 1_200));
+    let acknowledged = |scene: Scene, at| scene.sack(at, 104, 65_536);
+    let found = check(
+        "peer_silent",
+        [
+            unanswered(&[160, 1_160, 3_160, 7_160]).end(9_000),
+            acknowledged(unanswered(&[160, 1_160, 3_160, 7_160]), 8_000)
+                .data(8_100, 105)
+                .sack(8_150, 105, 65_536),
+            large(unanswered(&[]), &[160, 1_160, 3_160, 7_160]).end(9_000),
+        ],
+        [
+            // Two lost packets are no silence, and neither is a peer that had nothing to answer.
+            acknowledged(unanswered(&[160, 1_160, 3_160]), 3_210),
+            acknowledged(unanswered(&[160]), 210).end(60_000),
+            // Other packets of the peer arrive.
+            unanswered(&[160, 1_160, 3_160, 7_160])
+                .chunk(7_500, B, |b| Heartbeat { info: &[1; 8], rest: &[] }.emit(b))
+                .end(9_000),
+        ],
+    );
+    assert_eq!((found[0].cost_ns, &found[0].packets[..]), (8_850_000_000, &[11, 12, 13][..]));
+    let text = &found[0].text;
+    assert!(
+        text.starts_with("B fell silent at 0.150 s, and it sent nothing until the capture ended"),
+        "{text}"
+    );
+    assert!(text.contains("sent data again in packets 11, 12 and 13. The process or host of B"), "{text}");
+    assert!(found[1].text.contains("7.850 s later it went on, in packet 14."), "{}", found[1].text);
+    assert!(found[2].text.contains("a router that drops large packets"), "{}", found[2].text);
+    let rules: Vec<&str> = unanswered(&[160, 1_160, 3_160, 7_160])
+        .end(9_000)
+        .conversation()
+        .findings
+        .iter()
+        .map(|finding| finding.rule)
+        .collect();
+    assert_eq!(rules, ["peer_silent"]);
+}
+
+/// Adds an ICMP error of B that quotes a packet of A with this protocol and content.
+fn error(scene: Scene, millis: u32, kind: IcmpKind, (protocol, content): (u8, Vec<u8>)) -> Scene {
+    scene.at(millis, move |tape| {
+        let quoted = tape.ip(protocol, A, B, &content);
+        let mut packet = Vec::new();
+        icmp::append(&mut packet, B.into(), A.into(), kind, &quoted);
+        tape.frame(millis * 1_000, &packet);
+    })
+}
+
+#[test]
+fn icmp_errors_name_the_reason() {
+    const PORT: IcmpKind = IcmpKind::Unreachable(icmp::code_v4::PORT);
+    let text = |scene: Scene| {
+        let mut decoded =
+            decode("test", &scene.tape().bytes[..], &Settings { max_events: EVENTS, ..Settings::default() })
+                .expect("a capture");
+        decoded.conversations.remove(0).findings.remove(0).text
+    };
+    let packet = || (132, sctp(true, TAG_B, |b| data(104, 0).emit(b)));
+    let silent = || unanswered(&[160, 1_160, 3_160, 7_160]).end(9_000);
+    let found = text(error(silent(), 161, PORT, packet()));
+    assert!(found.ends_with("By ICMP in packet 11, no program listens at the port."), "{found}");
+    let begun = [0, 1_000, 3_000].into_iter().fold(Scene(Vec::new()), init).end(9_000);
+    let unreachable = IcmpKind::Unreachable(icmp::code_v4::NETWORK);
+    let found = text(error(error(begun, 1, unreachable, packet()), 1_001, unreachable, packet()));
+    assert!(
+        found.contains("captured. By ICMP in packets 2 and 4, there is no route to the host."),
+        "{found}"
+    );
+    // An error for a packet of another protocol says nothing about this conversation.
+    let found = text(error(silent(), 161, PORT, (17, packet().1)));
+    assert!(!found.contains("ICMP"), "{found}");
 }

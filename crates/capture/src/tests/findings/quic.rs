@@ -57,15 +57,23 @@ impl Connection {
     }
 
     fn packet(&mut self, from: Ipv4Addr, frames: &[u8]) -> Vec<u8> {
+        self.updated_packet(from, frames, 0)
+    }
+
+    /// Returns a packet after this number of key updates.
+    fn updated_packet(&mut self, from: Ipv4Addr, frames: &[u8], updates: u8) -> Vec<u8> {
         let side = usize::from(from == B);
         let packet = self.numbers[side];
         self.numbers[side] += 1;
         let suite = keys::suite(0x1301).expect("a suite");
-        let keys = TrafficKeys::new(suite, Protocol::Quic1, &SECRETS[side]).expect("keys");
+        let first = TrafficKeys::new(suite, Protocol::Quic1, &SECRETS[side]).expect("keys");
+        let later =
+            (0..updates).fold(None, |keys: Option<TrafficKeys>, _| keys.as_ref().unwrap_or(&first).next());
         // A packet has at least enough bytes for the sample of the header protection.
         let mut payload = frames.to_vec();
         payload.resize(frames.len().max(4), 0);
-        sealed(&keys, packet, [&[0x43][..], IDS[2 - side]].concat(), payload)
+        let head = [&[0x43 | (updates & 1) << 2][..], IDS[2 - side]].concat();
+        sealed((&first, later.as_ref().unwrap_or(&first)), packet, head, payload)
     }
 
     /// Adds a packet of A with 1,000 bytes of a stream.
@@ -94,13 +102,19 @@ impl Connection {
     }
 }
 
-/// Encrypts a packet whose header is `head` with a packet number of four bytes.
-fn sealed(keys: &TrafficKeys, packet: u32, head: Vec<u8>, mut payload: Vec<u8>) -> Vec<u8> {
+/// Encrypts a packet whose header is `head` with a packet number of four bytes. The first keys protect the header, which
+/// key updates do not change (RFC 9001 §6.1).
+fn sealed(
+    (header, keys): (&TrafficKeys, &TrafficKeys),
+    packet: u32,
+    head: Vec<u8>,
+    mut payload: Vec<u8>,
+) -> Vec<u8> {
     let number_at = head.len();
     let mut bytes = [&head[..], &packet.to_be_bytes()].concat();
     keys.key.seal(packet.into(), &bytes, &mut payload);
     bytes.extend(payload);
-    let protection = keys.header_protection().expect("a key");
+    let protection = header.header_protection().expect("a key");
     let mask = protection.new_mask(&bytes[number_at + 4..number_at + 4 + keys::SAMPLE]).expect("a sample");
     bytes[0] ^= mask[0] & if bytes[0] & 0x80 == 0 { 0x1f } else { 0x0f };
     bytes[number_at..number_at + 4].iter_mut().zip(&mask[1..]).for_each(|(byte, mask)| *byte ^= mask);
@@ -109,13 +123,19 @@ fn sealed(keys: &TrafficKeys, packet: u32, head: Vec<u8>, mut payload: Vec<u8>) 
 
 /// Returns an Initial packet with a handshake message, in a full datagram.
 fn initial(side: usize, message: &[u8]) -> Vec<u8> {
-    let keys = keys::quic_initial(Protocol::Quic1, IDS[0]).expect("keys");
-    let [target, source] = if side == 0 { [IDS[0], IDS[1]] } else { [IDS[1], IDS[2]] };
+    let ids = if side == 0 { [IDS[0], IDS[1]] } else { [IDS[1], IDS[2]] };
+    initial_to(side, ids, IDS[0], message)
+}
+
+/// Returns an Initial packet with these connection IDs. Its keys belong to the ID `keyed`.
+fn initial_to(side: usize, [target, source]: [&[u8]; 2], keyed: &[u8], message: &[u8]) -> Vec<u8> {
+    let keys = keys::quic_initial(Protocol::Quic1, keyed).expect("keys");
     let mut payload = [&[6][..], &number(0), &number(message.len() as u32), message].concat();
     payload.resize(1_200, 0);
     let length = number(4 + 1_200 + keys::TAG as u32);
     let ids = [&vector(1, target)[..], &vector(1, source)].concat();
-    sealed(&keys[side], 0, [&[0xc3, 0, 0, 0, 1][..], &ids, &[0], &length].concat(), payload)
+    let keys = &keys[side];
+    sealed((keys, keys), 0, [&[0xc3, 0, 0, 0, 1][..], &ids, &[0], &length].concat(), payload)
 }
 
 fn datagram(tape: &mut CaptureBuilder, millis: u32, from: Ipv4Addr, bytes: &[u8]) {
@@ -155,6 +175,96 @@ fn packets_that_the_network_card_sends_apart_are_decrypted() {
     let security = conversation.security.as_ref().expect("QUIC");
     assert_eq!((security.opened, security.sealed), (6, 0), "{security:?}");
     assert_eq!(conversation.directions[0].bytes, 4_600);
+}
+
+/// The last datagram has two packets, which together are shorter than the longest single packet.
+#[test]
+fn two_short_packets_in_one_datagram_are_decrypted() {
+    let mut connection = Connection::new();
+    for (millis, sizes) in [(100, &[1_200_u32, 1_200][..]), (101, &[1_200, 100])] {
+        let mut bytes = Vec::new();
+        for size in sizes {
+            let head = [&[0x0e][..], &number(0), &number(bytes.len() as u32), &number(*size)].concat();
+            bytes.extend(connection.packet(A, &[&head[..], &BYTES[..*size as usize]].concat()));
+        }
+        connection.scene = connection.scene.at(millis, move |tape| datagram(tape, millis, A, &bytes));
+    }
+    let conversation = connection.scene.conversation();
+    let security = conversation.security.as_ref().expect("QUIC");
+    assert_eq!((security.opened, security.sealed), (6, 0), "{security:?}");
+}
+
+/// A client fills its first datagram with zeros behind the packet, as aioquic does.
+#[test]
+fn zeros_behind_a_packet_are_no_packet() {
+    let hello = initial(0, &[&[1][..], &vector(3, &client_hello(&[]))].concat());
+    let bytes = [&hello[..], &[0; 99]].concat();
+    let conversation = Scene(Vec::new()).at(0, move |tape| datagram(tape, 0, A, &bytes)).conversation();
+    let security = conversation.security.expect("QUIC");
+    assert_eq!((security.opened, security.sealed), (1, 0), "{security:?}");
+}
+
+#[test]
+fn packets_after_several_key_updates_are_decrypted() {
+    for updates in [&[0, 1, 1, 2][..], &[1, 2], &[0, 2, 6], &[2], &[0, 8, 8, 9]] {
+        let mut connection = Connection::new();
+        for (millis, updates) in (100..).zip(updates) {
+            let bytes = connection.updated_packet(A, &[1], *updates);
+            connection.scene = connection.scene.at(millis, move |tape| datagram(tape, millis, A, &bytes));
+        }
+        let security = connection.scene.conversation().security.expect("QUIC");
+        assert_eq!((security.opened, security.sealed), (2 + updates.len() as u64, 0), "{updates:?}");
+    }
+}
+
+/// After a Retry, a client may send another ClientHello, as aioquic does. The keys belong to its random value.
+#[test]
+fn another_client_hello_after_a_retry_is_read() {
+    let hello = |random: u8| {
+        let mut body = client_hello(&[]);
+        body[2..34].fill(random);
+        [&[1][..], &vector(3, &body)].concat()
+    };
+    let retry = [&[0xf0, 0, 0, 0, 1][..], &vector(1, IDS[1]), &vector(1, IDS[2]), &[9; 24]].concat();
+    let answer = [&[2][..], &vector(3, &server_hello([3, 3], [0x13, 1]))].concat();
+    let packets = [
+        (0, A, initial(0, &hello(6))),
+        (20, B, retry),
+        (30, A, initial_to(0, [IDS[2], IDS[1]], IDS[2], &hello(7))),
+        (50, B, initial_to(1, [IDS[1], IDS[2]], IDS[2], &answer)),
+    ];
+    let scene = packets.into_iter().fold(Scene(Vec::new()), |scene, (millis, from, bytes)| {
+        scene.at(millis, move |tape| datagram(tape, millis, from, &bytes))
+    });
+    let conversation = Connection { scene, numbers: [0; 2] }.stream(100, 0, 0).scene.conversation();
+    let security = conversation.security.as_ref().expect("QUIC");
+    assert_eq!((security.opened, security.sealed, security.hellos), (4, 0, 2), "{security:?}");
+    assert_eq!(conversation.directions[0].bytes, 1_000);
+}
+
+/// RFC 9204: the head of a request arrives before the entries of the dynamic table that it needs.
+#[test]
+fn a_head_of_http3_waits_for_the_dynamic_table() {
+    let mut connection = Connection::new();
+    let stream = |id: u32, offset: u32, bytes: &[u8]| {
+        [&[0x0e][..], &number(id), &number(offset), &number(bytes.len() as u32), bytes].concat()
+    };
+    // The head has the method GET, and the path from the dynamic table.
+    let request = [1, 4, 0x02, 0x00, 0xd1, 0x80];
+    let insertion = [&[2, 0x3f, 0xbd, 0x01, 0xc1, 0x02][..], b"/x"].concat();
+    // SETTINGS with a table of 220 bytes.
+    let settings = [0, 4, 3, 1, 0x40, 220];
+    for (millis, from, frames) in [
+        (60, B, stream(3, 0, &settings)),
+        (100, A, stream(0, 0, &request)),
+        (110, A, stream(2, 0, &insertion[..3])),
+        (120, A, stream(2, 3, &insertion[3..])),
+    ] {
+        connection = connection.frames(millis, from, &frames);
+    }
+    let conversation = connection.scene.conversation();
+    let [found] = &conversation.requests[..] else { panic!("{:?}", conversation.requests) };
+    assert_eq!((found.method.as_deref(), found.target.as_deref()), (Some("GET"), Some("/x")));
 }
 
 #[test]

@@ -269,8 +269,7 @@ impl State {
             }
             return;
         }
-        host.processor.queue.push_back(work);
-        if host.processor.queue.len() == 1 {
+        if host.processor.add(self.now, work) {
             self.events.set(host.processor.slot, host.processor.done_at(self.now));
         }
     }
@@ -279,7 +278,7 @@ impl State {
     pub(crate) fn charge(&mut self, node: u32, work: anabranch_world::Work) {
         let cost = self.nodes[node as usize].processor.cost.of(work);
         if !cost.is_zero() {
-            self.work(node, ProcessorWork::Busy(cost));
+            self.work(node, ProcessorWork::Busy(node, cost));
         }
     }
 
@@ -294,7 +293,7 @@ impl State {
     /// Handles the completion of the work at the head of the processor's queue.
     fn processor_due(&mut self, node: u32) {
         let processor = &mut self.nodes[node as usize].processor;
-        let done = processor.queue.pop_front();
+        let done = processor.take(self.now);
         // The timer for the next work in the queue is set here, so that its event precedes the events that the finished
         // work causes.
         self.events.set(processor.slot, processor.done_at(self.now));
@@ -305,7 +304,7 @@ impl State {
             Some(ProcessorWork::Send(node, interface, packet_buf)) => {
                 self.put_out(node, interface, packet_buf);
             }
-            Some(ProcessorWork::Busy(_)) | None => {}
+            Some(ProcessorWork::Busy(..)) | None => {}
         }
     }
 

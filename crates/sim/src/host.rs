@@ -46,8 +46,9 @@ pub(crate) enum ProcessorWork {
     Receive(u32, u32, PacketBuf),
     /// A packet to be sent by the host with the first index, from the interface with the second index.
     Send(u32, u32, PacketBuf),
-    /// Work of a program, with the time that it takes. The processor finishes this work before it begins other work.
-    Busy(Duration),
+    /// Work of the program of the host with this index, with the time that it still takes. The processor finishes this
+    /// work before it begins other work, unless hosts share it.
+    Busy(u32, Duration),
 }
 
 /// A host's processor, which does one piece of work at a time.
@@ -59,12 +60,21 @@ pub(crate) struct Processor {
     /// The host whose processor does the work, if this processor is shared.
     shared_with: Option<u32>,
     pub(crate) slot: Slot,
-    pub(crate) queue: VecDeque<ProcessorWork>,
+    queue: VecDeque<ProcessorWork>,
+    /// When the work at the head of the queue began.
+    begun: Instant,
 }
 
 impl Processor {
     pub(crate) fn new(slot: Slot) -> Self {
-        Self { cost: Cost::default(), for_free: true, shared_with: None, slot, queue: VecDeque::new() }
+        Self {
+            cost: Cost::default(),
+            for_free: true,
+            shared_with: None,
+            slot,
+            queue: VecDeque::new(),
+            begun: Instant::ZERO,
+        }
     }
 
     pub(crate) fn set_cost(&mut self, cost: Cost) {
@@ -100,6 +110,42 @@ impl Processor {
         self.queue.len() >= PROCESSOR_QUEUE
     }
 
+    /// Adds work to the queue. Returns whether it is at the head, so that it begins at `now`.
+    pub(crate) fn add(&mut self, now: Instant, work: ProcessorWork) -> bool {
+        let place = if self.shared_with.is_some() { self.place_of(&work) } else { self.queue.len() };
+        if place == 0 {
+            if let Some(ProcessorWork::Busy(_, left)) = self.queue.front_mut() {
+                *left = left.saturating_sub(now - self.begun);
+            }
+            self.begun = now;
+        }
+        self.queue.insert(place, work);
+        place == 0
+    }
+
+    /// Returns the place of `work` in the queue of a shared processor. Packets interrupt programs, as they do in a kernel.
+    /// But what a program sends follows the work that it does before.
+    fn place_of(&self, work: &ProcessorWork) -> usize {
+        let is_busy = |work: &ProcessorWork| matches!(work, ProcessorWork::Busy(..));
+        let after = match work {
+            ProcessorWork::Receive(..) => 0,
+            ProcessorWork::Send(sender, ..) => {
+                let is_own =
+                    |work: &ProcessorWork| matches!(work, ProcessorWork::Busy(node, _) if node == sender);
+                self.queue.iter().rposition(is_own).map_or(0, |own| own + 1)
+            }
+            ProcessorWork::Busy(..) => self.queue.len(),
+        };
+        let next_program = self.queue.iter().skip(after).position(is_busy);
+        next_program.map_or(self.queue.len(), |place| after + place)
+    }
+
+    /// Removes and returns the work at the head of the queue. The next work begins at `now`.
+    pub(crate) fn take(&mut self, now: Instant) -> Option<ProcessorWork> {
+        self.begun = now;
+        self.queue.pop_front()
+    }
+
     /// Returns the time at which the work at the head of the queue is done if it begins at `now`.
     pub(crate) fn done_at(&self, now: Instant) -> Option<Instant> {
         let packet = |packet_buf: &PacketBuf| {
@@ -110,7 +156,7 @@ impl Processor {
             ProcessorWork::Receive(.., packet_buf) | ProcessorWork::Send(.., packet_buf) => {
                 packet(packet_buf)
             }
-            ProcessorWork::Busy(span) => nanos(*span),
+            ProcessorWork::Busy(_, span) => nanos(*span),
         };
         Some(now.plus_nanos(took))
     }

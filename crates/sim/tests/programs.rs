@@ -3,7 +3,7 @@
 use crate::support::*;
 use anabranch_base::time::Duration;
 use anabranch_sim::{Cost, Network, NodeId, SimSocket, SimWorld};
-use anabranch_world::{Detach, Local, World};
+use anabranch_world::{Detach, Local, Work, World};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -145,4 +145,29 @@ fn one_processor_does_the_work_of_both_ends() {
     };
     assert_eq!(arrivals(false), [240, 360].map(micros));
     assert_eq!(arrivals(true), [360, 480].map(micros));
+}
+
+/// The server's program works for 1 ms and then sends. Meanwhile the client sends a packet, which does not wait for that
+/// work. What the server sends does.
+#[test]
+fn packets_interrupt_a_program() {
+    let cost =
+        Cost { per_byte: Duration::from_micros(1), per_request: Duration::from_millis(1), ..Cost::default() };
+    let (network, client, server) = hosts(cost);
+    network.share_processor(&[client, server]);
+    let (here, there) = (network.world(client), network.world(server));
+    let arrivals = network.run(
+        async {
+            let (a, b) = (here.bind(RAW).await.expect("bound"), there.bind(RAW).await.expect("bound"));
+            there.charge(Work::Request);
+            send(&b, at("10.0.0.2:0"), at("10.0.0.1:0"), &[1; 100]).await;
+            send(&a, at("10.0.0.1:0"), at("10.0.0.2:0"), &[1; 100]).await;
+            recv(&b).await;
+            let at_server = there.now();
+            recv(&a).await;
+            [at_server, here.now()]
+        },
+        LATE,
+    );
+    assert_eq!(arrivals.expect_done(), [240, 1_480].map(micros));
 }

@@ -37,7 +37,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// The maximum number of readings of a paper.
-const MOST: usize = 144;
+const MOST: usize = 160;
 
 /// The content of a `readings.toml`.
 #[derive(Clone, Debug, Deserialize)]

@@ -152,5 +152,5 @@ fn what_is_wrong_is_told_in_a_line() {
         })
         .collect();
     let head = "tables = ['t']\nrows = []\nruns = 1\nquick-runs = 1\n";
-    assert!(Readings::parse(&format!("{head}{many}")).expect_err("256").contains("more than 144"));
+    assert!(Readings::parse(&format!("{head}{many}")).expect_err("256").contains("more than 160"));
 }

@@ -6,7 +6,7 @@
 use anabranch_base::time::{Duration, Instant};
 use anabranch_base::trace::{TraceEvent, TraceRecord};
 use anabranch_http::body::Pattern;
-use anabranch_http::get::get;
+use anabranch_http::get::{RequestOptions, get};
 use anabranch_http::observe::Recorder;
 use anabranch_http::serve::{self, Content, Options, Resource, Site, Stop};
 use anabranch_link::LinkSpec;
@@ -52,15 +52,23 @@ where
     let last = session.streams().min(4) - 1;
     let _ = writeln!(trace, "{} streams", session.streams());
     let mut stream = session.open(0).expect("a stream");
+    let options = RequestOptions::default();
     for (target, number) in [("/a", 0), ("/none", 0), ("/b", last)] {
         if stream.number() != number {
             stream = session.open(number).expect("a stream");
         }
         let mut body = Vec::new();
-        let received = get(&client, &mut stream, "host", target, 30 * SECOND, |_, bytes| {
-            body.extend_from_slice(bytes);
-            Ok::<_, ()>(())
-        });
+        let received = get(
+            &client,
+            &mut stream,
+            ("host", target),
+            &options,
+            30 * SECOND,
+            |_, bytes| {
+                body.extend_from_slice(bytes);
+                Ok::<_, ()>(())
+            },
+        );
         let (answer, length) = received.await.expect("an answer");
         let right = Pattern::of(target).check(0, &body).is_ok();
         let read = stream.bytes_read();

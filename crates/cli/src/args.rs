@@ -62,7 +62,8 @@ fn race() -> Command {
             "Race transports: one page (or objects, or a bulk transfer) over each contestant across the same \
              virtual network, once for each seed; then a table with confidence intervals, and the reason.\n\n\
              Without arguments, http1 (HTTP/1.1 on six TCP connections), http2, http3 and sctp-dtls (HTTP over SCTP \
-             and DTLS) load the shipped news page over 10 Mbit/s and 80 ms, without loss and with 1 %, for 100 seeds.",
+             and DTLS) load the shipped news page. The network has 10 Mbit/s and 80 ms, first without loss, then with \
+             1 %. There are 100 seeds.",
         )
         .after_long_help(
             "Units live in the value: 10mbit, 40ms, 1%, 100kB (100,000 bytes), 100KiB, 50p, 1bdp.\n\
@@ -135,8 +136,8 @@ fn output() -> Vec<Arg> {
         file(
             "pcap",
             "WHICH",
-            "Captures in --out: median (of each contestant's median run the server's, and the client's if the page has \
-             several hosts), ends (all hosts of that run), all (all hosts of all runs), or off [default: median]",
+            "Captures in --out: median (of each contestant's median run, taken at the server; if the page has several \
+             hosts, also at the client). ends: all hosts of that run. all: all hosts of all runs. off [default: median]",
         )
         .value_parser(["median", "ends", "all", "off"]),
         file("trace-out", "FORMAT", "Beside each capture a trace for scripts: ns2 (a .tr file as ns-2 writes it)")

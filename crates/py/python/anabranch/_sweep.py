@@ -255,7 +255,7 @@ def here(threads: Optional[int], given: Flags, text: Optional[tuple[str, str]], 
 
 
 def on_cluster(client: Any, given: Flags, text: Optional[tuple[str, str]], left: list[range], names: tuple[str, ...]) -> Work:
-    """Shards as futures of a Dask cluster; so many are under way that its workers do not wait, and no more."""
+    """Run the shards as futures of a Dask cluster, only as many at a time as keep its workers busy."""
     from distributed import as_completed
     from distributed.scheduler import KilledWorker
 

@@ -158,7 +158,15 @@ fn a_head_that_the_server_does_not_take_is_not_sent() {
         client.spawn("conversation", conversation).detach();
         client.sleep_until(client.now() + Duration::from_millis(200)).await;
         let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
-        requests.get(&client, NAME, "/", Duration::from_secs(5), |_| (), take).await
+        requests
+            .get(
+                &client,
+                &requests.query(NAME, "/").expect("a request"),
+                Duration::from_secs(5),
+                |_| (),
+                take,
+            )
+            .await
     });
     let line = got.expect_err("too large").to_string();
     assert!(line.contains("where the server takes 60"), "{line}");
@@ -196,7 +204,15 @@ fn a_request_beyond_goaway_is_refused_and_one_before_it_is_answered() {
             let (client, requests) = (client.clone(), requests.clone());
             async move {
                 let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
-                let got = requests.get(&client, NAME, path, Duration::from_secs(5), |_| (), take).await;
+                let got = requests
+                    .get(
+                        &client,
+                        &requests.query(NAME, path).expect("a request"),
+                        Duration::from_secs(5),
+                        |_| (),
+                        take,
+                    )
+                    .await;
                 got.map(|(answer, _)| answer.head.status).map_err(|error| error.to_string())
             }
         };

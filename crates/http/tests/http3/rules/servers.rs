@@ -54,7 +54,9 @@ fn reaction_to_server(actions: &[PeerAction]) -> Verdict {
         client.sleep_until(client.now() + Duration::from_millis(200)).await;
         let timeout = Duration::from_secs(5);
         let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
-        let got = requests.get(&client, NAME, "/", timeout, |_| (), take).await;
+        let got = requests
+            .get(&client, &requests.query(NAME, "/").expect("a request"), timeout, |_| (), take)
+            .await;
         drop(requests);
         let _ = talking.await;
         let closed = code_of(&serving.await);
@@ -268,7 +270,16 @@ fn a_client_goes_away_without_closing_critical_streams() {
             Requests::begin(session.clone(), Version::Http3, true).await.expect("begun");
         let talking = client.spawn("conversation", conversation);
         let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
-        requests.get(&client, NAME, "/", Duration::from_secs(5), |_| (), take).await.expect("an answer");
+        requests
+            .get(
+                &client,
+                &requests.query(NAME, "/").expect("a request"),
+                Duration::from_secs(5),
+                |_| (),
+                take,
+            )
+            .await
+            .expect("an answer");
         // The client closes the connection only after the server has acknowledged all data. This stream of a reserved
         // type (RFC 9114 §6.2.3) carries 20,000 bytes that must be acknowledged, so it delays the close.
         let _unacknowledged = open_one_way(&session, &[0x21; 20_000]).await;
@@ -306,7 +317,15 @@ fn the_end_of_a_connection_is_not_the_end_of_content() {
                 Requests::begin(session, Version::Http3, true).await.expect("begun");
             client.spawn("conversation", conversation).detach();
             let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
-            requests.get(&client, NAME, "/", Duration::from_secs(5), |_| (), take).await
+            requests
+                .get(
+                    &client,
+                    &requests.query(NAME, "/").expect("a request"),
+                    Duration::from_secs(5),
+                    |_| (),
+                    take,
+                )
+                .await
         });
         assert!(got.is_err(), "{code}: {got:?}");
     }

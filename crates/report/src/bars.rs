@@ -97,7 +97,7 @@ fn draw_row(
     narrow: bool,
 ) {
     let (ink, name, time) =
-        (Ink::contestant(ranked.index), capital(&ranked.name), standing::format_time(ranked));
+        (Ink::contestant(ranked.index), ranked.name.clone(), standing::format_time(ranked));
     // On a narrow screen the contestant's name is above its bar, so the bar is further down and less tall.
     let middle = i + if narrow { 0.18 } else { 0.0 };
     let tall = if narrow { 24.0 } else { 28.0 };

@@ -74,8 +74,8 @@ fn picture(out: &mut String, experiment: &Experiment, loser: &str) {
             .collect::<Vec<_>>()
             .join("; "),
         note: format!(
-            "How many times the winner's time it takes; 1 is level. {} more runs in all, with the same seeds. Bars are \
-             intervals; without one, all runs are alike.",
+            "Its time divided by the winner's: at 1, the two tie. {} more runs in all, with the same seeds. Bars are \
+             intervals; without one, all runs are equal.",
             experiment.runs
         ),
         data,

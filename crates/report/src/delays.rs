@@ -115,7 +115,7 @@ fn over_time(out: &mut String, point: &Point) {
             name: "messages".to_owned(),
             heading: format!(
                 "{} <span class=\"meta\">seed {}{}</span>",
-                escape(&capital(&name)),
+                escape(&name),
                 run.seed,
                 outcome(run)
             ),

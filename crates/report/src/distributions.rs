@@ -174,7 +174,8 @@ impl Samples<'_> {
             heading: format!("Share of {} that are longer: the tail", escape(self.quantity)),
             legend: legend(self.names),
             shows: format!("Share of {} longer than a time, both scales logarithmic.", self.quantity),
-            note: "Both scales are logarithmic. A line further left is sooner; one that falls steeply has no tail.".to_owned(),
+            note: "Both scales are logarithmic. A line further left is faster; a steep line has no tail."
+                .to_owned(),
             data: self.data("share longer", |at| 1.0 - at),
         };
         figure.render(out, Width::Wide, |svg, width| {

@@ -121,11 +121,8 @@ pub(super) fn render(out: &mut String, point: &Point) {
         chart::draw(svg, frame, [&x, &y], |plot| {
             for (i, lane) in lanes.iter().enumerate() {
                 let middle = i as f64 + 0.2;
-                let label = if narrow {
-                    capital(&lane.name)
-                } else {
-                    format!("{}: {}", capital(&lane.name), lane.describe())
-                };
+                let label =
+                    if narrow { lane.name.clone() } else { format!("{}: {}", lane.name, lane.describe()) };
                 chart::text(plot, (0.0, i as f64 - 0.25), LabelPosition::Right, Ink::named("ink"), &label);
                 let until = lane.restored.unwrap_or(lane.end).min(longest);
                 let again = lane.data_again.unwrap_or(until).min(until);

@@ -353,7 +353,7 @@ const DRAWN_POINTS: usize = 48;
 const FEW_POINTS: usize = 4;
 
 /// The number of points (combinations of factor levels) whose figures are expanded when the page loads.
-const OPEN_POINTS: usize = 3;
+const OPEN_POINTS: usize = 1;
 
 const STYLE: &str = include_str!("style.css");
 /// The style sheet that a figure needs on the page and also when it is saved as a file.

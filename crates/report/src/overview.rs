@@ -435,7 +435,7 @@ fn table(out: &mut String, points: &[Point], names: &[(&str, String)]) {
             out,
             "<th><span class=\"key\" style=\"background:var(--c{})\"></span> {}</th>",
             i % CONTESTANTS,
-            escape(&capital(shown))
+            escape(shown)
         );
     }
     out.push_str("</tr></thead><tbody>");

@@ -141,11 +141,7 @@ fn draw_conversation(out: &mut String, talk: &Conversation, side: usize, subject
     }
     let figure = Figure {
         name: "sequence".to_owned(),
-        heading: format!(
-            "{} <span class=\"meta\">{}</span>",
-            escape(&words::capital(subject)),
-            escape(&summary)
-        ),
+        heading: format!("{} <span class=\"meta\">{}</span>", escape(subject), escape(&summary)),
         shows: format!("Sequence numbers over time, {subject}. {summary}."),
         note: escape(&left_out),
         data,

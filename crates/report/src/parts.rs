@@ -191,13 +191,7 @@ impl Means<'_> {
                     } else {
                         (middle, LabelPosition::Left)
                     };
-                    chart::text(
-                        plot,
-                        (0.0, at),
-                        position,
-                        Ink::named("ink"),
-                        &format!("{}\u{a0}", words::capital(&names[i])),
-                    );
+                    chart::text(plot, (0.0, at), position, Ink::named("ink"), &format!("{}\u{a0}", names[i]));
                     let mut from = 0.0;
                     for ((key, name, _), ms) in PARTS.iter().zip(parts).filter(|(_, ms)| **ms > 0.0) {
                         let title = format!("{name}: {} ms, {:.0} %", format_value(*ms), 100.0 * ms / sum);

@@ -58,7 +58,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
             legend: legend(&names),
             shows: format!("Curves from 0 to 100 %. {half_times}"),
             note: super::svg::escape(&half_times)
-                + " Means over all runs; the sooner a curve rises, the better.",
+                + " Means over all runs; the earlier a curve rises, the better.",
             data,
         };
         let wide = if bulk { Width::Wide } else { Width::Half };

@@ -12,7 +12,11 @@ pub(super) fn why(standing: &Standing<'_>) -> Line {
     let tried = standing.point.comparisons.iter().filter_map(|one| Some((one, one.experiment.as_ref()?)));
     let nearest = tried.filter(|(_, tried)| tried.ranks[0] == 1).min_by_key(|(_, tried)| tried.ranks);
     let Some((found, tried)) = nearest else {
-        return Line::new("Why", vec!["not tested.".to_owned()]);
+        let text = match standing.winner() {
+            Some(_) => "not tested.",
+            None => "not tested, because no contestant is clearly the fastest.",
+        };
+        return Line::new("Why", vec![text.to_owned()]);
     };
     let (winner, loser) = (name(standing, &tried.winner), name(standing, &tried.loser));
     let is_of =
@@ -206,22 +210,25 @@ pub(super) fn flips(standing: &Standing<'_>) -> Line {
     }
     let is_same = |typed: &String| winner.is_some_and(|it| it.contestant.name == *typed);
     let other = |one: &&Changed| one.winner.as_ref().is_some_and(|it| !is_same(it));
-    let flipped: Vec<String> = changes.iter().filter(other).map(|one| flip(standing, one)).collect();
+    let mut flipped: Vec<String> = changes.iter().filter(other).map(|one| flip(standing, one)).collect();
     let nouns = |kept: &dyn Fn(&Changed) -> bool| -> Vec<String> {
         changes.iter().filter(|one| kept(one)).map(|one| noun(&one.change)).collect()
     };
+    let open = nouns(&|one| one.winner.is_none());
+    // Where a winner is known, the loss of its clear lead is a flip, too.
+    if winner.is_some() && !open.is_empty() {
+        flipped.push(format!("{} (no clear winner)", and(&open)));
+    }
     let mut clauses = vec![match flipped.as_slice() {
         [] => "nothing that was tried.".to_owned(),
         all => format!("{}.", all.join("; ")),
     }];
-    let open = nouns(&|one| one.winner.is_none());
     let same = nouns(&|one| one.winner.as_ref().is_some_and(is_same));
     if let (Some(winner), false) = (winner, same.is_empty()) {
         clauses.push(format!("{} still wins with {}.", winner.name, and(&same)));
     }
-    if !open.is_empty() {
-        let no = if winner.is_some() { "No clear winner" } else { "Still no clear winner" };
-        clauses.push(format!("{no} with {}.", and(&open)));
+    if winner.is_none() && !open.is_empty() {
+        clauses.push(format!("Still no clear winner with {}.", and(&open)));
     }
     Line::new(label, clauses)
 }

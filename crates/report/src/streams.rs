@@ -78,7 +78,7 @@ fn draw_run(out: &mut String, name: &str, index: usize, run: &Run) {
     let end = ms(end_ns(run)).max(1.0);
     let figure = Figure {
         name: "received-delivered".to_owned(),
-        heading: format!("{} <span class=\"meta\">{}</span>", escape(&capital(name)), escape(&summary)),
+        heading: format!("{} <span class=\"meta\">{}</span>", escape(name), escape(&summary)),
         shows: format!("Objects received and delivered over time, {name}: {summary}."),
         data,
         ..Figure::default()

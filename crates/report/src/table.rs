@@ -101,6 +101,8 @@ struct CommonTerms {
     /// The workload and the seeds of the first point.
     workload: String,
     seeds: String,
+    /// The caveats of the transports. The brief text has them once, after all points.
+    caveats: Vec<String>,
     points: usize,
     same_terms: bool,
     same_workload: bool,
@@ -133,6 +135,9 @@ impl Table {
             about.workload.clone_from(&point.workload.name);
             about.seeds = run_seeds(point);
             about.terms.clone_from(&terms);
+            if !self.style.verbose {
+                about.caveats = terms::caveats(point, protocols);
+            }
         }
         about.points += 1;
         about.same_terms &= about.terms == terms;
@@ -160,6 +165,7 @@ impl Table {
             out.push('\n');
             out += &faint_lines(&about.terms, style);
         }
+        out += &faint_lines(&about.caveats, style);
         if self.count > 1 && self.count == self.summary.all() {
             out += &self.together();
         }
@@ -175,11 +181,9 @@ impl Table {
             out += &style_lines(&wrapped(&summary.legend(), 2, style.width), |line| style.faint(line));
             out += &summary.grid(style.width);
             out.push('\n');
+            out += &style_lines(&wrapped(&summary.sentence(), 0, style.width), |line| style.bold(line));
         }
-        out += &style_lines(&wrapped(&summary.sentence(), 0, style.width), |line| style.bold(line));
-        for line in summary.crossings() {
-            out += &wrapped(&line, 2, style.width);
-        }
+        out += &summary.crossings().iter().map(|line| wrapped(line, 2, style.width)).collect::<String>();
         out
     }
 }
@@ -228,7 +232,12 @@ fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     let levels: Vec<String> =
         point.factors.iter().map(|(key, level)| reasons::noun(&format!("{key}={level}"))).collect();
     let levels = if levels.is_empty() { String::new() } else { words::capital(&levels.join(", ")) + ": " };
-    let about = format!("{levels}{} over {}; {}", point.workload.name, point.network, seeds(point));
+    // The name of a page ends with the variation of its loads, which only few readers need.
+    let name = match point.workload.name.split_once(", loads vary") {
+        Some((name, _)) if !style.verbose => name,
+        _ => &point.workload.name,
+    };
+    let about = format!("{levels}{name} over {}; {}", point.network, seeds(point));
     let mut out = style_lines(&wrapped(&about, 2, style.width), |line| style.faint(line));
     for line in answer::lines(point) {
         out += &answered(&line, style);

@@ -40,7 +40,7 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
         let about = format!("seed {}{own}{failover}", run.seed);
         let figure = Figure {
             name: "wire".to_owned(),
-            heading: format!("{} <span class=\"meta\">{}</span>", escape(&capital(&name)), escape(&about)),
+            heading: format!("{} <span class=\"meta\">{}</span>", escape(&name), escape(&about)),
             shows: format!("Bytes on the wire over time, {name}, {about}."),
             data: data(run),
             ..Figure::default()

@@ -104,7 +104,7 @@ fn one(
     );
     let figure = Figure {
         name: "waterfall".to_owned(),
-        heading: format!("{} <span class=\"meta\">{}</span>", escape(&words::capital(name)), escape(&about)),
+        heading: format!("{} <span class=\"meta\">{}</span>", escape(name), escape(&about)),
         shows: format!("Waterfall of {name}, {about}: {}.", slowest_in_words(run)),
         data: data(run),
         ..Figure::default()
@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn a_label_has_type_host_and_file() {
         let name = "https://cdn.example.org/static/images/teaser/large/picture-003.jpg?w=640";
-        assert_eq!(described(name, 38), "image cdn.example.org…ture-003.jpg?w=640");
+        assert_eq!(described(name, 38), "image cdn.example.org…re-003.jpg?w=640");
         assert_eq!(described("/", 38), "html /");
         assert_eq!(described("/css/01.css", 38), "css /css/01.css");
         assert_eq!(described("message 3", 38), "message 3");

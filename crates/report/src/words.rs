@@ -50,7 +50,10 @@ fn in_words(contestant: &Contestant, has_requests: bool) -> String {
     if setting("per-object") == Some("yes") {
         return format!("a {transport} connection for each object");
     }
+    let opened = contestant.runs.iter().map(|run| run.connections).max().unwrap_or(0);
     match setting("connections").and_then(|n| n.parse::<u64>().ok()) {
+        Some(n) if n > 1 && opened > n => format!("{} {transport} connections per host", number(n)),
+        Some(1) if opened > 1 => format!("one {transport} connection per host"),
         Some(n) if n > 1 => format!("{} {transport} connections", number(n)),
         _ => format!("one {transport} connection"),
     }
@@ -137,7 +140,7 @@ pub(super) const TERMS: [Term; 22] = [
     ),
     (
         "limit",
-        "The least time possible on this network: the bytes at its full rate, plus the delay of its wires. No transport can be sooner.",
+        "The least time possible on this network: the bytes at its full rate, plus the delay of its wires. No transport can be faster.",
     ),
     ("object", "One file of a page: the document, a picture, a script."),
     ("page time", "From the first request to the last byte of the last object."),

@@ -59,12 +59,17 @@ pub fn lines(point: &Point, protocols: Protocols<'_>) -> Vec<String> {
     describe(point, protocols, &labels, TermStyle::Table)
 }
 
-/// Returns one line with what differs between the contestants, of at most `width` columns, and the caveats of the
-/// transports.
+/// Returns the caveats of the transports at a point.
+#[must_use]
+pub fn caveats(point: &Point, protocols: Protocols<'_>) -> Vec<String> {
+    let names: Vec<String> = point.contestants.iter().map(|one| one.label().to_owned()).collect();
+    caveats_of(&point.contestants, &names, protocols)
+}
+
+/// Returns one line with what differs between the contestants, of at most `width` columns; none if nothing does.
 #[must_use]
 pub fn brief(point: &Point, protocols: Protocols<'_>, width: usize) -> Vec<String> {
     let contestants = &point.contestants;
-    let names: Vec<String> = contestants.iter().map(|one| one.label().to_owned()).collect();
     let opened: Vec<Option<String>> = contestants.iter().map(|one| Some(opened(one).to_string())).collect();
     let mut settings = vec![("connections".to_owned(), opened)];
     for (key, name) in keys(contestants, TermStyle::Table) {
@@ -74,8 +79,10 @@ pub fn brief(point: &Point, protocols: Protocols<'_>, width: usize) -> Vec<Strin
     let differs = |values: &[Option<String>]| values.windows(2).any(|pair| pair[0] != pair[1]);
     let mut line = String::new();
     for (name, values) in settings.iter().filter(|(_, values)| differs(values)) {
-        let distinct = distinct(values.iter().map(|value| value.as_deref().unwrap_or("none")));
-        let part = format!("{name} {}", distinct.join("/"));
+        let shown = values.iter().map(|value| value.as_deref().unwrap_or("none"));
+        // The numbers of connections are in the order of the rows of the table.
+        let shown = if name == "connections" { shown.collect() } else { distinct(shown) };
+        let part = format!("{name} {}", shown.join("/"));
         let longer = if line.is_empty() { format!("Not equal: {part}") } else { format!("{line}; {part}") };
         if longer.chars().count() + MORE.len() > width {
             break;
@@ -83,7 +90,7 @@ pub fn brief(point: &Point, protocols: Protocols<'_>, width: usize) -> Vec<Strin
         line = longer;
     }
     let line = (!line.is_empty()).then(|| line + MORE);
-    line.into_iter().chain(caveats(contestants, &names, protocols)).collect()
+    line.into_iter().collect()
 }
 
 /// How to see all terms.
@@ -129,9 +136,7 @@ fn describe(point: &Point, protocols: Protocols<'_>, names: &[String], style: Te
         let prefix = if contestants.len() > 1 { "equal: " } else { "terms: " };
         lines.push(format!("{prefix}{}", equal.join(", ")));
     }
-    for caveat in caveats(contestants, names, protocols) {
-        lines.push(caveat);
-    }
+    lines.extend(caveats_of(contestants, names, protocols));
     lines
 }
 
@@ -142,7 +147,7 @@ fn find<'a>(protocols: Protocols<'a>, name: &str) -> Option<&'a dyn Protocol> {
 
 /// Returns caveats of transports, each with the contestants to which it applies. The figures of a transport must not be
 /// shown without its caveats.
-fn caveats(contestants: &[Contestant], names: &[String], protocols: Protocols<'_>) -> Vec<String> {
+fn caveats_of(contestants: &[Contestant], names: &[String], protocols: Protocols<'_>) -> Vec<String> {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     for (contestant, name) in contestants.iter().zip(names) {
         let transport = contestant.settings.get("transport").and_then(|name| find(protocols, name));

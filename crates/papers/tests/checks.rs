@@ -216,6 +216,24 @@ const CASES: &[Case] = &[
         changes: &["sctp-kame:max_burst=0"],
         changed: Outcome::Fails,
     },
+    // With half of the queue a burst loses more, so that the limit saves retransmissions and a fifth of the time.
+    Case {
+        study: "rajamani-2002",
+        claim: "r25",
+        levels: &[],
+        as_shipped: Outcome::Fails,
+        changes: &["queue=25p"],
+        changed: Outcome::Holds,
+    },
+    // Ten streams with short timers are ahead of TCP, and TCP is ahead of a slow server over one stream.
+    Case {
+        study: "alternative-transport",
+        claim: "a18",
+        levels: &[],
+        as_shipped: Outcome::Fails,
+        changes: &["sctp-1:request-cost=200ms", "sctp-10:rto_initial=200ms", "sctp-10:rto_min=100ms"],
+        changed: Outcome::Holds,
+    },
     // With the longer timer already set nothing is left that it could help.
     Case {
         study: "alternative-transport",

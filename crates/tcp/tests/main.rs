@@ -10,6 +10,8 @@ mod linux;
 mod linux_2_6;
 mod local_drop;
 mod marks;
+mod ns2_ladders;
+mod period;
 mod physics;
 mod rack;
 mod recovery;

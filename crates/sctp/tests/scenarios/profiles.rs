@@ -1,12 +1,13 @@
 //! Tests properties that a configuration profile copies from the SCTP stack that it models. Properties that another
 //! test checks are not repeated here.
 
-use crate::net::A;
+use crate::net::{A, B};
 use crate::script::Script;
+use anabranch_base::time::Duration;
 use anabranch_sctp::Config;
 
-fn ns2() -> Script {
-    let mut config = Config::profile("ns2").expect("a profile");
+fn associated(profile: &str) -> Script {
+    let mut config = Config::profile(profile).expect("a profile");
     config.set("hb_interval", "0").expect("a knob");
     let mut script = Script::with(config.clone(), config, &[25]);
     script.associate().run(1_000);
@@ -17,7 +18,7 @@ fn ns2() -> Script {
 /// ns-2.35, sctp/sctp.cc: a timeout never sets the slow-start threshold below 4 MTU.
 #[test]
 fn the_least_threshold_of_ns2() {
-    let mut script = ns2();
+    let mut script = associated("ns2");
     script.lose(A, "DATA tsn=1 ").send(A, 0, 1_000).run(5_000);
     script.forget();
     let path = &script.net.ends[0].engine.info(script.id(A)).expect("up").paths[0];
@@ -28,10 +29,22 @@ fn the_least_threshold_of_ns2() {
 /// all data that fits into the window is sent at once.
 #[test]
 fn ns2_has_no_burst_limit() {
-    let mut script = ns2();
+    let mut script = associated("ns2");
     script.send(A, 0, 40_000).run(1_000);
     script.forget();
     script.send(A, 0, 6 * 1_452).run(1);
     let drawn = script.net.ladder.take();
     assert_eq!(drawn.lines().filter(|line| line.contains("A ──► B   DATA")).count(), 6, "{drawn}");
+}
+
+/// KAME SCTP, sctp_usrreq.c: a receive buffer of 64 datagrams of 1 KiB. A reader that stops closes the window.
+#[test]
+fn kame_has_small_buffers() {
+    let mut script = associated("kame-2002");
+    script.app(B).reading_pause = Duration::from_secs(1_000_000);
+    script.send(A, 0, 200_000).run(60_000);
+    let drawn = script.net.ladder.take();
+    let windows = drawn.lines().filter_map(|line| line.split_once("rwnd=")?.1.split_whitespace().next());
+    let smallest = windows.filter_map(|window| window.parse::<u64>().ok()).min();
+    assert!(smallest.is_some_and(|window| window < 1_452), "{smallest:?}");
 }

@@ -18,9 +18,12 @@ use anabranch_results::stats::metrics;
 use anabranch_results::stats::paired::Value;
 use anabranch_results::{Changed, Point};
 
-/// The maximum number of seeds of a change. The runs of all changes of a default race then take a quarter of the
-/// processor time of its other runs.
-const MAX_SEEDS: usize = 12;
+/// The maximum number of seeds of a change if the network is random. The changes of a default race then take less than
+/// a quarter of the processor time of its other runs.
+const MAX_SEEDS: usize = 25;
+
+/// The maximum number of seeds of a change if only the loads of a page differ. Such loads differ by less than 1 %.
+const MAX_SEEDS_STEADY: usize = 8;
 
 /// A changed point with its contestants.
 struct Variant {
@@ -34,9 +37,9 @@ struct Variant {
 pub fn find(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<(), RaceError> {
     let variants = of(bench.plan, bench.point());
     let before = Changed::none(point);
-    bench.seeds = &bench.plan.seeds[..seeds(bench.plan)];
     for variant in variants {
         let planned = &variant.point;
+        bench.seeds = &bench.plan.seeds[..seeds(bench.plan, planned)];
         let terms = metrics::PointTerms {
             deadline_ns: Some(anabranch_base::time::nanos(planned.workload.deadline)),
             is_random: planned.is_random(),
@@ -55,14 +58,19 @@ pub fn find(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<(), R
 #[must_use]
 pub fn run_count(plan: &Plan) -> usize {
     let of_point = |point: &PointPlan| -> usize {
-        let seeds = |variant: &Variant| if variant.point.is_random() { seeds(plan) } else { 1 };
-        of(plan, point).iter().map(seeds).sum()
+        of(plan, point).iter().map(|variant| seeds(plan, &variant.point)).sum()
     };
     plan.points.iter().map(of_point).sum::<usize>() * plan.contestants.len()
 }
 
-fn seeds(plan: &Plan) -> usize {
-    plan.seeds.len().min(MAX_SEEDS)
+/// Returns the number of seeds of a change after which the point is `point`.
+fn seeds(plan: &Plan, point: &PointPlan) -> usize {
+    let most = match (point.is_random(), point.has_random_network()) {
+        (false, _) => 1,
+        (true, false) => MAX_SEEDS_STEADY,
+        (true, true) => MAX_SEEDS,
+    };
+    plan.seeds.len().min(most)
 }
 
 /// Returns the changes to try at a point. Only races of pages over the simulated network have changes, and only if the

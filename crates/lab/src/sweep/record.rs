@@ -125,6 +125,18 @@ mod tests {
     }
 
     #[test]
+    fn records_of_the_older_format_are_read() {
+        let content = "{\"schema\":\"anabranch.point/1\",\"sweep\":\"abc\",\"number\":1,\"files\":[],\"point\":{\"factors\":{},\
+                       \"network\":\"10mbit\",\"workload\":{\"name\":\"page\",\"objects\":1,\"bytes\":1},\"chance\":true,\
+                       \"arms\":[],\"comparisons\":[{\"a\":\"sctp\",\"b\":\"tcp\",\"metric\":\"page_ms\",\"ratio\":1.0,\"ci95\":null,\
+                       \"n\":6,\"less\":0,\"more\":0,\"verdict\":\"level\",\"more_seeds\":null,\"causes\":[]}]},\
+                       \"expectations\":[]";
+        let text = format!("{content}{DIGEST}{}\"}}\n", digest(content));
+        let record = PointRecord::from_json(&text, "abc", 1).expect("a record");
+        assert_eq!(record.point.comparisons[0].verdict, anabranch_results::Verdict::Level);
+    }
+
+    #[test]
     fn names_sort_by_number() {
         assert_eq!([stem(3, 9), stem(3, 10), stem(123, 10_000)], ["3", "03", "00123"]);
     }

@@ -211,11 +211,12 @@ pub(super) fn flips(standing: &Standing<'_>) -> Line {
     let is_same = |typed: &String| winner.is_some_and(|it| it.contestant.name == *typed);
     let other = |one: &&Changed| one.winner.as_ref().is_some_and(|it| !is_same(it));
     let others: Vec<&Changed> = changes.iter().filter(other).collect();
-    let mut flipped: Vec<String> = others.iter().map(|one| flip(standing, one, others.len() == 1)).collect();
     let nouns = |kept: &dyn Fn(&Changed) -> bool| -> Vec<String> {
         changes.iter().filter(|one| kept(one)).map(|one| noun(&one.change)).collect()
     };
     let open = nouns(&|one| one.winner.is_none());
+    let is_only = others.len() == 1 && (open.is_empty() || winner.is_none());
+    let mut flipped: Vec<String> = others.iter().map(|one| flip(standing, one, is_only)).collect();
     // Where a winner is known, the loss of its clear lead is a flip, too.
     if winner.is_some() && !open.is_empty() {
         flipped.push(format!("{} (no clear winner)", and(&open)));

@@ -189,7 +189,20 @@ fn remarks(point: &Point) -> Vec<Line> {
         Some(rest) => format!("{} {rest}", if text.starts_with('T') { "the" } else { "when" }),
         None => text,
     };
-    all.into_iter().map(|(label, text)| Line::new(label, vec![lower(text)])).collect()
+    all.into_iter().map(|(label, text)| Line::new(label, vec![with_units(&lower(text))])).collect()
+}
+
+/// Replaces the spaces before units of time by no-break spaces.
+fn with_units(text: &str) -> String {
+    let is_unit = |word: &str| ["s", "ms"].contains(&word.trim_end_matches([',', '.', ';']));
+    let mut out = String::new();
+    for word in text.split(' ') {
+        if !out.is_empty() {
+            out.push(if is_unit(word) { '\u{a0}' } else { ' ' });
+        }
+        out += word;
+    }
+    out
 }
 
 /// Lists times, with the unit only once if all have the same, for example `1.46, 1.50 and 1.60 s`. Equal times are

@@ -6,7 +6,7 @@ use super::distributions::Samples;
 use super::parts::{self, PARTS, Strokes};
 use super::standing::{versus_first, versus_text};
 use super::svg::{self, Scale, escape, ms, px, span};
-use super::words::{self, capital};
+use super::words;
 use super::{median_runs, outcome};
 use anabranch_results::csv::optional;
 use anabranch_results::{Object, Point, Run};

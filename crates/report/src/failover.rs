@@ -4,7 +4,7 @@
 
 use super::chart::{self, Axis, Data, Figure, Frame, Ink, LabelPosition, Mark, Width};
 use super::svg::{ms, span};
-use super::words::{capital, short_time};
+use super::words::short_time;
 use super::{end_ns, median_runs};
 use anabranch_results::{PathState, Point, Run, Side};
 

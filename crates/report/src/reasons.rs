@@ -210,11 +210,13 @@ pub(super) fn flips(standing: &Standing<'_>) -> Line {
     }
     let is_same = |typed: &String| winner.is_some_and(|it| it.contestant.name == *typed);
     let other = |one: &&Changed| one.winner.as_ref().is_some_and(|it| !is_same(it));
-    let mut flipped: Vec<String> = changes.iter().filter(other).map(|one| flip(standing, one)).collect();
+    let others: Vec<&Changed> = changes.iter().filter(other).collect();
     let nouns = |kept: &dyn Fn(&Changed) -> bool| -> Vec<String> {
         changes.iter().filter(|one| kept(one)).map(|one| noun(&one.change)).collect()
     };
     let open = nouns(&|one| one.winner.is_none());
+    let is_only = others.len() == 1 && (open.is_empty() || winner.is_none());
+    let mut flipped: Vec<String> = others.iter().map(|one| flip(standing, one, is_only)).collect();
     // Where a winner is known, the loss of its clear lead is a flip, too.
     if winner.is_some() && !open.is_empty() {
         flipped.push(format!("{} (no clear winner)", and(&open)));
@@ -233,10 +235,12 @@ pub(super) fn flips(standing: &Standing<'_>) -> Line {
     Line::new(label, clauses)
 }
 
-/// Names a change and the contestant that wins with it: `1 % loss (http1 wins, 1.25 times faster than http2)`.
-fn flip(standing: &Standing<'_>, one: &Changed) -> String {
+/// Names a change and the contestant that wins with it: `1 % loss (http1 wins, 1.25 times faster than http2)`. The lead
+/// is left out unless `with_lead` is set.
+fn flip(standing: &Standing<'_>, one: &Changed, with_lead: bool) -> String {
     let winner = one.winner.as_deref().map_or(String::new(), |typed| name(standing, typed));
-    let lead = one.runner_up.as_deref().zip(one.median_ratio).map_or(String::new(), |(next, lead)| {
+    let lead = one.runner_up.as_deref().zip(one.median_ratio).filter(|_| with_lead);
+    let lead = lead.map_or(String::new(), |(next, lead)| {
         format!(", {} times faster than {}", ratio(lead), name(standing, next))
     });
     format!("{} ({winner} wins{lead})", noun(&one.change))
@@ -250,7 +254,7 @@ pub(super) fn noun(change: &str) -> String {
         ("loss", _) => format!("{} loss", quantity(value)),
         ("origins", "merge") => "one host".to_owned(),
         ("origins", _) => "the page's own hosts".to_owned(),
-        ("cc", _) => format!("congestion control {}", value.to_uppercase()),
+        ("cc", _) => value.to_uppercase(),
         ("visit", "repeat") => "a second visit".to_owned(),
         ("visit", _) => "a first visit".to_owned(),
         ("rtt", _) => format!("a round trip of {}", quantity(value)),

@@ -3,7 +3,7 @@
 
 use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, Mark, Width};
 use super::svg::{escape, ms, span};
-use super::words::{capital, short_time, term};
+use super::words::{short_time, term};
 use super::{end_ns, median_runs};
 use anabranch_results::{Object, Point, Run};
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 
 use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, LabelPosition, Plot, Width};
 use super::svg::{Scale, escape, format_value, ms, px, span};
-use super::words::{capital, term};
+use super::words::term;
 use super::{end_ns, median_runs, shared_end};
 use anabranch_base::time::nanos;
 use anabranch_base::units::parse_duration;

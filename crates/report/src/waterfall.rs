@@ -353,7 +353,7 @@ fn kind(path: &str) -> &'static str {
     let path = path.split(['?', '#']).next().unwrap_or(path);
     let file = path.split_once('/').map_or("", |(_, path)| path.rsplit('/').next().unwrap_or(path));
     match file.rsplit_once('.').map_or("", |(_, end)| end).to_ascii_lowercase().as_str() {
-        "" if file.is_empty() => "html",
+        "" if file.is_empty() && path.contains('/') => "html",
         "html" | "htm" => "html",
         "css" => "css",
         "js" | "mjs" => "js",

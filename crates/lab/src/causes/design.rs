@@ -30,17 +30,27 @@ pub fn explain(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<()
             runs.map(|run| time_of(run, planned).ln()).collect()
         })
         .collect();
-    let mean = |i: usize| ResampledMean::of(&logs[i]).mean;
+    let full = bench.plan.causes == Causes::Full;
+    let metric = point.decisive();
+    // The answer of a race compares medians, so a quick search explains the gap between the two best medians.
+    let rank: Vec<f64> = (logs.iter().zip(&point.contestants))
+        .map(|(logs, contestant)| {
+            let median = contestant.summary.metric(metric).and_then(|stat| stat.median);
+            if full { ResampledMean::of(logs).mean } else { median.unwrap_or(f64::INFINITY) }
+        })
+        .collect();
     let mut ranking: Vec<usize> = (0..logs.len()).collect();
     // The sort is stable, so contestants with equal times keep their order.
-    ranking.sort_by(|&a, &b| mean(a).total_cmp(&mean(b)));
-    let full = bench.plan.causes == Causes::Full;
+    ranking.sort_by(|&a, &b| rank[a].total_cmp(&rank[b]));
     let budget =
         if full { usize::MAX } else { bench.plan.causes.max_runs(ranking.len()) * bench.plan.seeds.len() };
     for (i, &winner) in ranking.iter().enumerate() {
         for (j, &loser) in ranking.iter().enumerate().skip(i + 1) {
             let ranks = [i, j].map(|rank| rank as u64 + 1);
             let Some(comparison) = decided(point, winner, loser) else { continue };
+            if !full && ResampledMean::of(&logs[winner]).mean > ResampledMean::of(&logs[loser]).mean {
+                continue;
+            }
             bench.runs_for_gap = 0;
             let mut search = Search { bench, budget, pair: [winner, loser], ranks };
             let found = search.compare([&logs[winner], &logs[loser]])?;

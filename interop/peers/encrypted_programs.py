@@ -183,8 +183,18 @@ def wait_for_title(browser, target, limit=30):
     raise RuntimeError(f"chromium: the page is not done within {limit} s")
 
 
-def sctp_ends(name, *words):
-    """Two ends of one stack over DTLS: messages of several sizes on several streams, in both directions."""
+def stop_server(ends):
+    """The server's process stands still while the client goes on to send."""
+    ends[0].send_signal(signal.SIGSTOP)
+
+
+def kill_server(ends):
+    ends[0].kill()
+
+
+def sctp_ends(name, *words, fault=None):
+    """Two ends of one stack over DTLS: messages of several sizes on several streams, in both directions. After a fault,
+    the client sends for six more seconds."""
     def transfer(folder, keys):
         end = program(str(Path(os.environ.get("FIELD_PROGRAMS", "")) / name))
         start = [end, *words, "encap=4433", "dtls=1"]
@@ -208,6 +218,11 @@ def sctp_ends(name, *words):
                 for _ in sizes:
                     await_report(end, "message")
             time.sleep(0.5)
+            if fault:
+                fault(ends)
+                print("send 9 1 30000 o f 0", file=ends[1].stdin, flush=True)
+                time.sleep(6)
+                return
             print("shutdown", file=ends[1].stdin, flush=True)
             await_report(ends[1], "down")
             time.sleep(0.3)
@@ -241,11 +256,16 @@ def log_dtls_keys(keys):
     return lambda: setattr(rtcdtlstransport.RTCCertificate, "_create_ssl_context", create)
 
 
-async def echo(connection):
-    """Sends the messages of all channels back."""
+def echo(connection, blocks=0):
+    """Sends the messages of all channels back. The first message blocks the event loop, in which SCTP runs, too."""
     @connection.on("datachannel")
     def opened(channel):
-        channel.on("message", channel.send)
+        @channel.on("message")
+        def received(message):
+            nonlocal blocks
+            time.sleep(blocks)
+            blocks = 0
+            channel.send(message)
 
 
 def aiortc(folder, keys):
@@ -255,7 +275,7 @@ def aiortc(folder, keys):
     async def talk():
         from aiortc import RTCPeerConnection
         caller, called = RTCPeerConnection(), RTCPeerConnection()
-        await echo(called)
+        echo(called)
         channels = [caller.createDataChannel("chat"), caller.createDataChannel("loose", ordered=False, maxRetransmits=2)]
         got = asyncio.Queue()
         for channel in channels:
@@ -294,7 +314,11 @@ for (const channel of channels) {
 </script>"""
 
 
-def chromium_aiortc(folder, keys):
+def blocked_aiortc(folder, keys):
+    chromium_aiortc(folder, keys, blocks=4)
+
+
+def chromium_aiortc(folder, keys, blocks=0):
     """Chromium opens data channels to aiortc, which writes the keys."""
     restore = log_dtls_keys(keys)
     import chromium as rig
@@ -313,7 +337,7 @@ def chromium_aiortc(folder, keys):
             offer = json.loads(await reader.readexactly(length))
             connection = RTCPeerConnection()
             connections.append(connection)
-            await echo(connection)
+            echo(connection, blocks)
             await connection.setRemoteDescription(RTCSessionDescription(**offer))
             await connection.setLocalDescription(await connection.createAnswer())
             local = connection.localDescription
@@ -343,12 +367,16 @@ def chromium_aiortc(folder, keys):
 
 @dataclass
 class Transfer:
-    """A transfer: the function that runs it, its encryption, what its programs know, and what tshark cannot do."""
+    """A transfer: the function that runs it, its encryption, what its programs know, and what tshark cannot do.
+
+    `finding` is the rule of `decode --why` that has to find the fault of the transfer.
+    """
 
     run: Callable
     kind: str
     known: dict = field(default_factory=dict)
     limit: str | None = None
+    finding: str | None = None
 
 
 def over_tls(run, known=None):
@@ -387,4 +415,8 @@ ALL = {
     "usrsctp, usrsctp: DTLS 1.3": over_dtls(sctp_ends("usrsctp-dtls13"), 10, 270_020, "DTLS 1.3"),
     "aiortc, aiortc: data channels": over_dtls(aiortc, 16, 183_604),
     "Chromium, aiortc: data channels": over_dtls(chromium_aiortc, 16, 183_604),
+    "pion, pion: the server is stopped": Transfer(sctp_ends("pion", fault=stop_server), "dtls", finding="peer_silent"),
+    "usrsctp, usrsctp: the server is killed": Transfer(
+        sctp_ends("usrsctp-dtls12", fault=kill_server), "dtls", finding="peer_silent"),
+    "Chromium, aiortc: a blocked event loop": Transfer(blocked_aiortc, "dtls", finding="peer_silent"),
 }

@@ -2,7 +2,7 @@
 
 use super::frame::IpPayload;
 use super::results::Conversation;
-use super::timeline::{Entry, Event};
+use super::timeline::{Entry, Event, IcmpReport};
 use anabranch_base::IcmpKind;
 use anabranch_wire::icmp::{Message, code_v4, code_v6};
 use anabranch_wire::ip::protocol;
@@ -16,41 +16,17 @@ const PROHIBITED_V4: [u8; 3] = [9, 10, 13];
 const PROHIBITED_V6: u8 = 1;
 const ADDRESS_V6: u8 = 3;
 
-/// What an ICMP error says about a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Report {
-    /// The next hop carries packets of at most this many bytes, or an unknown number if it is 0.
-    TooBig(u32),
-    Port,
-    Host,
-    Prohibited,
-    Other,
-}
-
-impl Report {
-    fn new(kind: IcmpKind, is_v4: bool) -> Self {
-        match kind {
-            IcmpKind::TooBig(mtu) => Self::TooBig(mtu),
-            IcmpKind::Unreachable(code_v4::PORT) if is_v4 => Self::Port,
-            IcmpKind::Unreachable(code_v6::PORT) if !is_v4 => Self::Port,
-            IcmpKind::Unreachable(code_v4::NETWORK | HOST_V4) if is_v4 => Self::Host,
-            IcmpKind::Unreachable(code_v6::NO_ROUTE | ADDRESS_V6) if !is_v4 => Self::Host,
-            IcmpKind::Unreachable(code) if is_v4 && PROHIBITED_V4.contains(&code) => Self::Prohibited,
-            IcmpKind::Unreachable(PROHIBITED_V6) if !is_v4 => Self::Prohibited,
-            IcmpKind::Unreachable(_) | IcmpKind::UnknownNextHeader => Self::Other,
-        }
-    }
-
-    /// Returns the end of a sentence that begins with the packets.
-    pub fn text(self) -> String {
-        match self {
-            Self::TooBig(0) => "the next hop does not carry packets of this size".to_owned(),
-            Self::TooBig(mtu) => format!("the next hop carries at most {mtu} bytes"),
-            Self::Port => "no program listens at the port".to_owned(),
-            Self::Host => "there is no route to the host".to_owned(),
-            Self::Prohibited => "a firewall rejects the packets".to_owned(),
-            Self::Other => "the destination is unreachable".to_owned(),
-        }
+/// Returns what an error of this kind says.
+fn report(kind: IcmpKind, is_v4: bool) -> IcmpReport {
+    match kind {
+        IcmpKind::TooBig(mtu) => IcmpReport::TooBig(mtu),
+        IcmpKind::Unreachable(code_v4::PORT) if is_v4 => IcmpReport::Port,
+        IcmpKind::Unreachable(code_v6::PORT) if !is_v4 => IcmpReport::Port,
+        IcmpKind::Unreachable(code_v4::NETWORK | HOST_V4) if is_v4 => IcmpReport::Host,
+        IcmpKind::Unreachable(code_v6::NO_ROUTE | ADDRESS_V6) if !is_v4 => IcmpReport::Host,
+        IcmpKind::Unreachable(code) if is_v4 && PROHIBITED_V4.contains(&code) => IcmpReport::Prohibited,
+        IcmpKind::Unreachable(PROHIBITED_V6) if !is_v4 => IcmpReport::Prohibited,
+        IcmpKind::Unreachable(_) | IcmpKind::UnknownNextHeader => IcmpReport::Other,
     }
 }
 
@@ -60,7 +36,7 @@ type Flow = (u8, [(String, u16); 2]);
 /// The errors by the flow of the packets that they quote, each with its number and time.
 #[derive(Default)]
 pub(super) struct Errors {
-    by_flow: BTreeMap<Flow, Vec<(u64, u64, Report)>>,
+    by_flow: BTreeMap<Flow, Vec<(u64, u64, IcmpReport)>>,
     count: usize,
 }
 
@@ -75,7 +51,7 @@ impl Errors {
             self.count += 1;
             let source = (quoted.source.to_string(), u16::from_be_bytes([s0, s1]));
             let target = (quoted.target.to_string(), u16::from_be_bytes([t0, t1]));
-            let report = Report::new(message.icmp.kind, quoted.source.is_ipv4());
+            let report = report(message.icmp.kind, quoted.source.is_ipv4());
             let flow = (quoted.protocol, [source, target]);
             self.by_flow.entry(flow).or_default().push((carried.number, at, report));
         }

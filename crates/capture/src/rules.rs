@@ -19,9 +19,8 @@ mod window;
 
 use super::arrival::Side;
 use super::data_channels;
-use super::icmp::Report;
 use super::results::{Conversation, Finding};
-use super::timeline::{Ack, Data, Entry, Event};
+use super::timeline::{Ack, Data, Entry, Event, IcmpReport};
 
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MILLISECOND;
@@ -156,7 +155,7 @@ impl<'a> Case<'a> {
             Event::Icmp(report) => Some((entry.packet, report)),
             _ => None,
         });
-        let errors: Vec<(u64, Report)> = errors.collect();
+        let errors: Vec<(u64, IcmpReport)> = errors.collect();
         let (_, report) = *errors.last()?;
         let numbers: Vec<u64> =
             errors.iter().filter(|(_, other)| *other == report).map(|(number, _)| *number).collect();

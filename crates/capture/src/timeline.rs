@@ -6,7 +6,6 @@
 
 use super::arrival::{Arrival, Side};
 use super::data_class::DataClass;
-use super::icmp::Report;
 
 /// The events of a conversation, in the order of their packets.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -62,7 +61,32 @@ pub(super) enum Event {
     /// The packet reports a mark to the peer.
     MarkReport,
     /// An ICMP error that quotes a packet of this side.
-    Icmp(Report),
+    Icmp(IcmpReport),
+}
+
+/// What an ICMP error says about a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum IcmpReport {
+    /// The next hop carries packets of at most this many bytes, or an unknown number if it is 0.
+    TooBig(u32),
+    Port,
+    Host,
+    Prohibited,
+    Other,
+}
+
+impl IcmpReport {
+    /// Returns the end of a sentence that begins with the packets.
+    pub fn text(self) -> String {
+        match self {
+            Self::TooBig(0) => "the next hop does not carry packets of this size".to_owned(),
+            Self::TooBig(mtu) => format!("the next hop carries at most {mtu} bytes"),
+            Self::Port => "no program listens at the port".to_owned(),
+            Self::Host => "there is no route to the host".to_owned(),
+            Self::Prohibited => "a firewall rejects the packets".to_owned(),
+            Self::Other => "the destination is unreachable".to_owned(),
+        }
+    }
 }
 
 /// Data in a packet.

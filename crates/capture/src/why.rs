@@ -25,6 +25,10 @@ pub fn render(decoded: &Decoded) -> String {
     }
     if !others.is_empty() {
         let _ = writeln!(text, "\nNothing found in {}.", counted(others.len() as u64, "conversation"));
+        let left_out: u64 = others.iter().map(|conversation| conversation.events_left_out).sum();
+        if left_out > 0 {
+            let _ = writeln!(text, "The last {} were not considered.", counted(left_out, "event"));
+        }
     }
     text
 }

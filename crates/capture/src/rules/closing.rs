@@ -58,7 +58,10 @@ pub(super) fn reset_unfinished(case: &Case<'_>) -> Option<Evidence> {
 
 /// A time in which the peer sent nothing, and data for it was sent again.
 struct Silence<'a> {
-    from: u64,
+    /// The time of the last packet of the peer.
+    heard: u64,
+    /// The time since when data waits for an answer. `None` while all data is acknowledged.
+    from: Option<u64>,
     until: u64,
     /// The packets with retransmitted data, and the size of the smallest one.
     again: Vec<u64>,
@@ -67,18 +70,26 @@ struct Silence<'a> {
     ended_by: Option<&'a Entry>,
 }
 
+impl Silence<'_> {
+    fn nanos(&self) -> u64 {
+        self.until.saturating_sub(self.from.unwrap_or(self.until))
+    }
+}
+
 /// The peer sends nothing for a long time, or until the end, although data for it is sent again and again.
 pub(super) fn peer_silent(case: &Case<'_>) -> Option<Evidence> {
     let silences = silences(case);
-    let cost_ns = silences.iter().map(|silence| silence.until - silence.from).sum();
-    let longest = silences.into_iter().max_by_key(|silence| silence.until - silence.from)?;
-    let Silence { from, until, again, least, ended_by } = longest;
+    let cost_ns = silences.iter().map(Silence::nanos).sum();
+    let longest = silences.into_iter().max_by_key(Silence::nanos)?;
+    let nanos = longest.nanos();
+    let Silence { from, again, least, ended_by, .. } = longest;
+    let from = from?;
     let (sender, receiver) = (case.sender(), case.receiver());
     // The kernel answers for a process that stands still, but other transports run in the process itself.
     let what = if case.talk.transport == "tcp" { "host" } else { "process or host" };
     let end = match ended_by {
-        Some(entry) => format!("{} later it went on, in packet {}", seconds(until - from), entry.packet),
-        None => format!("it sent nothing {}, {} later", case.until_when(), seconds(until - from)),
+        Some(entry) => format!("{} later it went on, in packet {}", seconds(nanos), entry.packet),
+        None => format!("it sent nothing {}, {} later", case.until_when(), seconds(nanos)),
     };
     let reason = match case.icmp(from) {
         Some((reason, _)) => reason,
@@ -94,7 +105,7 @@ pub(super) fn peer_silent(case: &Case<'_>) -> Option<Evidence> {
         ),
     };
     let text = format!(
-        "{receiver} fell silent at {}, and {end}. Meanwhile {sender} sent data again in {}. {reason}",
+        "{receiver} stopped answering at {}, and {end}. Meanwhile {sender} sent data again in {}. {reason}",
         seconds(from),
         packets(&again),
     );
@@ -105,22 +116,29 @@ pub(super) fn peer_silent(case: &Case<'_>) -> Option<Evidence> {
 fn silences<'a>(case: &Case<'a>) -> Vec<Silence<'a>> {
     /// Fewer retransmissions may have been lost, so that the peer had no reason to answer.
     const LEAST: usize = 3;
-    let begin = |from| Silence { from, until: from, again: Vec::new(), least: u32::MAX, ended_by: None };
-    let (mut found, mut current) = (Vec::new(), None::<Silence<'a>>);
-    let is_long = |silence: &Silence<'_>| {
-        silence.again.len() >= LEAST && silence.until - silence.from >= case.patience()
+    let begin = |heard, is_in_flight: bool| {
+        let from = is_in_flight.then_some(heard);
+        Silence { heard, from, until: heard, again: Vec::new(), least: u32::MAX, ended_by: None }
     };
+    let (mut found, mut current, mut flight) = (Vec::new(), None::<Silence<'a>>, 0);
+    let is_long = |silence: &Silence<'_>| silence.again.len() >= LEAST && silence.nanos() >= case.patience();
     for entry in case.entries {
         match &entry.event {
             // This event has the side whose data was measured.
             Event::RoundTrip(_) => {}
-            _ if entry.side != case.side => {
-                if let Some(silence) = current.replace(begin(entry.at)) {
-                    found.push(Silence { until: entry.at, ended_by: Some(entry), ..silence });
+            event if entry.side != case.side => {
+                if let Event::Ack(ack) = event {
+                    flight = ack.flight;
+                }
+                if let Some(silence) = current.replace(begin(entry.at, flight > 0)) {
+                    let ended = Silence { until: entry.at, ended_by: Some(entry), ..silence };
+                    found.extend(Some(ended).filter(is_long));
                 }
             }
             Event::Data(data) => {
+                flight = data.flight;
                 let Some(silence) = &mut current else { continue };
+                silence.from.get_or_insert(entry.at);
                 let is_again = !matches!(data.class, DataClass::Retransmitted { cause: Cause::Fast, .. })
                     && matches!(data.class, DataClass::Retransmitted { .. });
                 if is_again && silence.again.last() != Some(&entry.packet) {
@@ -133,9 +151,8 @@ fn silences<'a>(case: &Case<'a>) -> Vec<Silence<'a>> {
     }
     let paths = case.talk.paths.iter().filter_map(|path| path.directions[1 - case.side].span_ns);
     let heard = paths.map(|[_, last]| last).max().unwrap_or(0);
-    let last = current.filter(|silence| case.is_whole && heard <= silence.from);
-    found.extend(last.map(|silence| Silence { until: case.until().max(silence.from), ..silence }));
-    found.retain(is_long);
+    let last = current.filter(|silence| case.is_whole && heard <= silence.heard);
+    found.extend(last.map(|silence| Silence { until: case.until(), ..silence }).filter(is_long));
     found
 }
 

@@ -167,14 +167,14 @@ fn a_peer_that_falls_silent_is_found() {
                 .end(9_000),
         ],
     );
-    assert_eq!((found[0].cost_ns, &found[0].packets[..]), (8_850_000_000, &[11, 12, 13][..]));
+    assert_eq!((found[0].cost_ns, &found[0].packets[..]), (8_840_000_000, &[11, 12, 13][..]));
     let text = &found[0].text;
     assert!(
-        text.starts_with("B fell silent at 0.150 s, and it sent nothing until the capture ended"),
+        text.starts_with("B stopped answering at 0.160 s, and it sent nothing until the capture ended"),
         "{text}"
     );
     assert!(text.contains("sent data again in packets 11, 12 and 13. The process or host of B"), "{text}");
-    assert!(found[1].text.contains("7.850 s later it went on, in packet 14."), "{}", found[1].text);
+    assert!(found[1].text.contains("7.840 s later it went on, in packet 14."), "{}", found[1].text);
     assert!(found[2].text.contains("a router that drops large packets"), "{}", found[2].text);
     let rules: Vec<&str> = unanswered(&[160, 1_160, 3_160, 7_160])
         .end(9_000)

@@ -58,17 +58,10 @@ where
             stream = session.open(number).expect("a stream");
         }
         let mut body = Vec::new();
-        let received = get(
-            &client,
-            &mut stream,
-            ("host", target),
-            &options,
-            30 * SECOND,
-            |_, bytes| {
-                body.extend_from_slice(bytes);
-                Ok::<_, ()>(())
-            },
-        );
+        let received = get(&client, &mut stream, ("host", target), &options, 30 * SECOND, |_, bytes| {
+            body.extend_from_slice(bytes);
+            Ok::<_, ()>(())
+        });
         let (answer, length) = received.await.expect("an answer");
         let right = Pattern::of(target).check(0, &body).is_ok();
         let read = stream.bytes_read();

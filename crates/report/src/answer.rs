@@ -98,6 +98,14 @@ fn unclear(standing: &Standing<'_>, first: &Finisher<'_>) -> Line {
         return Line::new(label, vec![text]);
     }
     let mut clauses = vec![format!("{} are too close to call: {medians}.", and(&names))];
+    let slower = standing.ranked.iter().filter(|one| !names.contains(&one.name));
+    let slower: Vec<String> =
+        slower.map(|one| format!("{} ({})", one.name, at_least(point, one.median))).collect();
+    match slower.as_slice() {
+        [] => {}
+        [one] => clauses.push(format!("{one} is slower.")),
+        all => clauses.push(format!("{} are slower.", and(all))),
+    }
     let Some((rival, found)) = opponent else { return Line::new(label, clauses) };
     if found.n < 2 && !found.exact {
         clauses.push(format!("One {load} decides nothing here; race more, such as --runs 100."));
@@ -149,7 +157,8 @@ fn spread(standing: &Standing<'_>) -> Option<Line> {
         return Some(Line::new(label, vec![format!("{}.", quantiles(point, first)?)]));
     };
     let [p75, p95] = [other.stat.p75?, other.stat.p95?];
-    let times = format!("{}; of {}'s, {}.", quantiles(point, first)?, other.name, listed(point, &[p75, p95]));
+    let [p75, p95] = [p75, p95].map(|ms| at_least(point, ms));
+    let times = format!("{}. With {} it is {p75} and {p95}.", quantiles(point, first)?, other.name);
     Some(Line::new(label, vec![frequency(point, first, other, found), times]))
 }
 
@@ -178,7 +187,11 @@ const MIN_TAIL: f64 = 1.2;
 /// Describes within which times 75 % and 95 % of a contestant's runs end.
 fn quantiles(point: &Point, one: &Finisher<'_>) -> Option<String> {
     let [most, nearly] = [one.stat.p75?, one.stat.p95?].map(|ms| at_least(point, ms));
-    Some(format!("75\u{a0}% of {}'s {} take under {most}, 95\u{a0}% under {nearly}", one.name, plural(point)))
+    Some(format!(
+        "75\u{a0}% of {}'s {} take under {most} and 95\u{a0}% under {nearly}",
+        one.name,
+        plural(point)
+    ))
 }
 
 /// Remarks about unfinished runs, path failures and the deadline.

@@ -69,11 +69,12 @@ fn remaining_gap(tried: &Experiment, cause: &Cause) -> Option<f64> {
 }
 
 fn reason(cause: &Cause, gap: f64, part: &str, names: (&str, &str)) -> String {
-    let (what, with) = change(cause);
+    let (what, its) = change(cause);
     let together =
         if cause.with.is_empty() { String::new() } else { format!(" together with {}", and(&cause.with)) };
+    let its = if cause.with.is_empty() { its } else { "these settings".to_owned() };
     let or = cause.alternatives.first().map_or(String::new(), |other| format!(" (or {other})"));
-    format!("{part}{what}{or}{together}. {with}, {}.", outcome(gap, names))
+    format!("{part}{what}{or}{together}. If {} had {its}, {}.", names.1, outcome(gap, names))
 }
 
 /// Says which contestant would be faster at this gap (the loser's time divided by the winner's).
@@ -83,7 +84,7 @@ fn outcome(gap: f64, (winner, loser): (&str, &str)) -> String {
             format!("{loser} would be {} times faster than {winner}", ratio(gap.recip()))
         }
         gap if gap < GAP => format!("{winner} and {loser} would tie"),
-        gap => format!("{winner} would still be {} times faster", ratio(gap)),
+        gap => format!("{winner} would still be {} times faster than {loser}", ratio(gap)),
     }
 }
 
@@ -159,42 +160,41 @@ fn finding(cause: &Cause, loser: &str) -> String {
     text
 }
 
-/// Returns a noun phrase for the change of a setting, and how to begin a sentence about the run with this change.
+/// Returns a noun phrase for a setting of the winner that the loser lacks, and the object of a sentence that gives it to
+/// the loser ("if the loser had ...").
 fn change(cause: &Cause) -> (String, String) {
     let was = cause.was.as_str();
     let Some((key, value)) = cause.change.split_once('=').filter(|(_, value)| !value.contains(',')) else {
-        let first = cause.change.split(',').next().unwrap_or_default();
-        let more = cause.change.split(',').count() - 1;
-        return (format!("{} ({first} and {more} more)", cause.factor), "With them".to_owned());
+        return (format!("{} ({})", cause.factor, cause.change), "these settings".to_owned());
     };
-    let plain = |what: &str, with: &str| (what.to_owned(), with.to_owned());
+    let plain = |what: &str, its: &str| (what.to_owned(), its.to_owned());
     match (key, value) {
         ("connections", _) => {
             let count = |text: &str| text.parse().map_or_else(|_| text.to_owned(), number);
             let noun = if value == "1" { "connection" } else { "connections" };
-            (
-                format!("{} {noun} to a host instead of {}", count(value), count(was)),
-                format!("With {}", count(value)),
-            )
+            (format!("{} {noun} to a host instead of {}", count(value), count(was)), count(value))
         }
-        ("outstanding", "1") => plain("one request at a time", "Limited to that"),
+        ("outstanding", "1") => plain("one request at a time", "that limit"),
         ("outstanding", _) => {
-            (format!("{value} requests at a time instead of {was}"), format!("With {value}"))
+            (format!("{value} requests at a time instead of {was}"), format!("{value} at a time"))
         }
-        ("pipeline", "yes") => plain("requests that do not wait for earlier responses", "With them"),
-        ("pipeline", _) => plain("requests that wait for earlier responses", "With them"),
-        ("priority", "yes") => plain("urgent objects first", "With that order"),
-        ("tls" | "dtls", "no") => plain("no encryption", "Without it"),
-        ("tls" | "dtls", _) => plain("encryption", "With it"),
-        ("streams", _) => (format!("{value} streams instead of {was}"), format!("With {value}")),
+        ("pipeline", "yes") => plain("requests that do not wait for earlier responses", "such requests"),
+        ("pipeline", _) => plain("requests that wait for earlier responses", "such requests"),
+        ("priority", "yes") => plain("urgent objects first", "that order"),
+        ("tls" | "dtls", "no") => plain("no encryption", "none"),
+        ("tls" | "dtls", _) => plain("encryption", "it"),
+        ("streams", _) => (format!("{value} streams instead of {was}"), value.to_owned()),
         ("cc", _) => {
             let (value, was) = (value.to_uppercase(), was.to_uppercase());
-            (format!("congestion control {value} instead of {was}"), format!("With {value}"))
+            (format!("congestion control {value} instead of {was}"), value)
         }
         ("iw", _) => {
-            (format!("an initial window of {value} packets instead of {was}"), format!("With {value}"))
+            (format!("{value} packets sent at once at the start instead of {was}"), value.to_owned())
         }
-        _ => (format!("{} ({key}={value} instead of {was})", cause.factor), format!("With {key}={value}")),
+        ("rcvbuf_auto", "no") => {
+            plain("a receive buffer that has its full size from the start", "such a buffer")
+        }
+        _ => (format!("{} ({key}={value} instead of {was})", cause.factor), format!("{key}={value}")),
     }
 }
 
@@ -227,7 +227,8 @@ pub(super) fn flips(standing: &Standing<'_>) -> Line {
     }];
     let same = nouns(&|one| one.winner.as_ref().is_some_and(is_same));
     if let (Some(winner), false) = (winner, same.is_empty()) {
-        clauses.push(format!("{} still wins with {}.", winner.name, and(&same)));
+        let each = if same.len() > 1 { " each of" } else { "" };
+        clauses.push(format!("{} still wins with{each} {}.", winner.name, and(&same)));
     }
     if winner.is_none() && !open.is_empty() {
         clauses.push(format!("Still no clear winner with {}.", and(&open)));

@@ -237,7 +237,10 @@ fn point_table(point: &Point, terms: &[String], style: Style) -> String {
         Some((name, _)) if !style.verbose => name,
         _ => &point.workload.name,
     };
-    let about = format!("{levels}{name} over {}; {}", point.network, seeds(point));
+    let network = &point.network;
+    let usual = if style.verbose { "" } else { ", queue 1bdp, mtu 1500" };
+    let network = network.strip_suffix(usual).unwrap_or(network);
+    let about = format!("{levels}{name} over {network}; {}", seeds(point));
     let mut out = style_lines(&wrapped(&about, 2, style.width), |line| style.faint(line));
     for line in answer::lines(point) {
         out += &answered(&line, style);
@@ -284,7 +287,7 @@ fn answered(line: &answer::Line, style: Style) -> String {
 }
 
 /// The maximum number of lines of the terminal for one line of the answer.
-const ANSWER_LINES: usize = 2;
+const ANSWER_LINES: usize = 3;
 
 /// Renders the figures that only the verbose text has.
 fn details(point: &Point, style: Style) -> String {

@@ -2,7 +2,6 @@
 //! settings differ between contestants, and which are equal for all. The short form is one line with what differs.
 
 use super::Protocols;
-use crate::words::distinct;
 use anabranch_base::Bytes;
 use anabranch_results::{Contestant, Point, label};
 use anabranch_transport::{Protocol, Streams};
@@ -79,10 +78,7 @@ pub fn brief(point: &Point, protocols: Protocols<'_>, width: usize) -> Vec<Strin
     let differs = |values: &[Option<String>]| values.windows(2).any(|pair| pair[0] != pair[1]);
     let mut line = String::new();
     for (name, values) in settings.iter().filter(|(_, values)| differs(values)) {
-        let shown = values.iter().map(|value| value.as_deref().unwrap_or("none"));
-        // The numbers of connections are in the order of the rows of the table.
-        let shown = if name == "connections" { shown.collect() } else { distinct(shown) };
-        let part = format!("{name} {}", shown.join("/"));
+        let part = format!("{name} {}", by_contestant(contestants, values));
         let longer = if line.is_empty() { format!("Not equal: {part}") } else { format!("{line}; {part}") };
         if longer.chars().count() + MORE.len() > width {
             break;
@@ -91,6 +87,22 @@ pub fn brief(point: &Point, protocols: Protocols<'_>, width: usize) -> Vec<Strin
     }
     let line = (!line.is_empty()).then(|| line + MORE);
     line.into_iter().collect()
+}
+
+/// Lists the values of a setting, each with the contestants that have it, the most frequent value without them:
+/// `TLS 1.3 (sctp-dtls DTLS 1.3)`.
+fn by_contestant(contestants: &[Contestant], values: &[Option<String>]) -> String {
+    let shown: Vec<&str> = values.iter().map(|value| value.as_deref().unwrap_or("none")).collect();
+    let count = |value: &str| shown.iter().filter(|other| **other == value).count();
+    let usual = shown.iter().rev().copied().max_by_key(|value| count(value)).unwrap_or_default();
+    let named = |value: &dyn Fn(&str) -> bool| -> Vec<String> {
+        let pairs = contestants.iter().zip(&shown).filter(|(_, shown)| value(shown));
+        pairs.map(|(one, shown)| format!("{} {shown}", one.label())).collect()
+    };
+    if count(usual) < 2 {
+        return named(&|_| true).join(", ");
+    }
+    format!("{usual} ({})", named(&|value| value != usual).join(", "))
 }
 
 /// How to see all terms.

@@ -187,6 +187,7 @@ fn no_causes_are_searched_if_disabled_or_impossible() {
     }
     let few = plan(&THREE.replace("runs = 12", "runs = 3"));
     let shown = render(&race(&few, 1), Style::default(), &Transports::standard().protocols());
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains("causes are looked for from 10 runs on"), "{shown}");
 }
 

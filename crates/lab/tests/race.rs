@@ -420,7 +420,7 @@ fn a_transfer_is_called_one_and_the_first_contestant_by_its_name() {
         style,
         &Transports::standard().protocols(),
     );
-    assert!(pages.contains("object ms") && pages.contains("tcp:connec…eline=yes"), "{pages}");
+    assert!(pages.contains("object ms") && pages.contains("tcp:connect…peline=yes  "), "{pages}");
     for line in text.lines().chain(pages.lines()) {
         assert!(line.chars().count() <= table::COLUMNS, "{line}");
     }

@@ -67,14 +67,16 @@ pub(super) fn times(point: &Point, style: Style) -> String {
     };
     let rows: Vec<Vec<String>> = point.contestants.iter().enumerate().map(row).collect();
     let label = first.map_or("", Contestant::label);
-    let room = style.width.saturating_sub(56).max(16);
-    let versus = match label.chars().count() + 12 <= room {
+    let versus = match label.chars().count() <= LONGEST_IN_HEADING {
         true => format!("median / {label}'s"),
         false => "median / fastest".to_owned(),
     };
     let corner = if point.workload.messages { "p95 delay" } else { "" };
     layout(corner, &["median", "p75", "p95", "fastest in", &versus], point, &rows, style)
 }
+
+/// The length of the longest name that the heading of a ratio contains, in characters.
+const LONGEST_IN_HEADING: usize = 16;
 
 /// Returns the percentage of the runs in which each contestant is the fastest. Contestants that are equally fast share
 /// the run.
@@ -160,7 +162,7 @@ fn at_least(stat: &Stat) -> &'static str {
 /// Returns the heading of the column that compares contestants with the first contestant of the plan.
 fn versus(what: &str, point: &Point) -> String {
     let first = point.contestants.first().map_or("", Contestant::label);
-    let first = if first.chars().count() <= 16 { first } else { "the first" };
+    let first = if first.chars().count() <= LONGEST_IN_HEADING { first } else { "the first" };
     format!("{what} {first}")
 }
 

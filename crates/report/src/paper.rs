@@ -78,7 +78,7 @@ pub fn html(paper: &Paper) -> String {
         escape(&paper.question)
     );
     if !paper.answer.is_empty() {
-        let _ = write!(out, "<section class=\"prose answer\">{}</section>\n", paper.answer);
+        let _ = writeln!(out, "<section class=\"prose answer\">{}</section>", paper.answer);
     }
     if !paper.changed.is_empty() {
         out.push_str("<div class=\"change\"><h2>Not the study as it is shipped</h2><ul>");

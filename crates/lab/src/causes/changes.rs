@@ -5,10 +5,10 @@
 //! has points with other values of its key. [`anabranch_results::changes`] then takes the result from such a point.
 
 use super::PointExperiments;
-use crate::plan::bounds::MAX_HOSTS;
 use crate::plan::causes::Causes;
-use crate::plan::{self, Contestant, LossBy, Plan, PlanError, PointPlan};
+use crate::plan::{self, Contestant, LossBy, Plan, PlanError, PointPlan, bounds};
 use crate::run::batch::RaceError;
+use anabranch_base::time::nanos;
 use anabranch_base::units::format_duration;
 use anabranch_base::{BitRate, Ratio};
 use anabranch_http::browser::{Client, Visit};
@@ -41,7 +41,7 @@ pub fn find(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<(), R
         let planned = &variant.point;
         bench.seeds = &bench.plan.seeds[..seeds(bench.plan, planned)];
         let terms = metrics::PointTerms {
-            deadline_ns: Some(anabranch_base::time::nanos(planned.workload.deadline)),
+            deadline_ns: Some(nanos(planned.workload.deadline)),
             is_random: planned.is_random(),
         };
         let subjects: Vec<_> = variant.contestants.iter().map(|contestant| (planned, contestant)).collect();
@@ -103,7 +103,10 @@ fn of(plan: &Plan, point: &PointPlan) -> Vec<Variant> {
         .map(|(change, point)| Variant { change, point, contestants: plan.contestants.clone() })
         .collect();
     variants.extend(congestion_control(plan, point));
-    variants.retain(|variant| variant.contestants.iter().all(|it| plan::fits(it, &variant.point).is_ok()));
+    variants.retain(|Variant { point, contestants, .. }| {
+        bounds::check(point, contestants, seeds(plan, point), false).is_ok()
+            && contestants.iter().all(|contestant| plan::fits(contestant, point).is_ok())
+    });
     variants
 }
 
@@ -133,8 +136,7 @@ fn loss(point: &PointPlan) -> Option<(String, PointPlan)> {
 fn hosts(plan: &Plan, point: &PointPlan) -> Option<(String, PointPlan)> {
     let hosts = point.workload.page.hosts.len();
     // One processor, a rule in the OUTPUT chain and a handover need a single server.
-    let can_keep = hosts <= MAX_HOSTS
-        && !point.one_processor
+    let can_keep = !point.one_processor
         && point.loss_by == LossBy::Link
         && point.network.handover.is_none()
         && plan.cross.is_none();

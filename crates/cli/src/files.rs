@@ -346,9 +346,8 @@ pub fn write(target: &Path, content: &[u8]) -> Result<(), Failure> {
 /// # Errors
 /// [`Failure::Usage`] if the directory holds something else, and the errors of [`reserve_directory`].
 pub fn reserve_race_directory(directory: &Path) -> Result<(), Failure> {
-    let names = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    let is_partial = |name: &std::ffi::OsString| name.to_string_lossy().starts_with(".anabranch.");
-    let is_empty = names.filter(|name| !is_partial(name)).next().is_none();
+    let mut names = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let is_empty = names.all(|name| name.to_string_lossy().starts_with(".anabranch."));
     if !is_empty && !RACE_FILES.iter().any(|(name, schema)| begins_with(&directory.join(name), schema)) {
         return Err(Failure::Usage(format!(
             "--out: '{}' is not empty, and no race has written it; name a new directory",

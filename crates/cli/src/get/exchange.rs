@@ -162,9 +162,14 @@ async fn exchange<T: anabranch_transport::Stream>(
 
 /// Prints each line of a head to standard error, after `mark`.
 fn print_head(mark: &str, head: &str) {
-    let lines: String =
-        head.lines().map(|line| format!("{}\n", format!("{mark}{}", plain(line)).trim_end())).collect();
-    let _ = std::io::stderr().write_all(lines.as_bytes());
+    let mut text = String::new();
+    for line in head.lines() {
+        text += mark;
+        text += &plain(line);
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+    }
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 /// The error message for binary data that would be written to a terminal.

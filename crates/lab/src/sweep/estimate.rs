@@ -26,6 +26,10 @@ const RUN: u64 = 750;
 const CONTESTANT: u64 = 12_000;
 /// How many times smaller the files of points are than their JSON, because they are compressed.
 const PACKED: u64 = 8;
+/// Bytes of a report without points.
+const REPORT: u64 = 120_000;
+/// Bytes of the report per point, without what it draws of runs.
+const REPORT_POINT: u64 = 100_000;
 /// HAR bytes per object.
 const ENTRY: u64 = 900;
 
@@ -70,7 +74,7 @@ pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> 
         // A sweep that is not divided into shards also writes the report and `results.json`, which holds all points
         // with indentation.
         estimate.files += 2;
-        estimate.bytes += results + results / 8;
+        estimate.bytes += results + results / 8 + report_bytes(results, outline.count() as u64);
     }
     estimate
 }
@@ -80,13 +84,19 @@ pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> 
 pub fn of_race(plan: &Plan, pcap: &str) -> SizeEstimate {
     // `results.json` and the report.
     let mut estimate = SizeEstimate { files: 2, ..SizeEstimate::default() };
+    let mut results = 0;
     for point in &plan.points {
-        let json = json_bytes(plan, point);
-        estimate.bytes += json + json / 8;
+        results += json_bytes(plan, point);
         add_point(&mut estimate, plan, point, pcap);
     }
-    estimate.bytes += estimate.captures;
+    estimate.bytes +=
+        results + results / 8 + report_bytes(results, plan.points.len() as u64) + estimate.captures;
     estimate
+}
+
+/// Returns the bytes of the report on `points` points, whose results have `results` bytes.
+fn report_bytes(results: u64, points: u64) -> u64 {
+    REPORT + points * REPORT_POINT + results * 4 / 5
 }
 
 /// Returns the JSON bytes of a point.

@@ -14,10 +14,10 @@ const LADDERS: &str = include_str!("../../../benches/physics/ns2/ladders.csv");
 
 /// Data packets in the order in which they leave. Each has the milliseconds since the first one, and its segment, counted
 /// from 1.
-type Sent = Vec<(u64, u32)>;
+type SentSegments = Vec<(u64, u32)>;
 
 /// Returns what is sent here while the data packets with these numbers are dropped.
-fn sent(agent: &str, dropped: &[u64]) -> Sent {
+fn sent(agent: &str, dropped: &[u64]) -> SentSegments {
     let recovery = match agent {
         "Reno" => "reno",
         "Newreno" => "newreno",
@@ -32,7 +32,7 @@ fn sent(agent: &str, dropped: &[u64]) -> Sent {
     pair.delay = Duration::from_millis(45);
     pair.open();
     let start = pair.now;
-    let log = Rc::new(RefCell::new(Sent::new()));
+    let log = Rc::new(RefCell::new(SentSegments::new()));
     let written = Rc::clone(&log);
     let dropped = dropped.to_vec();
     let mut first = None;
@@ -54,8 +54,8 @@ fn sent(agent: &str, dropped: &[u64]) -> Sent {
 }
 
 /// Returns the packets in a row of the file: `90:3/4` stands for segments 3 and 4 after 90 ms.
-fn parse(text: &str) -> Sent {
-    let mut packets = Sent::new();
+fn parse(text: &str) -> SentSegments {
+    let mut packets = SentSegments::new();
     for group in text.split(' ') {
         let (at, segments) = group.split_once(':').expect("a time");
         let at = at.parse().expect("milliseconds");
@@ -65,7 +65,7 @@ fn parse(text: &str) -> Sent {
 }
 
 /// Returns the first packet that has an earlier segment than a packet before it.
-fn first_repair(packets: &Sent) -> Option<(u64, u32)> {
+fn first_repair(packets: &SentSegments) -> Option<(u64, u32)> {
     let mut highest = 0;
     packets.iter().copied().find(|(_, segment)| {
         let is_repair = *segment <= highest;

@@ -42,7 +42,8 @@ fn ns2_has_no_burst_limit() {
 fn kame_has_small_buffers() {
     let mut script = associated("kame-2002");
     script.app(B).reading_pause = Duration::from_secs(1_000_000);
-    script.send(A, 0, 200_000).run(60_000);
+    // Less than the send buffer of 32 KiB, three times.
+    script.send(A, 0, 30_000).run(5_000).send(A, 0, 30_000).run(5_000).send(A, 0, 30_000).run(60_000);
     let drawn = script.net.ladder.take();
     let windows = drawn.lines().filter_map(|line| line.split_once("rwnd=")?.1.split_whitespace().next());
     let smallest = windows.filter_map(|window| window.parse::<u64>().ok()).min();

@@ -175,7 +175,7 @@ fn run_interruptibly(
     progress: Option<&Py<PyAny>>,
 ) -> PyResult<Results> {
     let (stop, done) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let all = plan.max_runs();
+    let all = plan.run_count();
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
         // `detach` requires a closure that another thread could run, but a receiver cannot be shared between threads. A

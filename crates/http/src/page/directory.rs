@@ -390,7 +390,7 @@ mod tests {
         );
         assert_eq!(page.objects[1].content_type, "text/css");
         assert_eq!(page.warnings.len(), 2, "{:?}", page.warnings);
-        assert!(page.warnings[0].contains("1 addresses embedded from elsewhere"), "{:?}", page.warnings);
+        assert!(page.warnings[0].contains("1 addresses embedded from other hosts"), "{:?}", page.warnings);
         assert!(page.warnings[1].contains("/gone.png") && page.warnings[1].contains("/etc/passwd"));
     }
 

@@ -131,7 +131,7 @@ fn errors_name_the_setting_and_the_accepted_forms_in_one_line() {
         ("up-packet-time=118us,rate=unlimited", "packet-time", "rate"),
         ("half-duplex,aqm=codel", "half-duplex", "pie"),
         ("half-duplex=perhaps", "half-duplex", "write yes, no, 802.11b or 802.11g"),
-        ("half-duplex=802.11g,aqm=red", "half-duplex", "drops its tail"),
+        ("half-duplex=802.11g,aqm=red", "half-duplex", "drop-tail"),
         ("rate=unlimited,aqm=pie", "aqm", "rate"),
         ("rate=unlimited,half-duplex", "half-duplex", "rate"),
     ] {

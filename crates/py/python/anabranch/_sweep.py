@@ -1,7 +1,7 @@
 """Sweeps: the points of a plan on all cores of this machine or on a Dask cluster, into one Parquet dataset.
 
-A part of the dataset is a shard: some points in a row, whose number follows from that of all points, so that the files are the
-same wherever and by however many they are made. Parts appear whole or not at all; those that are there are not run again.
+A part of the dataset is a shard: consecutive points. The size of a shard depends only on the number of points, so any number of
+workers writes the same files. A part appears only when it is complete. Existing parts are not run again.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 Flags = list[tuple[str, str]]
 #: Population, region, access, loss and number.
 Person = tuple[str, str, str, str, int]
-#: Most parts of a table, parts that many workers share well, and points that make a part worth its way to a worker and back.
+#: Maximum number of parts of a table; parts that many workers share well; points that justify the transfer of a part.
 PARTS, SHARED, WORTH = 1000, 64, 8
 TABLES = ("summary", "comparisons", "runs", "objects", "causes", "changes")
-#: How often a shard is begun again whose worker died.
+#: How often a shard is run again if its worker dies.
 TRIES = 5
 
 
 class Swept:
-    """A dataset of a sweep: a folder of Parquet files for each table."""
+    """The dataset of a sweep: a folder of Parquet files for each table."""
 
     def __init__(self, path: Path, populations: Iterable[str] = (), command: str = "") -> None:
         self.path = path
@@ -44,22 +44,22 @@ class Swept:
         self._command = command
 
     def dataset(self, table: str = "summary") -> pyarrow.dataset.Dataset:
-        """A table as a dataset of pyarrow, read as it is asked."""
+        """Returns a table as a dataset of pyarrow, which reads the files only when they are needed."""
         import pyarrow.dataset
 
         return pyarrow.dataset.dataset(self.path / table, format="parquet")
 
     def to_arrow(self, table: str = "summary") -> pyarrow.Table:
-        """A table, all of it, in the order of the points."""
+        """Returns a whole table, in the order of the points."""
         return self.dataset(table).to_table()
 
     def people(self) -> People:
-        """For which share of people which contestant is best, of a plan with a ``population``."""
+        """Counts the people for whom each contestant is fastest, if the plan has a ``population``."""
         import pyarrow.dataset
 
         found = self.dataset("summary")
         if "person" not in found.schema.names:
-            raise ValueError(f"{self.path}: its points are no people; sweep a plan with a population")
+            raise ValueError(f"{self.path}: its points are not people; sweep a plan with a population")
         if not (self.path / "comparisons").exists():
             raise ValueError(f"{self.path}: has no table of comparisons; sweep with tables=('summary', 'comparisons', 'causes')")
         counted = _native.People()
@@ -75,7 +75,7 @@ class Swept:
         return People(counted, self._command, self._populations)
 
     def _by_person(self, table: str, columns: list[str]) -> Iterator[tuple[Person, list[dict[str, Any]]]]:
-        """Each person, and the rows of a table that are about the page's time."""
+        """Yields each person, with the rows of a table about the page time."""
         import pyarrow.dataset
 
         found = self.dataset(table)
@@ -99,7 +99,7 @@ class Swept:
 
 
 class People:
-    """For which share of people which contestant is best, where, by how much, and why."""
+    """The share of people for whom each contestant is fastest, where, by how much, and why."""
 
     def __init__(self, counted: _native.People, command: str, populations: list[str]) -> None:
         self._counted = counted
@@ -110,7 +110,7 @@ class People:
         return self._counted.count
 
     def report(self, path: Union[str, os.PathLike[str]]) -> None:
-        """Writes the page."""
+        """Writes the report as a page of HTML."""
         self._counted.report(os.fspath(path), self._command, self._populations)
 
     def _repr_html_(self) -> str:
@@ -122,7 +122,7 @@ class People:
 
 @lru_cache(maxsize=1)
 def understood(given: tuple[tuple[str, str], ...], plan: Optional[tuple[str, str]]) -> _native.Points:
-    """The plan, read once a process: of a sweep's many shards each needs it."""
+    """Returns the plan. Each process reads it once, for all of its shards."""
     if plan is None:
         return _native.Points(given)
     name, text = plan
@@ -133,7 +133,7 @@ def understood(given: tuple[tuple[str, str], ...], plan: Optional[tuple[str, str
 
 
 def shard(given: Flags, plan: Optional[tuple[str, str]], points: range, tables: tuple[str, ...]) -> dict[str, Any]:
-    """Runs some points in a row, on one thread: a table of pyarrow for each name."""
+    """Runs consecutive points on one thread, and returns a table of pyarrow for each name."""
     import pyarrow
 
     plan_points = understood(tuple(given), plan)
@@ -144,7 +144,7 @@ def shard(given: Flags, plan: Optional[tuple[str, str]], points: range, tables: 
             table = pyarrow.table(Table(getattr(race, name)()))
             number = pyarrow.array([point] * table.num_rows, pyarrow.uint64())
             rows.append(table.add_column(0, "point", number))
-    # A column without a value at one point may have some at another.
+    # A column that is empty at one point may have values at another.
     return {name: pyarrow.concat_tables(rows, promote_options="permissive") for name, rows in found.items()}
 
 
@@ -158,13 +158,15 @@ def sweep(
     progress: Optional[Callable[[int, int], object]] = None,
     **keywords: Any,
 ) -> Swept:
-    """Races every point of a plan, and writes what they find to ``out``: a folder of Parquet files for each table.
+    """Races every point of a plan, and writes the results to ``out``: a folder of Parquet files for each table.
 
-    Without ``client`` all cores of this machine work (``threads`` of them, if given). With a ``dask.distributed.Client`` its workers
-    do, here, by Slurm (``dask-jobqueue``) or in Kubernetes; a shard whose worker died is run again. The content is the same, and so
-    are the files. ``tables`` are of ``summary``, ``comparisons``, ``runs``, ``objects``, ``causes``, ``changes``, each with the number of its point before the
-    factors. ``progress`` is called with points that are done and all points. What is there of the same sweep is kept; a folder with
-    another one is refused. A plan that names other files needs them where the workers are. Needs pyarrow.
+    Without ``client`` the points run on all cores of this machine, or on ``threads`` of them. With a ``dask.distributed.Client``
+    they run on its workers: here, by Slurm (``dask-jobqueue``) or in Kubernetes. A shard whose worker died is run again. The
+    files are the same in all cases.
+
+    ``tables`` are of ``summary``, ``comparisons``, ``runs``, ``objects``, ``causes``, ``changes``, each with the number of its point before the
+    factors. ``progress`` is called with two numbers: finished points, and all points. Finished parts of the same sweep are kept;
+    a folder with another sweep is refused. If the plan names other files, all workers need them. Needs pyarrow.
 
     Raises PlanError as ``race`` does.
     """
@@ -197,14 +199,14 @@ def sweep(
 
 
 def prepared(place: Path, given: Flags, text: Optional[tuple[str, str]], names: tuple[str, ...]) -> Path:
-    """The folder, if it is empty or this sweep's."""
+    """Returns the folder. It must be empty, or hold parts of the same sweep."""
     own = json.dumps(
         {"anabranch": version("anabranch"), "flags": given, "plan": text and text[1], "tables": names}, indent=1
     )
     note = place / "sweep.json"
     if place.exists() and any(place.iterdir()):
         if not note.exists() or note.read_text() != own:
-            raise ValueError(f"{place}: holds something else than this sweep; name another folder, or remove it")
+            raise ValueError(f"{place}: does not belong to this sweep; name another folder, or remove it")
     for name in names:
         (place / name).mkdir(parents=True, exist_ok=True)
     note.write_text(own)
@@ -212,12 +214,12 @@ def prepared(place: Path, given: Flags, text: Optional[tuple[str, str]], names: 
 
 
 def part(place: Path, table: str, points: range) -> Path:
-    """The file of a shard."""
+    """Returns the path of a shard's file."""
     return place / table / f"part-{points.start:08}.parquet"
 
 
 def written(path: Path, rows: Any) -> None:
-    """Writes a file that is there whole or not at all."""
+    """Writes a file under its name only when it is complete."""
     import pyarrow.parquet
 
     part = path.with_name(f".{path.name}.part")
@@ -229,14 +231,14 @@ Work = Iterator[tuple[range, dict[str, Any]]]
 
 
 def here(threads: Optional[int], given: Flags, text: Optional[tuple[str, str]], left: list[range], names: tuple[str, ...]) -> Work:
-    """Shards by threads of this process; the interpreter is free while a point is run."""
+    """Runs shards on threads of this process. The interpreter is free while a point runs."""
     workers = threads or len(os.sched_getaffinity(0))
     rest = iter(left)
     with ThreadPoolExecutor(workers) as pool:
         running: dict[Future[dict[str, Any]], range] = {}
 
         def begin() -> None:
-            # No more results wait than there are threads.
+            # At most as many results wait as there are threads.
             for points in rest:
                 running[pool.submit(shard, given, text, points, names)] = points
                 if len(running) >= 2 * workers:
@@ -255,7 +257,7 @@ def here(threads: Optional[int], given: Flags, text: Optional[tuple[str, str]], 
 
 
 def on_cluster(client: Any, given: Flags, text: Optional[tuple[str, str]], left: list[range], names: tuple[str, ...]) -> Work:
-    """Run the shards as futures of a Dask cluster, only as many at a time as keep its workers busy."""
+    """Runs shards as futures of a Dask cluster. Only as many are submitted as keep the workers busy."""
     from distributed import as_completed
     from distributed.scheduler import KilledWorker
 
@@ -275,13 +277,13 @@ def on_cluster(client: Any, given: Flags, text: Optional[tuple[str, str]], left:
             try:
                 found = future.result()
             except KilledWorker:
-                # Workers die of other things than this shard, too: it is blamed when it has met several.
+                # A worker may die for a reason other than this shard. After several deaths, the shard is the reason.
                 if tries >= TRIES:
                     raise
                 ended.add(submitted(points, tries + 1))
                 continue
             yield points, found
-            # The cluster may forget it.
+            # Lets the cluster free the result.
             future.release()
             for points in rest:
                 ended.add(submitted(points, 1))

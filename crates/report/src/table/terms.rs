@@ -8,7 +8,7 @@ use anabranch_transport::{Protocol, Streams};
 
 /// Settings that can decide a race: key, short name, and name in words. A report says of each whether its values differ
 /// or are equal for all contestants.
-const DECISIVE: [(&str, &str, &str); 8] = [
+const DECISIVE: [(&str, &str, &str); 9] = [
     ("profile", "profile", "set of settings"),
     ("iw", "initial window", "packets sent at once at the start"),
     ("rcvbuf", "receive buffer", "receive buffer"),
@@ -16,6 +16,7 @@ const DECISIVE: [(&str, &str, &str); 8] = [
     ("rto_min", "RTO min", "shortest wait before data is taken for lost"),
     ("delack", "ACK delay", "longest wait of an acknowledgement"),
     ("cc", "cc", "congestion control"),
+    ("priority", "priority", "requests in order of urgency"),
     (SECURITY, "security", "security"),
 ];
 

@@ -169,7 +169,7 @@ fn a_head_that_the_server_does_not_take_is_not_sent() {
             .await
     });
     let line = got.expect_err("too large").to_string();
-    assert!(line.contains("where the server takes 60"), "{line}");
+    assert!(line.contains("where the server accepts 60"), "{line}");
 }
 
 /// The client must report a request as refused if the server's GOAWAY excludes it (RFC 9114 §5.2). It must still accept

@@ -149,7 +149,7 @@ mod tests {
             runs.starts_with("mptcp: 3 of 5 connections fell back to plain TCP, in 2 of 3 runs: "),
             "{runs}"
         );
-        assert!(line(&[(1, None)]).contains("cannot be told"));
+        assert!(line(&[(1, None)]).contains("it is unknown"));
         assert_eq!(line(&[]), "");
     }
 
@@ -172,7 +172,7 @@ mod tests {
             .map(|(packets, dropped)| Directions { up: way(packets, dropped), down: Rules::default() });
         assert_eq!(
             ruled("tcp", &runs).as_deref(),
-            Some("tcp: loss by iptables: up 3 of 30 packets dropped, down no packet came to a rule")
+            Some("tcp: loss by iptables: up 3 of 30 packets dropped, down no packet reached a rule")
         );
         assert_eq!(ruled("tcp", &[]), None);
     }

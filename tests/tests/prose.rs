@@ -110,9 +110,6 @@ const EXCEPTIONS: &[(&str, usize)] = &[
     ("crates/papers/src/page.rs", 1),
     ("crates/papers/src/summary.rs", 1),
     ("crates/papers/src/text.rs", 1),
-    ("crates/report/src/distributions.rs", 1),
-    ("crates/report/src/progress.rs", 1),
-    ("crates/report/src/words.rs", 1),
 ];
 
 /// The page that a study writes. Its lists are summaries, not prose.

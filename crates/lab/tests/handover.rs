@@ -439,7 +439,7 @@ fn wrong_moves_are_answered_in_one_line() {
         --edge-length: '20m': longer than half the cell
         --tunnel: '20': the unit is missing; write a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB
         --tunnel: down: overhead needs a rate: it is the time that a packet takes on the medium
-        --tunnel: adds to the packets of one client, and others share its network; leave together and cross out
+        --tunnel: adds to the packets of one client, and others share its network; leave shared-link and background out
         --transport tcp:reconnect=yes: reconnect=yes needs handover: nobody moves; leave it out
         --transport tcp:reconnect=yes: reconnect=yes needs a page: nothing else is asked for again; leave it out
         --transport sctp:reconnect=yes: 'reconnect' is a key of tcp, quic, mptcp, sctp-kernel

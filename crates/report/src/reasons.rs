@@ -54,8 +54,18 @@ fn reasons(causes: &[Cause], tried: &Experiment, names: (&str, &str)) -> Vec<Str
     let needed = tried.conditions.iter().filter(|condition| condition.needed);
     let condition = needed.min_by(|a, b| a.gap.total_cmp(&b.gap));
     all.extend(condition.map(|condition| circumstance(condition, all.is_empty(), names)));
+    if all.is_empty() {
+        let part = |one: &&Condition| {
+            one.gap.ln() <= (1.0 - MIN_PART) * tried.gap.ln() && one.ci95[1] < tried.ci95[0]
+        };
+        let largest = tried.conditions.iter().filter(part).min_by(|a, b| a.gap.total_cmp(&b.gap));
+        all.extend(largest.map(|condition| format!("in part, {}", circumstance(condition, true, names))));
+    }
     all
 }
+
+/// The smallest part of a gap (in logarithms) that a condition must explain to be a reason: half of it.
+const MIN_PART: f64 = 0.5;
 
 /// Returns the gap with the change of `cause` alone, or with the changes that it needs. `None` if that run shows no
 /// effect.

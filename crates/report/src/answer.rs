@@ -158,8 +158,26 @@ fn spread(standing: &Standing<'_>) -> Option<Line> {
     };
     let [p75, p95] = [other.stat.p75?, other.stat.p95?];
     let [p75, p95] = [p75, p95].map(|ms| at_least(point, ms));
-    let times = format!("{}. With {} it is {p75} and {p95}.", quantiles(point, first)?, other.name);
-    Some(Line::new(label, vec![frequency(point, first, other, found), times]))
+    let times = format!("{}. For {} these are {p75} and {p95}.", quantiles(point, first)?, other.name);
+    let mut clauses = vec![frequency(point, first, other, found), times];
+    clauses.extend(steadiest(standing));
+    Some(Line::new(label, clauses))
+}
+
+/// Names the contestant whose slow runs are the fastest, if there is no clear winner and its lead there matters.
+fn steadiest(standing: &Standing<'_>) -> Option<String> {
+    let first = standing.ranked.first()?;
+    let p95 = |one: &Finisher<'_>| one.stat.p95.unwrap_or(f64::INFINITY);
+    let (best, _) = standing.rivals().min_by(|a, b| p95(a.0).total_cmp(&p95(b.0)))?;
+    let matters = standing.winner().is_none() && p95(first) / p95(best) >= MIN_TAIL;
+    matters.then(|| {
+        let time = at_least(standing.point, p95(best));
+        format!(
+            "The slowest {} are shortest with {}: 95\u{a0}% take under {time}.",
+            plural(standing.point),
+            best.name
+        )
+    })
 }
 
 /// Says in how many runs each of two contestants is faster. If both often are, also compares the slower halves of their

@@ -98,25 +98,26 @@ fn outcome(gap: f64, (winner, loser): (&str, &str)) -> String {
     }
 }
 
-/// Names a condition without which the gap disappears. `first` is set at the beginning of a line.
+/// Says that a condition costs the loser more time than the winner, and what the result is without the condition.
+/// `first` is set at the beginning of a line.
 fn circumstance(condition: &Condition, first: bool, names: (&str, &str)) -> String {
     let (what, without) = described(condition);
     let without = super::words::capital(without);
-    let text = format!("{what}. {without}, {}.", outcome(condition.gap, names));
+    let text = format!("{what} {} more time. {without}, {}.", names.1, outcome(condition.gap, names));
     if first { text } else { super::words::capital(&text) }
 }
 
-/// Returns a condition in words, and the absence of this condition.
+/// Returns what costs time under a condition, with its verb, and the absence of this condition.
 fn described(condition: &Condition) -> (&str, &str) {
     match condition.without.as_str() {
-        "loss" => ("packets are lost", "without loss"),
-        "queue" => ("the queue of the network is short", "with an unlimited queue"),
-        "rate" => ("the network is slow", "with unlimited bandwidth"),
-        "server time" => ("the server needs time", "with a server that answers at once"),
-        "handshake" => ("connections must be opened first", "with connections already open"),
-        "failure" => ("a path fails", "without the failure"),
-        "order" => ("messages wait for earlier ones", "without that order"),
-        "security" => ("connections are encrypted", "without TLS and DTLS"),
+        "loss" => ("lost packets cost", "without loss"),
+        "queue" => ("the short queue of the network costs", "with an unlimited queue"),
+        "rate" => ("the slow network costs", "with unlimited bandwidth"),
+        "server time" => ("waiting for the server costs", "with a server that answers at once"),
+        "handshake" => ("opening connections costs", "with all connections open beforehand"),
+        "failure" => ("the failure of a path costs", "without the failure"),
+        "order" => ("waiting for earlier messages costs", "without that order"),
+        "security" => ("encryption costs", "without encryption"),
         other => (other, "without that"),
     }
 }
@@ -213,7 +214,7 @@ fn change(cause: &Cause) -> (String, String) {
 pub(super) fn flips(standing: &Standing<'_>) -> Line {
     let changes = &standing.point.changes;
     let winner = standing.winner();
-    let label = if winner.is_some() { "What flips it" } else { "What decides it" };
+    let label = if winner.is_some() { "What changes it" } else { "What decides it" };
     if changes.is_empty() {
         let advice = "not tested; race other networks, such as --loss\u{a0}0,1% or --rtt\u{a0}20ms,200ms.";
         return Line::new(label, vec![advice.to_owned()]);
@@ -237,13 +238,20 @@ pub(super) fn flips(standing: &Standing<'_>) -> Line {
     }];
     let same = nouns(&|one| one.winner.as_ref().is_some_and(is_same));
     if let (Some(winner), false) = (winner, same.is_empty()) {
-        let each = if same.len() > 1 { " each of" } else { "" };
-        clauses.push(format!("{} still wins with{each} {}.", winner.name, and(&same)));
+        clauses.push(format!("{} still wins with {}.", winner.name, each(&same)));
     }
     if winner.is_none() && !open.is_empty() {
-        clauses.push(format!("Still no clear winner with {}.", and(&open)));
+        clauses.push(format!("Still no clear winner with {}.", each(&open)));
     }
     Line::new(label, clauses)
+}
+
+/// Lists changes that were each made alone.
+fn each(changes: &[String]) -> String {
+    match changes {
+        [one] => one.clone(),
+        all => format!("each of these alone: {}", and(all)),
+    }
 }
 
 /// Names a change and the contestant that wins with it: `1 % loss (http1 wins, 1.25 times faster than http2)`. The lead

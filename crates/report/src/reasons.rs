@@ -117,7 +117,7 @@ fn described(condition: &Condition) -> (&str, &str) {
         "handshake" => ("opening connections costs", "with all connections open beforehand"),
         "failure" => ("the failure of a path costs", "without the failure"),
         "order" => ("waiting for earlier messages costs", "without that order"),
-        "security" => ("encryption costs", "without encryption"),
+        "security" => ("TLS or DTLS as a separate layer costs", "without that layer"),
         other => (other, "without that"),
     }
 }

@@ -22,8 +22,8 @@ pub use share::{ProgressMonitor, Share, SharePermit};
 pub use slots::{Slot, SlotHandle};
 
 use clients::ClientSlots;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// A limit on the number of concurrent sessions, exchanges or lookups. Clones share their slots, even across threads.
 #[derive(Clone, Debug)]
@@ -44,6 +44,8 @@ struct LimitState {
     servers: AtomicUsize,
     /// The number of slots that each client has.
     clients: ClientSlots,
+    /// Held while a server ends a session for a request. Without it, two servers would each end one for the same request.
+    preempting: Mutex<()>,
 }
 
 impl ConcurrencyLimit {
@@ -51,8 +53,9 @@ impl ConcurrencyLimit {
     #[must_use]
     pub fn new(max: usize) -> Self {
         let (available, none) = (AtomicUsize::new(max), || AtomicUsize::new(0));
-        let clients = ClientSlots::default();
-        Self { shared: Arc::new(LimitState { max, available, requested: none(), servers: none(), clients }) }
+        let (requested, servers) = (none(), none());
+        let (clients, preempting) = (ClientSlots::default(), Mutex::default());
+        Self { shared: Arc::new(LimitState { max, available, requested, servers, clients, preempting }) }
     }
 
     /// Returns a permit if a slot is free.

@@ -13,6 +13,7 @@ use anabranch_world::{Timer, World};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
@@ -133,6 +134,7 @@ impl<W: World, N: Session> Admission<W, N> {
             self.last_check = now;
             self.slots.record_progress(now, stale);
         }
+        let _alone = self.limit.shared.preempting.lock().unwrap_or_else(PoisonError::into_inner);
         // Requests that this thread cannot grant are left to other threads.
         let clients = &self.limit.shared.clients;
         let mut ungranted = BTreeSet::new();
@@ -143,8 +145,8 @@ impl<W: World, N: Session> Admission<W, N> {
             if !self.slots.preempt(now, client) {
                 ungranted.insert(client);
             } else if !clients.grant(client) {
-                // The session that requested the slot has meanwhile got a slot from another thread, or was refused. So
-                // the slot becomes free.
+                // The session that requested the slot has meanwhile got a free slot, or was refused. So the slot becomes
+                // free.
                 self.limit.release_slot();
             }
         }

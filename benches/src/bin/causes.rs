@@ -36,7 +36,7 @@ fn details(row: &Row) {
     println!("\n{}: {} runs of experiments", row.situation.name, experiment.runs);
     for tried in &experiment.factors {
         println!("  {} in place of {}: {}", tried.change, tried.was, tried.contestant);
-        println!("    alone {}, last {}", ratio(&tried.alone), optional(&tried.last));
+        println!("    alone {}, marginal {}", ratio(&tried.alone), optional(&tried.marginal_effect));
         if tried.shapley.is_some() {
             println!(
                 "    over all orders {}, in the winner {}",

@@ -32,7 +32,7 @@ pub struct Situation {
     /// A short description.
     pub name: &'static str,
     /// Network and workload, as flags without dashes.
-    pub flags: &'static [(&'static str, &'static str)],
+    pub flags: Flags,
     /// The faster contestant, or one of two that are equally fast.
     pub fast: &'static str,
     /// The slower contestant. If both are equally fast, the one that `fast` does not name.
@@ -46,21 +46,62 @@ pub struct Situation {
     pub against: &'static [&'static str],
 }
 
+/// Network and workload, as flags without dashes.
+type Flags = &'static [(&'static str, &'static str)];
+
+const NEWS_LOSSY: Flags = &[
+    ("page", "news"),
+    ("client", "plain"),
+    ("visit", "first"),
+    ("origins", "merge"),
+    ("variation", "none"),
+    ("rate", "10mbit"),
+    ("rtt", "80ms"),
+    ("queue", "1bdp"),
+    ("loss", "1%"),
+];
+const LARGE_OBJECTS_LOSSY: Flags =
+    &[("objects", "12x100kB"), ("rate", "10mbit"), ("rtt", "80ms"), ("queue", "1bdp"), ("loss", "2%")];
+const SMALL_OBJECTS: Flags =
+    &[("objects", "20x5kB"), ("rate", "10mbit"), ("rtt", "80ms"), ("queue", "1bdp"), ("loss", "0")];
+const MESSAGES_LOSSY: Flags = &[
+    ("messages", "100/s"),
+    ("size", "300B"),
+    ("for", "30s"),
+    ("rate", "10mbit"),
+    ("rtt", "80ms"),
+    ("queue", "1bdp"),
+    ("loss", "2%"),
+];
+const ONE_OBJECT: Flags =
+    &[("objects", "1x1kB"), ("rate", "10mbit"), ("rtt", "80ms"), ("queue", "1bdp"), ("loss", "0")];
+const BULK: Flags = &[("bulk", "2MB"), ("rate", "10mbit"), ("rtt", "80ms"), ("queue", "1bdp"), ("loss", "0")];
+const FEW_MESSAGES: Flags = &[
+    ("messages", "20/s"),
+    ("size", "300B"),
+    ("for", "10s"),
+    ("rate", "10mbit"),
+    ("rtt", "80ms"),
+    ("queue", "1bdp"),
+    ("loss", "0"),
+];
+const NEWS: Flags = &[
+    ("page", "news"),
+    ("client", "plain"),
+    ("visit", "first"),
+    ("origins", "merge"),
+    ("variation", "none"),
+    ("rate", "10mbit"),
+    ("rtt", "80ms"),
+    ("queue", "1bdp"),
+    ("loss", "0"),
+];
+
 /// All situations.
 pub const ALL: &[Situation] = &[
     Situation {
         name: "a largest RTO that is never reached",
-        flags: &[
-            ("page", "news"),
-            ("client", "plain"),
-            ("visit", "first"),
-            ("origins", "merge"),
-            ("variation", "none"),
-            ("rate", "10mbit"),
-            ("rtt", "80ms"),
-            ("queue", "1bdp"),
-            ("loss", "1%"),
-        ],
+        flags: NEWS_LOSSY,
         fast: "tcp:profile=modern,connections=1,pipeline=yes",
         slow: "tcp:profile=modern,connections=1,pipeline=yes,rto_max=60s",
         gap: 1.0,
@@ -69,17 +110,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "TCP and SCTP with the same choices",
-        flags: &[
-            ("page", "news"),
-            ("client", "plain"),
-            ("visit", "first"),
-            ("origins", "merge"),
-            ("variation", "none"),
-            ("rate", "10mbit"),
-            ("rtt", "80ms"),
-            ("queue", "1bdp"),
-            ("loss", "1%"),
-        ],
+        flags: NEWS_LOSSY,
         fast: "tcp:profile=modern,connections=1,pipeline=yes",
         slow: "sctp:profile=modern,connections=1,streams=100",
         gap: 1.03,
@@ -88,17 +119,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "a smallest RTO where losses are found sooner",
-        flags: &[
-            ("page", "news"),
-            ("client", "plain"),
-            ("visit", "first"),
-            ("origins", "merge"),
-            ("variation", "none"),
-            ("rate", "10mbit"),
-            ("rtt", "80ms"),
-            ("queue", "1bdp"),
-            ("loss", "1%"),
-        ],
+        flags: NEWS_LOSSY,
         fast: "tcp:profile=modern,connections=1,pipeline=yes",
         slow: "tcp:profile=modern,connections=1,pipeline=yes,rto_min=1s",
         gap: 1.0,
@@ -155,13 +176,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "six connections, pipelined as the one",
-        flags: &[
-            ("objects", "12x100kB"),
-            ("rate", "10mbit"),
-            ("rtt", "80ms"),
-            ("queue", "1bdp"),
-            ("loss", "2%"),
-        ],
+        flags: LARGE_OBJECTS_LOSSY,
         fast: "tcp:profile=modern,connections=6,pipeline=yes",
         slow: "tcp:profile=modern,connections=1,pipeline=yes",
         gap: 3.27,
@@ -170,13 +185,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "pipelining",
-        flags: &[
-            ("objects", "20x5kB"),
-            ("rate", "10mbit"),
-            ("rtt", "80ms"),
-            ("queue", "1bdp"),
-            ("loss", "0"),
-        ],
+        flags: SMALL_OBJECTS,
         fast: "tcp:profile=modern,connections=1,pipeline=yes",
         slow: "tcp:profile=modern,connections=1,pipeline=no",
         gap: 4.34,
@@ -185,15 +194,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "messages behind a lost one",
-        flags: &[
-            ("messages", "100/s"),
-            ("size", "300B"),
-            ("for", "30s"),
-            ("rate", "10mbit"),
-            ("rtt", "80ms"),
-            ("queue", "1bdp"),
-            ("loss", "2%"),
-        ],
+        flags: MESSAGES_LOSSY,
         fast: "sctp:profile=modern,connections=1,streams=100",
         slow: "sctp:profile=modern,connections=1,streams=1",
         gap: 2.93,
@@ -217,7 +218,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "a handshake that carries the request",
-        flags: &[("objects", "1x1kB"), ("rate", "10mbit"), ("rtt", "80ms"), ("queue", "1bdp"), ("loss", "0")],
+        flags: ONE_OBJECT,
         fast: "sctp:profile=rfc9260,connections=1,streams=100,cookie_data=yes",
         slow: "sctp:profile=rfc9260,connections=1,streams=100,cookie_data=no",
         gap: 1.5,
@@ -235,7 +236,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "a small receive buffer",
-        flags: &[("bulk", "2MB"), ("rate", "10mbit"), ("rtt", "80ms"), ("queue", "1bdp"), ("loss", "0")],
+        flags: BULK,
         fast: "sctp:profile=modern,connections=1,streams=100,rcvbuf=1MiB,sndbuf=1MiB,hb_interval=30s,rto_max=60s",
         slow: "sctp:profile=modern,connections=1,streams=100,rcvbuf=32KiB,sndbuf=512KiB,hb_interval=10s,rto_max=30s",
         gap: 3.05,
@@ -244,15 +245,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "late acknowledgements, where a small packet waits for them",
-        flags: &[
-            ("messages", "20/s"),
-            ("size", "300B"),
-            ("for", "10s"),
-            ("rate", "10mbit"),
-            ("rtt", "80ms"),
-            ("queue", "1bdp"),
-            ("loss", "0"),
-        ],
+        flags: FEW_MESSAGES,
         fast: "sctp:profile=modern,connections=1,streams=100,nagle=yes,delack=0ms,ack_every=2",
         slow: "sctp:profile=modern,connections=1,streams=100,nagle=yes,delack=200ms,ack_every=3",
         gap: 2.07,
@@ -261,15 +254,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "Nagle's algorithm",
-        flags: &[
-            ("messages", "20/s"),
-            ("size", "300B"),
-            ("for", "10s"),
-            ("rate", "10mbit"),
-            ("rtt", "80ms"),
-            ("queue", "1bdp"),
-            ("loss", "0"),
-        ],
+        flags: FEW_MESSAGES,
         fast: "sctp:profile=modern,connections=1,streams=100,nagle=no,rto_max=60s",
         slow: "sctp:profile=modern,connections=1,streams=100,nagle=yes,rto_max=30s",
         gap: 3.84,
@@ -323,13 +308,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "a connection for each object",
-        flags: &[
-            ("objects", "20x5kB"),
-            ("rate", "10mbit"),
-            ("rtt", "80ms"),
-            ("queue", "1bdp"),
-            ("loss", "0"),
-        ],
+        flags: SMALL_OBJECTS,
         fast: "tcp:profile=modern,connections=4,pipeline=no",
         slow: "tcp:profile=modern,connections=4,per-object=yes",
         gap: 1.62,
@@ -338,13 +317,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "two objects on a connection",
-        flags: &[
-            ("objects", "20x5kB"),
-            ("rate", "10mbit"),
-            ("rtt", "80ms"),
-            ("queue", "1bdp"),
-            ("loss", "0"),
-        ],
+        flags: SMALL_OBJECTS,
         fast: "tcp:profile=modern,connections=1,pipeline=no,syn_retries=6",
         slow: "tcp:profile=modern,connections=1,pipeline=no,objects-per-connection=2,syn_retries=5",
         gap: 1.41,
@@ -377,7 +350,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "small segments",
-        flags: &[("bulk", "2MB"), ("rate", "10mbit"), ("rtt", "80ms"), ("queue", "1bdp"), ("loss", "0")],
+        flags: BULK,
         fast: "tcp:profile=modern,connections=1,pipeline=yes,mss=auto,pmtu=yes",
         slow: "tcp:profile=modern,connections=1,pipeline=yes,mss=300B,pmtu=no",
         gap: 1.41,
@@ -386,15 +359,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "messages in order on one stream, or neither",
-        flags: &[
-            ("messages", "100/s"),
-            ("size", "300B"),
-            ("for", "30s"),
-            ("rate", "10mbit"),
-            ("rtt", "80ms"),
-            ("queue", "1bdp"),
-            ("loss", "2%"),
-        ],
+        flags: MESSAGES_LOSSY,
         fast: "sctp:profile=modern,connections=1,streams=100,unordered=yes",
         slow: "sctp:profile=modern,connections=1,streams=1,unordered=no",
         gap: 2.95,
@@ -403,13 +368,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "pipelining, with a window that is too small",
-        flags: &[
-            ("objects", "20x5kB"),
-            ("rate", "10mbit"),
-            ("rtt", "80ms"),
-            ("queue", "1bdp"),
-            ("loss", "0"),
-        ],
+        flags: SMALL_OBJECTS,
         fast: "tcp:profile=modern,connections=1,pipeline=yes,iw=2",
         slow: "tcp:profile=modern,connections=1,pipeline=no,iw=10",
         gap: 3.03,
@@ -437,13 +396,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "six TCP connections and one association",
-        flags: &[
-            ("objects", "12x100kB"),
-            ("rate", "10mbit"),
-            ("rtt", "80ms"),
-            ("queue", "1bdp"),
-            ("loss", "2%"),
-        ],
+        flags: LARGE_OBJECTS_LOSSY,
         fast: "tcp:profile=modern,connections=6,pipeline=yes",
         slow: "sctp:profile=modern,connections=1,streams=100",
         gap: 2.61,
@@ -452,13 +405,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "streams, and TCP that asks for one object at a time",
-        flags: &[
-            ("objects", "20x5kB"),
-            ("rate", "10mbit"),
-            ("rtt", "80ms"),
-            ("queue", "1bdp"),
-            ("loss", "0"),
-        ],
+        flags: SMALL_OBJECTS,
         fast: "sctp:profile=modern,connections=1,streams=100",
         slow: "tcp:profile=modern,connections=1,pipeline=no",
         gap: 4.27,
@@ -467,17 +414,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "five settings that nothing there asks for",
-        flags: &[
-            ("page", "news"),
-            ("client", "plain"),
-            ("visit", "first"),
-            ("origins", "merge"),
-            ("variation", "none"),
-            ("rate", "10mbit"),
-            ("rtt", "80ms"),
-            ("queue", "1bdp"),
-            ("loss", "0"),
-        ],
+        flags: NEWS,
         fast: "sctp:profile=modern,connections=1,streams=100,hb_interval=30s,cookie_life=60s,path_max_retrans=5,rto_max=60s,assoc_max_retrans=10",
         slow: "sctp:profile=modern,connections=1,streams=100,hb_interval=10s,cookie_life=30s,path_max_retrans=3,rto_max=30s,assoc_max_retrans=5",
         gap: 1.0,
@@ -486,7 +423,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "TLS, one request",
-        flags: &[("objects", "1x1kB"), ("rate", "10mbit"), ("rtt", "80ms"), ("queue", "1bdp"), ("loss", "0")],
+        flags: ONE_OBJECT,
         fast: "tcp:profile=modern,connections=1,pipeline=yes",
         slow: "tcp:profile=modern,connections=1,pipeline=yes,tls=yes",
         gap: 1.51,
@@ -495,7 +432,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "DTLS beneath one transport beside another in the clear",
-        flags: &[("objects", "1x1kB"), ("rate", "10mbit"), ("rtt", "80ms"), ("queue", "1bdp"), ("loss", "0")],
+        flags: ONE_OBJECT,
         fast: "tcp:profile=modern,connections=1,pipeline=yes",
         slow: "sctp:profile=modern,connections=1,streams=100,dtls=yes",
         gap: 2.02,
@@ -504,7 +441,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "a request with the first packet",
-        flags: &[("objects", "1x1kB"), ("rate", "10mbit"), ("rtt", "80ms"), ("queue", "1bdp"), ("loss", "0")],
+        flags: ONE_OBJECT,
         fast: "quic:profile=modern,resume=0rtt",
         slow: "quic:profile=modern,resume=full",
         gap: 2.01,
@@ -513,7 +450,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "certificates that a TCP server may send at once",
-        flags: &[("objects", "1x1kB"), ("rate", "10mbit"), ("rtt", "80ms"), ("queue", "1bdp"), ("loss", "0")],
+        flags: ONE_OBJECT,
         fast: "tcp:profile=modern,connections=1,tls=yes,chain=3kB",
         slow: "tcp:profile=modern,connections=1,tls=yes,chain=6kB",
         gap: 1.01,
@@ -541,17 +478,7 @@ pub const ALL: &[Situation] = &[
     },
     Situation {
         name: "answers by urgency, where a page asks in that order",
-        flags: &[
-            ("page", "news"),
-            ("client", "plain"),
-            ("visit", "first"),
-            ("origins", "merge"),
-            ("variation", "none"),
-            ("rate", "10mbit"),
-            ("rtt", "80ms"),
-            ("queue", "1bdp"),
-            ("loss", "0"),
-        ],
+        flags: NEWS,
         fast: "tcp:profile=modern,http=2,tls=yes,priority=yes",
         slow: "tcp:profile=modern,http=2,tls=yes,priority=no",
         gap: 1.0,

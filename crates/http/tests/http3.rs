@@ -8,7 +8,7 @@ mod sessions;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
 use anabranch_http::fetch::{self, FetchStatus, Outcome};
-use anabranch_http::get::{Answer, Requests};
+use anabranch_http::get::{Answer, GetError, Requests};
 use anabranch_http::http2::priority::Priority;
 use anabranch_http::http3::ALPN;
 use anabranch_http::mapping::{Choices, Policy, Version};

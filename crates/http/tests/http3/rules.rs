@@ -204,6 +204,14 @@ fn reaction_to_client(actions: &[PeerAction]) -> Verdict {
     .0
 }
 
+/// Requests `path`, and returns the response. Its body is dropped.
+async fn request(client: &SimWorld, requests: &Requests, path: &str) -> Result<Answer, GetError<()>> {
+    let query = requests.query(NAME, path).expect("a request");
+    let take = |_: &Answer, _: &[u8]| Ok(());
+    let received = requests.get(client, &query, Duration::from_secs(5), |_| (), take).await;
+    received.map(|(answer, _)| answer)
+}
+
 /// Returns the error code with which the peer closed the connection.
 fn code_of(reason: &CloseReason) -> Code {
     let line = reason.to_string();

@@ -157,16 +157,7 @@ fn a_head_that_the_server_does_not_take_is_not_sent() {
             Requests::begin(session, Version::Http3, true).await.expect("begun");
         client.spawn("conversation", conversation).detach();
         client.sleep_until(client.now() + Duration::from_millis(200)).await;
-        let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
-        requests
-            .get(
-                &client,
-                &requests.query(NAME, "/").expect("a request"),
-                Duration::from_secs(5),
-                |_| (),
-                take,
-            )
-            .await
+        request(&client, &requests, "/").await
     });
     let line = got.expect_err("too large").to_string();
     assert!(line.contains("where the server accepts 60"), "{line}");
@@ -203,17 +194,8 @@ fn a_request_beyond_goaway_is_refused_and_one_before_it_is_answered() {
         let got = |path: &'static str| {
             let (client, requests) = (client.clone(), requests.clone());
             async move {
-                let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
-                let got = requests
-                    .get(
-                        &client,
-                        &requests.query(NAME, path).expect("a request"),
-                        Duration::from_secs(5),
-                        |_| (),
-                        take,
-                    )
-                    .await;
-                got.map(|(answer, _)| answer.head.status).map_err(|error| error.to_string())
+                let got = request(&client, &requests, path).await;
+                got.map(|answer| answer.head.status).map_err(|error| error.to_string())
             }
         };
         let first = client.spawn("first", got("/1"));

@@ -52,16 +52,12 @@ fn reaction_to_server(actions: &[PeerAction]) -> Verdict {
         let talking = client.spawn("conversation", conversation);
         // Wait until the client has received the data that the server sends before any request.
         client.sleep_until(client.now() + Duration::from_millis(200)).await;
-        let timeout = Duration::from_secs(5);
-        let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
-        let got = requests
-            .get(&client, &requests.query(NAME, "/").expect("a request"), timeout, |_| (), take)
-            .await;
+        let got = request(&client, &requests, "/").await;
         drop(requests);
         let _ = talking.await;
         let closed = code_of(&serving.await);
         match got {
-            Ok((answer, _)) => Status(answer.head.status),
+            Ok(answer) => Status(answer.head.status),
             Err(error) if closed == Code(0) || closed == Code::H3_NO_ERROR => {
                 let line = error.to_string();
                 let named = [Code::H3_MESSAGE_ERROR, Code::H3_EXCESSIVE_LOAD]
@@ -269,17 +265,7 @@ fn a_client_goes_away_without_closing_critical_streams() {
         let (requests, conversation, _) =
             Requests::begin(session.clone(), Version::Http3, true).await.expect("begun");
         let talking = client.spawn("conversation", conversation);
-        let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
-        requests
-            .get(
-                &client,
-                &requests.query(NAME, "/").expect("a request"),
-                Duration::from_secs(5),
-                |_| (),
-                take,
-            )
-            .await
-            .expect("an answer");
+        request(&client, &requests, "/").await.expect("an answer");
         // The client closes the connection only after the server has acknowledged all data. This stream of a reserved
         // type (RFC 9114 §6.2.3) carries 20,000 bytes that must be acknowledged, so it delays the close.
         let _unacknowledged = open_one_way(&session, &[0x21; 20_000]).await;
@@ -316,16 +302,7 @@ fn the_end_of_a_connection_is_not_the_end_of_content() {
             let (requests, conversation, _) =
                 Requests::begin(session, Version::Http3, true).await.expect("begun");
             client.spawn("conversation", conversation).detach();
-            let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
-            requests
-                .get(
-                    &client,
-                    &requests.query(NAME, "/").expect("a request"),
-                    Duration::from_secs(5),
-                    |_| (),
-                    take,
-                )
-                .await
+            request(&client, &requests, "/").await
         });
         assert!(got.is_err(), "{code}: {got:?}");
     }

@@ -104,11 +104,9 @@ const EXCEPTIONS: &[(&str, usize)] = &[
     ("crates/lab/src/plan/contestant/keys.rs", 1),
     ("crates/lab/src/plan/contestant/parse.rs", 1),
     ("crates/lab/src/plan/keys.rs", 3),
-    ("crates/lab/src/plan/mod.rs", 1),
     ("crates/lab/src/plan/named.rs", 1),
     ("crates/lab/src/plan/workload.rs", 3),
     ("crates/papers/src/page.rs", 1),
-    ("crates/papers/src/summary.rs", 1),
     ("crates/papers/src/text.rs", 1),
 ];
 

@@ -17,7 +17,7 @@ pub fn command() -> Command {
         .about("Put the shards of a sweep together")
         .long_about(
             "Puts together the directories that `race --shard 1/N --out DIR` to `race --shard N/N --out DIR` have written, \
-             on any machines. The output is byte-identical to that of one machine.\n\n\
+             on any machines. The output equals that of a race on one machine, byte for byte.\n\n\
              Each shard must be given once and be finished. All must have the same plan, files and version.",
         )
         .after_long_help(

@@ -420,13 +420,13 @@ fn a_counterfactual_explains_nothing() {
             "exploratory = true",
             0,
             ",rtt,",
-            "1 not explained (of these 1 by exploratory causes come near print, which explains nothing)",
+            "1 not explained (of these 1 by exploratory causes come close to the printed values, which is no explanation)",
         ),
         (
             "counterfactual = true",
             0,
             ",,",
-            "1 not explained (of these 1 by counterfactuals come near print, which explains nothing)",
+            "1 not explained (of these 1 by counterfactuals come close to the printed values, which is no explanation)",
         ),
     ] {
         scratch.file("own/causes.toml", format!("{}explains = true\n{kind}\n", FILES[3].1));

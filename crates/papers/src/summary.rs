@@ -216,7 +216,10 @@ fn mismatches(found: &TableResult) -> String {
             let more = if more.is_empty() {
                 String::new()
             } else {
-                format!(" (of these {} come near print, which explains nothing)", more.join(", "))
+                format!(
+                    " (of these {} come close to the printed values, which is no explanation)",
+                    more.join(", ")
+                )
             };
             let price = match found.explained_at_a_price() {
                 0 => String::new(),

@@ -63,8 +63,8 @@ pub(super) fn render(out: &mut String, point: &Point) {
     out.push_str("</tbody></table></div>\n");
     if rivals {
         out.push_str(
-            "<p class=\"note\">Ratios are quotients of the geometric means, seed by seed; seeds are common random numbers, not the same luck. \
-             A run that did not finish counts as at least its deadline.</p>\n",
+            "<p class=\"note\">Ratios are quotients of the geometric means of runs with the same seeds. The seed gives both the same random \
+             numbers, but other packets may be lost. A run that did not finish counts as at least its deadline.</p>\n",
         );
     }
     other_times(out, point);

@@ -248,7 +248,7 @@ pub(crate) fn fits(contestant: &Contestant, point: &PointPlan) -> Result<(), Pla
     if point.workload.messages.is_some()
         && contestant.transport.capabilities().streams == anabranch_transport::Streams::Fresh
     {
-        let what = "messages go on streams that the server begins, which is to come; race a page or bulk";
+        let what = "messages go on streams that the server begins, which this transport does not support; race a page or bulk";
         return Err(PlanError::at(&contestant.place, what));
     }
     if point.workload.messages.is_some()

@@ -36,7 +36,7 @@ fn servers_tell_where_they_would_listen_and_do_not() {
         &text,
         &[&format!("directory: {root}"), "streams: 7", "threads: 2", "idle: 60s", "log: none"],
     );
-    assert!(text.contains(",streams=7,") || text.contains("set: streams=7,"), "{text}");
+    assert!(text.contains(",num_ostreams=7,") || text.contains("set: num_ostreams=7,"), "{text}");
     let text = dry_run(&format!("gateway {listen} --allow *.example.com --allow 10.0.0.0/8:80 -n"));
     assert_has_lines(&text, &listening);
     let carried =

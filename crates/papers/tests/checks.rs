@@ -117,7 +117,7 @@ const CASES: &[Case] = &[
         claim: "o40",
         levels: &[],
         as_shipped: Outcome::Holds,
-        changes: &["sctp-streams:streams=1", "sctp-streams:per-object=yes"],
+        changes: &["sctp-streams:num_ostreams=1", "sctp-streams:per-object=yes"],
         changed: Outcome::Fails,
     },
     // With a backlog that has room for all nothing is refused.

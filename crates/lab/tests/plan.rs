@@ -251,6 +251,11 @@ fn standard_contestants_are_typed_by_the_names_that_results_show() {
             "six = tcp:connections=6",
         ]
     );
+    let without_value = flags("--transport tcp:connections=6,pipeline").map(|_| ()).expect_err("no value");
+    assert!(
+        without_value.to_string().ends_with("; a setting has a value: pipeline=VALUE"),
+        "{without_value}"
+    );
     assert_eq!(contestants("--messages 50/s --transport sctp-dtls"), ["sctp-dtls = sctp:dtls=yes"]);
     wrong(
         &[
@@ -631,7 +636,7 @@ fn wrong_contestants_and_runs() {
         expect![[r#"
             --transport dccp: unknown transport 'dccp'; accepted: http1, http2, ...
             --transport tpc: unknown transport 'tpc' (did you mean 'tcp'?); accepted: http1, http2, ...
-            --transport pipeline: unknown transport 'pipeline'; accepted: http1, http2, ...; a setting has a value: pipeline=VALUE
+            --transport pipeline: unknown transport 'pipeline'; accepted: http1, http2, ...
             --transport tcp:connections=0: connections=0: write a number from 1 to 100000
             --transport tcp:conections=6: unknown key 'conections' (did you mean 'connections'?); accepted: connections, per-object, ...
             --transport tcp:num_ostreams=4: 'num_ostreams' is a key of sctp; accepted: connections, per-object, ...

@@ -1,10 +1,11 @@
-//! A test for each rule, and the course of a whole page.
+//! Tests each rule by itself, and then the load of a whole page.
 
 use super::*;
 use crate::page::Object;
 use crate::page::reference::{FetchPriority, ResourceType, ScriptMode};
 
-/// A page that is loaded by hand. Each step returns the names of the objects that are requested then.
+/// A page load that a test drives step by step. Each step returns the names of the objects that the browser then
+/// requests.
 struct Loading {
     page: Page,
     browser: Browser,
@@ -35,7 +36,8 @@ fn page(objects: impl IntoIterator<Item = Object>) -> Page {
 }
 
 impl Loading {
-    /// Begins to load `page` from a host that takes priorities, so that only the renderer's scheduler holds requests back.
+    /// Begins to load `page` from a host that supports priorities. So only the scheduler of the renderer holds requests
+    /// back.
     fn prioritised(page: Page) -> Self {
         let mut loading = Self::of(page);
         loading.browser.takes_priorities(0);
@@ -405,14 +407,15 @@ fn the_shipped_pages_are_found_whole() {
     }
 }
 
-/// Loads `page` over a link that delivers 1,250 bytes each millisecond, in the order of the requests, and answers after 80
-/// ms. Returns a line for each millisecond in which requests are sent.
+/// Loads `page` over a link that delivers 1,250 bytes each millisecond, in the order of the requests. A response begins
+/// 80 ms after its request. Returns a line for each millisecond in which requests are sent.
 fn timeline(page: &Page) -> Vec<String> {
     let rules = &rules::CHROMIUM;
     let mut browser = Browser::new(rules, page, true);
     browser.takes_priorities(0);
     let (commit, dispatch) = (rules.commit.as_millis() as u64, rules.dispatch.as_millis() as u64);
-    // The requests on their way to the network service, the responses, and when the document is committed.
+    // The requests on their way to the network service, with their times of arrival, and the time at which the document
+    // is committed.
     let (mut passing, mut committed) = (VecDeque::<(u64, usize)>::new(), u64::MAX);
     let mut answers = VecDeque::<(u64, usize, u64)>::new();
     let mut lines = Vec::new();

@@ -14,7 +14,7 @@
 //! - [`quality`]: whether the network is slow, which the limits depend on
 //! - [`schedule`]: the two schedulers that hold requests back
 //!
-//! How many connections are opened, and which request gets one, is decided in [`crate::mapping`].
+//! [`crate::mapping`] decides how many connections are opened, and which request gets one.
 
 pub mod discovery;
 pub mod layout;

@@ -83,7 +83,7 @@ pub fn read_bytes(name: &str, bytes: &[u8], number: Option<usize>) -> Result<Pag
 /// Reads page `number`, counted from 1, from the HAR file at `path`.
 ///
 /// # Errors
-/// [`PageError`] if the file cannot be read or is not a HAR; the errors of [`read_page`].
+/// [`PageError`] if the file cannot be read or is not a HAR, and the errors of [`read_page`].
 pub fn load_page(path: &Path, number: Option<usize>) -> Result<Page, PageError> {
     let name = path.display().to_string();
     let wrong = |why: std::io::Error| PageError::new(format!("{name}: {why}"));

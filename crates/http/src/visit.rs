@@ -575,7 +575,8 @@ const MAX_OBJECTS: usize = 10_000;
 pub const MAX_REDIRECTIONS: usize = 10;
 /// The maximum number of bytes of a document or style sheet that are searched for embedded addresses.
 const MAX_TEXT: usize = 16 << 20;
-/// The maximum number of bytes of a document that are searched while it arrives. With each piece, the search begins anew.
+/// The maximum number of bytes of a document that are searched while it arrives. The search starts again with each
+/// piece that arrives, so this limit bounds its cost.
 const MAX_SCANNED: usize = 1 << 20;
 
 #[cfg(test)]

@@ -250,7 +250,7 @@ impl Discovery {
         }
     }
 
-    /// Finds the fonts and images that the style sheet `object` needs.
+    /// Finds the fonts and images that the style sheet or document `object` needs when it is rendered.
     fn style(&mut self, object: usize) {
         for index in std::mem::take(&mut self.caused[object].by_style) {
             self.find(index);

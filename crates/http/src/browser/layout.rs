@@ -111,7 +111,7 @@ fn resource(page: &Page, document: usize, object: &Object, offset: u64) -> Resou
         (ResourceType::Document, Found::ByScript(_)) => ResourceType::Fetch,
         (kind, _) => kind,
     };
-    // Fonts are always requested in CORS mode, and so are requests of scripts. By default, these requests have
+    // Requests for fonts and requests that scripts make always use CORS mode. By default, these requests have
     // credentials only for the origin of the document (CSS Fonts 4 §4.8.2, Fetch §5.4).
     let without_credentials = matches!(kind, ResourceType::Font | ResourceType::Fetch)
         && object.host != page.objects[document].host;
@@ -173,7 +173,7 @@ fn mode(object: &Object, found: Found) -> ScriptMode {
     let in_document = matches!(found, Found::InText { by_document: true, .. });
     let recorded = match object.reference.priority {
         Some(LoadPriority::Low | LoadPriority::VeryLow) => ScriptMode::Async,
-        // Of the scripts that a script requests, only modules have this priority by default.
+        // A script that another script requests has this priority by default only if it is a module.
         Some(LoadPriority::High) if !in_document => ScriptMode::AsyncModule,
         _ => ScriptMode::Blocking,
     };

@@ -1,4 +1,4 @@
-//! The priority of a request, from the kind of the resource and from how it was found.
+//! Computes the priority of a request from the kind of the resource and from how the resource was found.
 //!
 //! Source: blink `resource_fetcher.cc`, `ResourceFetcher::ComputeLoadPriority` and `AdjustImagePriority`.
 //! [`super::Browser`] raises priorities after a layout.

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The values of a browser's rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
-    /// The major version that the values were confirmed with.
+    /// The major version of Chromium for which the values were checked.
     pub version: u32,
     /// In tight mode, a request with a priority below High waits while this many requests run. Source: blink
     /// `resource_load_scheduler.cc`: `kTightLimitForRendererSideResourceScheduler`.

@@ -51,7 +51,8 @@ impl Renderer {
     }
 
     pub(super) fn request(&mut self, object: usize, priority: LoadPriority, kind: ResourceType) {
-        // blink `resource_loader.cc`, `IsThrottlableRequestContext`: requests of scripts and media are never throttled.
+        // blink `resource_loader.cc`, `IsThrottlableRequestContext`: requests that scripts make, and requests for
+        // media, are never throttled.
         if matches!(kind, ResourceType::Fetch | ResourceType::Media) {
             self.at_once.push_back((object, priority));
         } else {
@@ -228,7 +229,7 @@ impl Service {
     }
 
     fn is_delayable(&self, object: usize, priority: LoadPriority) -> bool {
-        // `kDelayablePriorityThreshold` is net's MEDIUM, which is Blink's High.
+        // The threshold `kDelayablePriorityThreshold` is MEDIUM in Chromium's net, which corresponds to High in Blink.
         priority < LoadPriority::High && !self.prioritising.contains(&self.hosts[object])
     }
 

@@ -11,7 +11,8 @@ struct Loading {
     browser: Browser,
 }
 
-/// Returns an object of the document, which is object 0. The name says its kind: `css`, `js`, `img`, `font` or `fetch`.
+/// Returns an object that the document (object 0) names. The name of the object says its kind: `css`, `js`, `img`,
+/// `font` or `fetch`.
 fn named(name: &str, offset: u64) -> Object {
     let mut object = Object::new(format!("/{name}"), 1_000);
     object.initiator = Some(0);
@@ -26,7 +27,7 @@ fn named(name: &str, offset: u64) -> Object {
     object
 }
 
-/// Returns a document of 10,000 bytes, whose body begins after 1,000, with these objects.
+/// Returns a page with these objects. Its document has 10,000 bytes, and the body begins after 1,000 bytes.
 fn page(objects: impl IntoIterator<Item = Object>) -> Page {
     let mut page = Page::from_sizes("1x10kB").expect("a page");
     page.objects[0].reference.kind = Some(ResourceType::Document);
@@ -71,7 +72,7 @@ impl Loading {
         found.expect("an object of the page")
     }
 
-    /// Delivers the document up to `bytes`.
+    /// Delivers data until `bytes` bytes of the document have arrived.
     fn html(&mut self, bytes: u64) -> Vec<String> {
         self.browser.delivered(0, bytes);
         self.requests()

@@ -241,8 +241,8 @@ fn waited(entry: &FetchEntry<'_>) -> Option<f64> {
     entry.timings.wait.filter(|wait| *wait > 0.0)
 }
 
-/// Returns the address of the server of `entry` and its connection, if the connection is recorded. Firefox writes the port
-/// of the server instead.
+/// Returns the address of the server of `entry`, and its connection. Returns `None` if no connection is recorded.
+/// Firefox writes the port of the server instead, which does not count.
 pub(super) fn connection<'a>(entry: &FetchEntry<'a>) -> Option<(&'a str, &'a str)> {
     let text = entry.value.get("connection").and_then(serde_json::Value::as_str)?;
     let port = entry.address.host.rsplit_once(':').map_or("", |(_, port)| port);
@@ -265,7 +265,7 @@ fn address<'a>(entry: &FetchEntry<'a>) -> &'a str {
     address.filter(|address| !address.is_empty()).or(host).unwrap_or_default()
 }
 
-/// Returns the rate of the link towards the client, if the responses have enough bytes to tell.
+/// Returns the rate of the link towards the client. Returns `None` if the responses have too few bytes.
 fn rate(mut responses: Vec<Received>) -> Option<Interval> {
     if total(&responses) < LEAST_BYTES {
         return None;

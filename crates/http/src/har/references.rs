@@ -205,7 +205,7 @@ fn is_by_script(entry: &Value) -> bool {
 }
 
 /// Returns whether an `import` of a module names `entry`, if it is a script. Source: core `inspector_network_agent.cc`,
-/// `BuildInitiatorObject`: of the requests of scripts, only an import has no call stack.
+/// `BuildInitiatorObject`: of the requests that scripts make, only an import has no call stack.
 fn is_import(entry: &Value) -> bool {
     let Some(initiator) = entry.get("_initiator") else { return false };
     is_by_script(entry) && initiator.get("stack").is_none() && initiator.get("url").is_some()

@@ -1,4 +1,4 @@
-//! Reads the parts of an entry's time: how long it was blocked, connected, waited and received.
+//! Reads for how long an entry was blocked, connecting, sending, waiting and receiving (`timings` of HAR).
 
 use super::size;
 use crate::page::recorded::HttpVersion;

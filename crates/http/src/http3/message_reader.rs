@@ -23,7 +23,7 @@ pub(crate) struct MessageReader {
     content: ContentLength,
     /// The number of content bytes received.
     content_bytes: u64,
-    /// The number of all other bytes received.
+    /// The number of bytes received that are not content.
     other_bytes: u64,
 }
 

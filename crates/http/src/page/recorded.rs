@@ -46,9 +46,9 @@ pub struct Recording {
     pub on_load: Option<Duration>,
     /// The number of objects over HTTP/1.1, HTTP/2 and HTTP/3.
     pub versions: [usize; 3],
-    /// The round-trip time in nanoseconds, from the times of connecting.
+    /// The round-trip time in nanoseconds, inferred from the times to connect.
     pub rtt_ns: Option<Interval>,
-    /// The rate of the link towards the client in bit/s, from the largest bodies.
+    /// The rate of the link towards the client in bit/s, inferred from the responses.
     pub rate_bps: Option<Interval>,
 }
 

@@ -56,7 +56,7 @@ pub enum ResourceType {
     Image,
     /// Audio or video.
     Media,
-    /// A request of a script: XMLHttpRequest, fetch, EventSource, or a CORS preflight.
+    /// A request that a script makes: XMLHttpRequest, fetch, EventSource, or a CORS preflight.
     Fetch,
     /// A manifest of a web application.
     Manifest,

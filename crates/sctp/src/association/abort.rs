@@ -32,7 +32,7 @@ impl Association {
     /// Ends the association because the peer does not answer. An ABORT is sent, because the peer may still receive
     /// packets.
     pub(super) fn give_up(&mut self, ctx: &mut Ctx<'_>) {
-        // RFC 9260 §8.1: an unreachable peer gets no more data, so the packet contains only the ABORT.
+        // RFC 9260 §8.1: no more data is sent to an unreachable peer, so the packet contains only the ABORT.
         self.abort_for(ctx, None, CloseReason::Unreachable);
     }
 
@@ -134,8 +134,7 @@ impl Association {
                 let mut chunk = ChunkWriter::open(&mut bytes, Error::KIND, 0);
                 cause.emit(&mut chunk);
                 chunk.close();
-                // `quoted` is the value of the cause: without the headers of the chunk and the cause, and without
-                // padding.
+                // `quoted` is the value of the error cause, without the chunk header, the cause header and the padding.
                 let end = bytes.get(6..8).map_or(8, |n| 4 + usize::from(u16::from_be_bytes([n[0], n[1]])));
                 let quoted = bytes.get(8..end).unwrap_or_default().to_vec();
                 ctx.events.push_back(Event::PeerError { id: self.id, code: cause.code(), cause: quoted });

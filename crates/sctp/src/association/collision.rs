@@ -51,7 +51,8 @@ impl Association {
         let listed = std::iter::once(source).chain(offer.addresses.iter().copied());
         let new: Vec<IpAddr> = listed.filter(|&address| self.paths.find(address).is_none()).collect();
         // RFC 5061: a delayed copy of the INIT that began this association may list addresses that were removed later.
-        // An ABORT in answer to that copy would carry the peer's tag, so the peer would end the association by mistake.
+        // That copy must not be refused. An ABORT would carry the peer's tag, so the peer would end the association by
+        // mistake.
         let late = self.extensions.asconf.is_some() && offer.tag == self.identity.peer_tag();
         if !new.is_empty() && !late {
             return InitReply::NewAddresses(new);

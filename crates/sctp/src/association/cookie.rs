@@ -74,8 +74,8 @@ pub(crate) struct CookieEchoContext<'a> {
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
     pub(crate) local_tag: u32,
-    /// The local addresses. The first is the destination of the COOKIE ECHO. It stands for the destination of the INIT,
-    /// because both were most likely sent to the same address.
+    /// The local addresses. The first is the destination of the COOKIE ECHO. It is tried first, because the INIT was
+    /// most likely sent to the same address.
     pub(crate) local_addresses: &'a [IpAddr],
 }
 

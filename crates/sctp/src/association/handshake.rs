@@ -58,8 +58,8 @@ impl Association {
         addresses.shrink_to_fit();
         match self.handshake.listed_addresses.is_empty() {
             true => self.handshake.listed_addresses = addresses,
-            // The INIT ACK may answer any of the INITs that were sent. An address that one INIT did not list may
-            // therefore be unknown to the peer.
+            // The INIT ACK may answer any of the INITs. The peer may therefore not know an address that is missing in
+            // one of the INITs.
             false => self.handshake.listed_addresses.retain(|address| addresses.contains(address)),
         }
         self.handshake.sent = Some(ctx.now);
@@ -161,9 +161,8 @@ impl Association {
         match self.handshake.sent.filter(|_| !self.handshake.repeated) {
             Some(sent) => self.paths.at(path).on_round_trip(ctx.now - sent),
             // RFC 9260 §6.3.1 C5: a repeated INIT gives no round-trip time. But the peer has answered, so T1-cookie
-            // starts without the back-off of T1-init, as in Linux. If the COOKIE ACK were lost, the back-off would
-            // delay the next COOKIE ECHO. The peer may already be sending data, and might give up before that COOKIE
-            // ECHO arrives.
+            // starts without the back-off of T1-init, as in Linux. With the back-off, a lost COOKIE ACK would delay the
+            // next COOKIE ECHO, and a peer that already sends data might give up meanwhile.
             None => (0..self.paths.len()).for_each(|path| self.paths.at(path).forget_back_off()),
         }
         self.accept_offer(ctx, &offer, from);
@@ -343,16 +342,16 @@ impl Association {
             return;
         };
         if let Some(unanswered_echoes) = echo.unanswered_echoes.checked_sub(1) {
-            // The peer may answer each copy of a COOKIE ECHO with an ERROR. This ERROR answers a copy with an earlier
-            // cookie, which this side has already replaced.
+            // The peer may answer each copy of a COOKIE ECHO with an ERROR. This ERROR answers a copy whose cookie this
+            // side has already replaced.
             echo.unanswered_echoes = unanswered_echoes;
             return;
         }
         let (stale_cookies, unanswered_echoes) = (echo.stale_cookies + 1, echo.retries);
         let (once, init_repeated) = (echo.retries == 0, echo.init_repeated);
-        // The handshake is not repeated if the peer has acknowledged data, because acknowledged data cannot be sent
-        // again. A peer that has lost its association would create a new one and wait there forever for the TSNs of
-        // this data.
+        // If the peer has acknowledged data, the handshake is not repeated, because acknowledged data cannot be sent
+        // again. A peer that has lost its association would create a new one and wait forever for the TSNs of this
+        // data.
         let acknowledged = self.send.base() > 0;
         if stale_cookies > STALE_COOKIES || acknowledged {
             self.close(ctx, CloseReason::StaleCookie);

@@ -54,7 +54,7 @@ impl Association {
         let mut data = false;
         let mut at_start = true;
         let mut next = first;
-        // Reads the flag once, so that each chunk costs only one branch if authentication is not in use.
+        // Read once, so that each chunk costs only one branch if authentication is not in use.
         let guarded = self.extensions.agreed.auth;
         let mut authenticated = arrived.authenticated;
         while let Some(raw) = next {
@@ -181,8 +181,8 @@ impl Association {
             Chunk::Ecne(ecne) => self.on_ecne(ctx, ecne.tsn.0),
             Chunk::Cwr(cwr) => self.extensions.ecn.on_cwr(cwr.tsn.0),
             Chunk::ReConfig(chunk) => self.on_re_config(ctx, &chunk, arrived),
-            // The endpoint itself handles INIT and COOKIE ECHO. Here these chunks are misplaced: an INIT must be alone
-            // in its packet, and a COOKIE ECHO must come first.
+            // The endpoint itself handles a correct INIT or COOKIE ECHO. One that reaches this point is misplaced: an
+            // INIT must be alone in its packet, and a COOKIE ECHO must be the first chunk.
             Chunk::Init(_) => return false,
             Chunk::CookieEcho(_) | Chunk::Data(_) | Chunk::Sack(_) | Chunk::NrSack(_) => {}
             Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) => {}
@@ -263,9 +263,9 @@ impl Association {
         }
     }
 
-    /// Records that the DATA of a packet is late, if two conditions hold. The previous DATA arrived more than an RTO
-    /// ago, although the receive window was open. A chunk or a part of a message has been missing since then. Called
-    /// before the first chunk of the packet is taken.
+    /// Records late DATA, before the first chunk of its packet is taken. The DATA is late if two conditions hold. The
+    /// previous DATA arrived more than an RTO ago, although the receive window was open. A chunk or a part of a message
+    /// has been missing since then.
     #[inline]
     fn check_overdue(&mut self, now: Instant, arrived: &PacketMeta, had_data: bool) {
         if !had_data && self.paths.is_data_overdue(now, arrived.path) && self.recv.is_unfinished() {

@@ -159,9 +159,9 @@ pub(crate) struct Association {
     extensions: ActiveExtensions,
     stats: AssociationCounters,
     rng: Rng,
-    /// The reason why the sender cannot send more, as last recorded in the trace.
+    /// The reason why the sender cannot send more, as last written to the trace.
     limit: Option<Limit>,
-    /// The congestion window, as last recorded in the trace.
+    /// The congestion window, as last written to the trace.
     recorded_window: u64,
 }
 
@@ -517,13 +517,12 @@ impl Association {
                 Timer::Sack => self.recv.sack_now(),
                 Timer::Probe => self.send.allow_probe(),
                 Timer::Reconfig => self.on_reconfig_timer(ctx),
-                // Expired messages are abandoned after every change of the association, so this timer has no work of
-                // its own.
+                // Every change of the association abandons expired messages, so there is nothing to do here.
                 Timer::Lifetime => {}
                 Timer::Asconf => self.on_t4(ctx),
                 Timer::Loss(path) => self.on_loss_timer(ctx, path),
-                // The expiration itself makes the caller call `poll_transmit`, which may now send a packet. So this
-                // timer has no work of its own.
+                // After any timer expires, the caller calls `poll_transmit`, which may now send a packet. There is
+                // nothing to do here.
                 Timer::Pace(_) => {}
                 Timer::T3Rtx(path) => self.on_t3(ctx, path),
                 Timer::Heartbeat(path) => self.on_heartbeat_timer(ctx, path),

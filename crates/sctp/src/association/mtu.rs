@@ -85,7 +85,7 @@ impl Association {
         self.searched(ctx, index, found);
     }
 
-    /// RFC 8899 §4.3: checks whether packets on the path are too large to get through (a black hole). One sign is that
+    /// RFC 8899 §4.3: checks for a black hole: packets on the path may be too large to get through. One sign is that
     /// T3-rtx has expired twice for a chunk that was never IP-fragmented. The other sign is that T3-rtx has expired
     /// twice while HEARTBEATs were answered. A wrong suspicion costs two probes.
     #[cold]

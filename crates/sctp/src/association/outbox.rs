@@ -32,8 +32,8 @@ struct Chunks {
     errors: VecDeque<(usize, Vec<u8>)>,
 }
 
-/// The maximum number of queued chunks of one kind. A longer queue would be a sign of a flood, so further chunks are
-/// dropped.
+/// The maximum number of queued chunks of one kind. Further chunks are dropped, because a longer queue suggests a
+/// flood.
 const MAX_WAITING: usize = 8;
 
 impl Outbox {

@@ -95,8 +95,8 @@ impl Association {
                 if reduces {
                     self.enter_recovery();
                 }
-                // One packet may be sent regardless of the congestion window. Otherwise the retransmission might wait
-                // for an acknowledgement that never comes.
+                // One packet may be sent regardless of the congestion window. Otherwise, if the window is full, the
+                // retransmission would wait for an acknowledgement that may never arrive.
                 self.send.allow_free_packet();
                 if self.paths.get(index).wants_reports() {
                     self.paths.at(index).report(ctx.now, 0, &Delivered::default(), true);
@@ -123,8 +123,8 @@ impl Association {
         let path = self.paths.at(index);
         path.probe_tail(has_new_data, end);
         if path.flight() == 0 {
-            // No chunk is in flight on this path, because the probe has not been sent yet. T3-rtx starts when the probe
-            // is sent, for the path that carries the probe.
+            // The probe has not been sent yet, so no chunk is in flight on this path. T3-rtx starts when the probe is
+            // sent, on the path that carries it.
             self.timers.stop(Timer::T3Rtx(index));
         } else {
             self.timers.set(Timer::T3Rtx(index), now + rto);

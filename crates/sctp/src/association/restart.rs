@@ -20,8 +20,8 @@ pub(crate) enum CookieCase {
     Restart,
     /// B: both sides began an association at the same time.
     Collision,
-    /// C: the COOKIE ECHO is late. After this side had sent the cookie, it began the association itself, with a new
-    /// local tag.
+    /// C: the COOKIE ECHO is late. After sending the cookie, this side began the association itself, with a new local
+    /// tag.
     Late,
     /// D: the COOKIE ECHO is repeated, because the COOKIE ACK was lost.
     Repeated,
@@ -87,8 +87,8 @@ impl Association {
                     self.establish(ctx);
                     self.emit_established(ctx);
                 } else {
-                    // RFC 9260 §8.1: the COOKIE ECHO shows that the peer is alive. The errors so far do not count,
-                    // because the peer could accept no data before the COOKIE ACK.
+                    // RFC 9260 §8.1: the COOKIE ECHO shows that the peer is alive. Earlier errors do not count, because
+                    // the peer could accept no data before the COOKIE ACK.
                     self.paths.clear_errors();
                 }
             }

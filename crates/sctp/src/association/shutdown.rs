@@ -63,8 +63,8 @@ impl Association {
         }
     }
 
-    /// Starts the shutdown at the request of either side. RFC 3758 §3.5 A2: abandoned chunks that a FORWARD TSN has
-    /// already announced do not count as outstanding. The shutdown does not wait for these chunks.
+    /// Starts the shutdown at the request of either side. RFC 3758 §3.5 A2: the shutdown does not wait for abandoned
+    /// chunks that a FORWARD TSN has already announced, because such chunks do not count as outstanding.
     fn begin_shutdown(&mut self, ctx: &mut Ctx<'_>) {
         if self.send.is_given_up(0) {
             self.leave_given_up();

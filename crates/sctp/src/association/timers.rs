@@ -1,8 +1,8 @@
 //! The deadlines of all timers of an association, in one table.
 //!
-//! The association's `poll_timeout` depends on this table only. A deadline that depends on the last packet is not set
-//! again for every packet. Instead, when the deadline passes, the time of the last packet is checked and the deadline
-//! is set again.
+//! The association's `poll_timeout` reads only this table. A deadline that depends on the last packet is not set again
+//! for every packet. Instead, when the deadline passes, the time of the last packet is checked and the deadline is set
+//! again.
 
 use anabranch_base::Instant;
 

@@ -77,7 +77,7 @@ anabranch_base::knobs! {
         /// whatever they acknowledge.
         fast_again: bool = false, "RFC 9260 §7.2.4: a chunk is fast retransmitted once",
             SWITCH, "a chunk may be fast retransmitted more than once (Linux 2.6.11): yes or no";
-        /// Max.Burst lowers the congestion window for good, to the bytes in flight and `max_burst` packets.
+        /// Max.Burst lowers the congestion window permanently: to the bytes in flight plus `max_burst` packets.
         burst_window: bool = false, "RFC 9260 §6.1 D (may)",
             SWITCH, "max_burst lowers the congestion window (RFC 4460 §2.14.2); no = it limits packets at one occasion: yes or no";
         /// RFC 8985 §6: losses are detected by time (RACK) instead of by miss indications.

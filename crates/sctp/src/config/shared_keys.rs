@@ -59,8 +59,8 @@ impl SharedKeys {
         Self { keys: BTreeMap::from([(id, secret.into())]), active: id }
     }
 
-    /// Adds a key, with which the peer may then sign. Replaces a key with the same identifier. Returns false if there
-    /// are too many keys.
+    /// Adds a key. From then on, the peer may sign with this key. Replaces a key with the same identifier. Returns
+    /// false if there are too many keys.
     ///
     /// ```
     /// use anabranch_sctp::SharedKeys;

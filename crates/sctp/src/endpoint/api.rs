@@ -396,7 +396,7 @@ impl Endpoint {
     }
 
     /// Closes the association gracefully: messages already queued are delivered first. `Event::Closed` follows. The
-    /// association is forgotten once everything has been read, or when [`release`](Self::release) is called.
+    /// endpoint forgets the association once everything has been read, or when [`release`](Self::release) is called.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::{Pair, Side}, Config, Event, Message};

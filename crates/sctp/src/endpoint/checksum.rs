@@ -1,8 +1,8 @@
 //! Verification of packets whose checksum may be missing.
 //!
 //! If the configuration states that a lower layer detects errors, a checksum of zero is accepted, except on packets
-//! that begin an association. With this configuration, a checksum of zero is accepted even on packets out of the blue.
-//! This lets a host that has lost its state answer packets of the old association.
+//! that begin an association. It is accepted even on packets out of the blue, so that a host that has lost its state
+//! can answer packets of the old association.
 //!
 //! Implements RFC 9653 §5.3. Which packets are sent without a checksum is decided in `association::outbound`.
 

@@ -33,7 +33,7 @@ impl Endpoint {
             return false;
         }
         let next = association.timeout_before(entry.deadline);
-        // With tracing on, an association that sends nothing is polled as well, to record what limits the sender.
+        // With tracing on, an association that sends nothing is polled too: the trace records what limits its sender.
         let quiet = association.sends_nothing() && !ctx.trace.on;
         let skip_queueing = quiet || std::mem::replace(&mut entry.queued, true);
         if !skip_queueing {
@@ -152,8 +152,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether the source or destination address of the packet is not unicast. An unspecified destination
-    /// address stands for an unknown address, and is not examined.
+    /// Returns whether the source or destination address of the packet is not unicast. An unspecified destination is
+    /// not checked, because it means that the address is unknown.
     fn is_of_group(&self, packet: &Packet<'_>) -> bool {
         let target = packet.target.ip();
         let group = !is_unicast(packet.source.ip()) || !is_unicast(target) && !target.is_unspecified();

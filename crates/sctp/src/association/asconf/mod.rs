@@ -84,13 +84,13 @@ impl Association {
         }
     }
 
-    /// Gives every path a source address that the peer knows. A path for which there is no such address is suspended.
+    /// Gives every path a source address that the peer knows. Suspends a path if there is no such address.
     fn choose_sources(&mut self, ctx: &mut Ctx<'_>) {
         let Some(asconf) = &self.extensions.asconf else {
             return;
         };
         let usable = asconf.usable(ctx, self.paths.peer());
-        // A path that was just added has no timers yet, and `set_fragment_size` allocates them.
+        // `set_fragment_size` allocates the timers of a path that was just added.
         self.set_fragment_size();
         for index in 0..self.paths.len() {
             let path = self.paths.get(index);
@@ -116,7 +116,7 @@ impl Association {
         self.set_fragment_size();
         self.paths.reselect();
         if self.is_stranded() && !self.timers.is_set(Timer::Asconf) {
-            // While no packet can be sent, each expiration of T4 counts as an error. If this lasts too long, the
+            // While no packet can be sent, each expiration of T4 counts as an error. After too many errors the
             // association ends.
             let rto = self.paths.get(self.paths.current()).rto();
             self.timers.set(Timer::Asconf, ctx.now + rto);

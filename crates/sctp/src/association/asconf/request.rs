@@ -134,7 +134,7 @@ impl Asconf {
     }
 
     /// Sets the local address that the peer should use as its primary destination. Returns false if the peer did not
-    /// recognize an earlier request of this kind. RFC 5061 §5.3 F3b: such a peer is not asked again.
+    /// recognize an earlier Set Primary Address. RFC 5061 §5.3 F3b: such a peer gets no further request of this type.
     pub(super) fn request_primary(&mut self, address: IpAddr) -> bool {
         if !self.primary_refused {
             self.requested_primary = Some(address);
@@ -147,9 +147,9 @@ impl Asconf {
         self.outstanding.as_ref().map(|outstanding| (outstanding.path, outstanding.addresses.0))
     }
 
-    /// RFC 5061 §5.1 A1 to A3: builds an ASCONF for `path`. The additions and deletions in the ASCONF make the peer's
-    /// list of addresses equal to the present local addresses. With `prefer`, the ASCONF also asks the peer to use the
-    /// last address that this ASCONF adds as the primary destination.
+    /// RFC 5061 §5.1 A1 to A3: builds an ASCONF for `path`. Its additions and deletions make the peer's list of
+    /// addresses equal to the present local addresses. With `prefer`, the ASCONF also asks the peer to use the last
+    /// added address as the primary destination.
     pub(super) fn plan(
         &mut self,
         ctx: &Ctx<'_>,
@@ -309,8 +309,8 @@ impl Asconf {
         Answered::By(outstanding.path)
     }
 
-    /// Applies the result of one request. `result` is the error cause code if the request failed. `behind` is true if
-    /// an earlier request in the same ASCONF failed.
+    /// Applies the result of one request. `result` is `Err` with the error cause code if the request failed. `behind`
+    /// is true if an earlier request in the same ASCONF failed.
     fn on_result(
         &mut self,
         now: Instant,

@@ -209,9 +209,9 @@ impl Association {
                     failed |= fail(&mut answer, id, &cause);
                 }
             }
-            // Once the limit on requests or on the size of the answer is reached, further requests are neither carried
-            // out nor answered. The answer already reports a failed request. The peer therefore counts all later
-            // requests without an answer as failed (RFC 5061 §5.1 A7).
+            // The answer has reached its limit on requests or bytes, so the remaining requests are neither carried out
+            // nor answered. The answer reports a failed request. The peer therefore counts all later requests without
+            // an answer as failed (RFC 5061 §5.1 A7).
             if n == MAX_REQUESTS || answer.length() > MAX_BYTES {
                 break;
             }
@@ -297,8 +297,8 @@ impl Association {
             self.set_asconf_addresses(ctx, successor);
         }
         if matches!(self.state, State::ShutdownSent) && self.is_stranded() {
-            // HEARTBEATs stopped when the SHUTDOWN was sent. But the address of the current path must be verified,
-            // which needs a HEARTBEAT.
+            // HEARTBEATs stopped when the SHUTDOWN was sent. The new current path still needs one HEARTBEAT, which
+            // verifies its address.
             self.paths.at(self.paths.current()).ask_heartbeat();
         }
         let address = self.paths.get(index).address().ip();

@@ -411,8 +411,8 @@ impl Association {
         self.count_sent(ctx, index, &written, tag, same_path);
     }
 
-    /// Updates the timer, counters and trace for a chunk that was written. `again` is true if the chunk is
-    /// retransmitted on the same path.
+    /// Updates the timer, counters and trace for a chunk that was written. `again` is true if the chunk was
+    /// retransmitted on the path on which it was last sent.
     #[inline(always)]
     fn count_sent(&mut self, ctx: &mut Ctx<'_>, index: usize, written: &Written, packet: u64, again: bool) {
         let Written { offset, length, size, stream, from, cause } = *written;

@@ -112,8 +112,8 @@ impl OutstandingRequest {
         self.params.iter().map(param).collect()
     }
 
-    /// Returns whether this request now waits only for requests of the peer. True if the peer has accepted this
-    /// request, and each unanswered parameter concerns the peer's own outgoing streams: a reset or an addition.
+    /// Returns whether only a request of the peer can complete this request. This is so if the peer has accepted this
+    /// request, and each unanswered parameter concerns the peer's outgoing streams: a reset or an addition.
     fn is_peers_turn(&self) -> bool {
         let mut left = self.params.iter().filter(|param| !param.2);
         self.accepted
@@ -254,8 +254,8 @@ impl Reconfig {
     pub(super) fn launch(&mut self, send: &mut SendHalf, timers: &mut Timers, path: usize) {
         // RFC 6525 §5.1.1: one request is outstanding at a time. If each side waited for a request of the other side,
         // both would wait forever. So this side drops its outstanding request if two conditions hold. The peer has
-        // reported this request as in progress (§5.2.7 H1), and the peer is waiting for a request from this side. The
-        // awaited request is in `waiting`, or will follow from `peer_request`.
+        // answered this request with "in progress" (§5.2.7 H1), and the peer waits for a request that this side still
+        // has to send. That request is in `waiting`, or will follow from `peer_request`.
         if let Some(outstanding) = &self.outstanding {
             let owed = self.peer_request.is_some()
                 || self.waiting.front().is_some_and(|request| request.answers().is_some());

@@ -208,8 +208,8 @@ impl Reconfig {
         parts.recv.sack_now();
     }
 
-    /// Returns whether the peer possibly sent a chunk after a reset that this side has not finished yet. The TSN or the
-    /// stream sequence number of such a chunk belongs to the numbering after the reset.
+    /// Returns whether the peer may have sent this chunk after a reset that this side has not finished yet. The TSN or
+    /// stream sequence number of such a chunk counts from the reset.
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
         // RFC 6525 §5.2.2 E2: the chunk is not accepted until the reset is done. The peer keeps the chunk and
         // retransmits it.

@@ -588,8 +588,8 @@ fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let sent = sent.lock().expect("one thread").clone();
     let (first, last) = (sent[0].0, sent[sent.len() - 1].0);
     let bytes: u64 = sent.iter().map(|(_, bytes)| bytes).sum();
-    // At 1 Mbit/s a byte takes 8 us. Up to ten packets may be sent at once, and `took` does not include the time of the
-    // last packet. `took` may therefore be too short by the time of 11 packets. The test allows 12 packets.
+    // At 1 Mbit/s a byte takes 8 us. The first ten packets may be sent at once, and `took` ends when the last packet
+    // starts. So `took` may be too short by the time of 11 packets, and the test allows 12 packets.
     let took = last.since(first).as_micros() as u64;
     assert!(took <= 8 * bytes && took + 8 * 12 * 1_500 >= 8 * bytes, "{took} us for {bytes} bytes");
 }

@@ -160,13 +160,12 @@ fn camping_on_an_address_ends_with_the_first_heartbeat() {
     assert!(net.established(VICTIM), "{:?}", net.events[VICTIM]);
 }
 
-/// The victim is switched off and cannot answer the server's HEARTBEATs. Meanwhile, the attacker's association lists
-/// the victim's address and uses the victim's port.
+/// While the victim is switched off, it cannot answer the server's HEARTBEATs. An attacker's association lists the
+/// victim's address and uses the victim's port.
 ///
-/// After the victim is switched on, the server refuses the victim's INIT (RFC 9260 §5.2.2): the INIT lists an address
-/// that the attacker's association does not have. The server accepts an INIT that the victim sends from another port.
-/// The victim answers the server's next HEARTBEAT with an ABORT, which ends the attacker's association and frees the
-/// port.
+/// When the victim is switched on again, its INIT lists an address that the attacker's association does not have, so
+/// the server refuses it (RFC 9260 §5.2.2). An INIT from another port of the victim is accepted. The victim answers the
+/// server's next HEARTBEAT with an ABORT, which ends the attacker's association and frees the port.
 #[test]
 fn camping_on_the_address_of_who_is_off() {
     let mut net = HijackNet::new(&config(&[("hb_interval", "1s"), ("path_max_retrans", "5")]));

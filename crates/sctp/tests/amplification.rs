@@ -107,9 +107,9 @@ fn one(tsn: u32) -> Data<'static> {
     Data { tsn: Tsn(tsn), begin: true, end: true, unordered: true, payload: b"x", ..Data::default() }
 }
 
-/// RFC 9260 §6.2: if a packet holds a duplicate TSN, the server answers the packet at once, with exactly one SACK.
-/// Although hundreds of gaps could be reported, these SACKs together are at most one full SACK larger than the packets
-/// that they answer.
+/// RFC 9260 §6.2: the server answers each packet with a duplicate TSN at once, with exactly one SACK. Each SACK could
+/// report hundreds of gaps. But all these SACKs together may exceed the packets that they answer by at most one full
+/// SACK.
 #[test]
 fn duplicates_draw_no_more_than_they_are() {
     const GAPS: u32 = 1_000;

@@ -73,8 +73,8 @@ anabranch_base::knobs! {
         /// meanwhile.
         fast_recovery: bool = true, "RFC 9260 §7.2.4",
             SWITCH, "the losses of a window reduce the congestion window once; no = each fast retransmit reduces it (RFC 2960): yes or no";
-        /// A chunk that was retransmitted is fast retransmitted again after another `dupthresh` miss indications,
-        /// whatever they acknowledge.
+        /// A chunk that was retransmitted is fast retransmitted again after another `dupthresh` miss indications, even
+        /// if they acknowledge only chunks that were sent before the retransmission.
         fast_again: bool = false, "RFC 9260 §7.2.4: a chunk is fast retransmitted once",
             SWITCH, "a chunk may be fast retransmitted more than once (Linux 2.6.11): yes or no";
         /// Max.Burst lowers the congestion window permanently: to the bytes in flight plus `max_burst` packets.

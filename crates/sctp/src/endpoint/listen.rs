@@ -180,8 +180,8 @@ impl Endpoint {
             let addresses =
                 local_addresses_for(&self.local_addresses, packet.source.ip()).map(|local| local.ip());
             let room = write_addresses_that_fit(&mut chunk, addresses, packet.target.ip(), room);
-            // RFC 5061 §4.2.7: an INIT ACK lists the extensions of this side. If the peer's INIT has no such list, the
-            // peer hardly needs ours. In that case our list is left out when it does not fit.
+            // RFC 5061 §4.2.7: an INIT ACK lists the extensions of this side. If the INIT has no list of extensions,
+            // the peer probably ignores such a list. Then this side leaves out its list if there is not enough room.
             let list = offer.lists_extensions || length_of(|chunk| write_rest(chunk, true)) - rest <= room;
             write_rest(&mut chunk, list);
             if let Some(adaptation) = adaptation {

@@ -38,10 +38,10 @@ fn address_keys_of<'a>(
 }
 
 impl Endpoint {
-    /// Returns whether the packet is possibly meant for another SCTP stack on this host. Without UDP encapsulation,
-    /// every SCTP stack on the host receives each packet, even a packet from this host to itself. If `other_shards` is
-    /// set, it says whether another stack uses the port. A loopback packet with equal source and destination address
-    /// could belong to any stack, so it is never answered.
+    /// Returns whether the packet may be meant for another SCTP stack on this host. Without UDP encapsulation, every
+    /// SCTP stack on the host receives every packet, even a packet from this host to itself. `other_shards`, if set,
+    /// knows whether another stack uses the port. A loopback packet with equal source and destination address could
+    /// belong to any stack, so it is never answered.
     pub(super) fn is_overheard(&self, packet: &Packet<'_>, port: u16) -> bool {
         let (source, target) = (packet.source, packet.target);
         source.port() == 0 && source.ip().is_loopback() && source.ip() == target.ip()

@@ -86,8 +86,8 @@ impl Shard {
         u32::from(port) % self.count == self.index
     }
 
-    /// Each block of `count` consecutive tags has one tag of each shard. Returns the tag of this shard in the block
-    /// that contains `tag`; `None` on overflow.
+    /// Returns the tag of this shard in the block that contains `tag`; `None` on overflow. A block is `count`
+    /// consecutive tags, one for each shard.
     fn own(self, tag: u32) -> Option<u32> {
         (tag - Self::of_tag(tag, self.count)).checked_add(self.index)
     }

@@ -102,8 +102,8 @@ impl Path {
         self.flight < self.window() && !blocked
     }
 
-    /// RFC 4460 §2.14.2 (Max.Burst): lowers the congestion window to the bytes in flight and `packets` packets. In Linux
-    /// 2.6.11 (sctp_packet_append_data, net/sctp/output.c) the window stays that small.
+    /// RFC 4460 §2.14.2 (Max.Burst): lowers the congestion window to the bytes in flight plus `packets` packets. As in
+    /// Linux 2.6.11 (sctp_packet_append_data, net/sctp/output.c), the window is not restored afterwards.
     #[cold]
     pub(crate) fn limit_burst(&mut self, packets: u32) {
         let window = self.flight + u64::from(packets) * self.chunk_limit() as u64;
@@ -121,9 +121,9 @@ impl Path {
         }
     }
 
-    /// RFC 9260 §6.3.1 C5 (Karn): stops the measurement if the measured chunk is at or after the retransmitted
-    /// `offset`. A retransmitted chunk gives no sample. The acknowledgement of a later chunk may have waited for the
-    /// retransmission.
+    /// RFC 9260 §6.3.1 C5 (Karn): stops the measurement if the measured chunk is the retransmitted chunk at `offset` or
+    /// a later chunk. A retransmitted chunk gives no sample. The acknowledgement of a later chunk may have waited for
+    /// the retransmission.
     pub(super) fn end_measurement_from(&mut self, offset: u64) {
         if self.timed.is_some_and(|(timed, _)| timed >= offset) {
             self.timed = None;

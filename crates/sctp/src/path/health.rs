@@ -11,12 +11,13 @@ use super::{Path, mtu};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// If T3-rtx has expired more than this number of times in a row, the path probably drops all data. An answered
-/// HEARTBEAT then no longer clears the errors of the path. The value is MAX_PROBES of RFC 8899 §5.1.2.
+/// The number of consecutive T3-rtx expirations that may happen by chance. After more expirations, the path probably
+/// drops all data, so an answered HEARTBEAT no longer clears the errors of the path. The value is MAX_PROBES of RFC
+/// 8899 §5.1.2.
 const EXCUSED: u32 = 3;
-/// If more timeouts than this occur in a row while HEARTBEATs are answered, the loss of data is no coincidence. The
-/// value is the default of Path.Max.Retrans in RFC 9260 §16. A smaller configured Path.Max.Retrans makes the path fail
-/// earlier, but does not end the association earlier.
+/// The number of consecutive timeouts above which the loss of data is no coincidence, although HEARTBEATs are answered.
+/// The value is the default of Path.Max.Retrans in RFC 9260 §16. A smaller configured Path.Max.Retrans makes the path
+/// fail earlier, but does not end the association earlier.
 const NO_COINCIDENCE: u32 = 5;
 
 /// The T3-rtx expirations since data was last acknowledged.
@@ -27,7 +28,7 @@ pub(super) struct UnansweredData {
     last: Instant,
     /// Whether the peer has answered a HEARTBEAT since the first of the T3-rtx expirations that `timeouts` counts.
     heartbeats_pass: bool,
-    /// How many of the T3-rtx expirations in `timeouts` came while the lowest chunk was too large for the path.
+    /// The number of expirations in `timeouts` that occurred while the lowest chunk was too large for the path.
     too_large: u32,
 }
 
@@ -76,8 +77,8 @@ impl Path {
         self.on_error(now, max_retrans)
     }
 
-    /// Whether the peer answers HEARTBEATs but does not acknowledge data. T3-rtx has expired, a HEARTBEAT was answered
-    /// after that, and no data has been acknowledged since the expiry.
+    /// Returns whether the peer answers HEARTBEATs but does not acknowledge data: since T3-rtx first expired, a
+    /// HEARTBEAT was answered, but no data was acknowledged.
     pub(crate) fn passes_heartbeats_only(&self) -> bool {
         self.unanswered.as_ref().is_some_and(|unanswered| unanswered.heartbeats_pass)
     }
@@ -124,8 +125,8 @@ impl Path {
                 self.unanswered = unanswered;
                 return false;
             }
-            // The answer lowers the error counter to at most Path.Max.Retrans. The path is then active, and data is
-            // tried on it. If the counter is at this limit, the next timeout marks the path as failed again.
+            // The answer lowers the error counter to Path.Max.Retrans or less, so the path is active and gets data
+            // again. If the counter is equal to Path.Max.Retrans, the next timeout makes the path fail again.
             errors = self.errors.min(max_retrans);
         }
         // RFC 9260 §8.3: the answer gives a round-trip sample.

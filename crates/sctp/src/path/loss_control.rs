@@ -26,8 +26,8 @@ pub(crate) struct LossByTime {
     /// The next search for lost chunks begins at this TSN offset. A chunk below this offset that was sent only once is
     /// acknowledged, marked as lost, or in flight on a path other than this one.
     edge: u64,
-    /// The chunks retransmitted on this path, oldest first: the TSN offset of each chunk and the time of its
-    /// retransmission.
+    /// The chunks retransmitted on this path, oldest retransmission first. Each entry has the chunk's TSN offset and
+    /// the time of its retransmission.
     retransmissions: VecDeque<(u64, Instant)>,
     /// The time at which a chunk in flight will be declared lost, unless an acknowledgement arrives earlier. `None` if
     /// no loss is suspected.
@@ -42,9 +42,9 @@ impl LossByTime {
         self.lost.add(at, bytes);
     }
 
-    /// Returns the reordering window: the time beyond one round trip after which an unacknowledged chunk counts as
-    /// lost, if a later chunk was delivered. `sure` (a gap means loss) is true in a recovery, or after DupThresh later
-    /// chunks were delivered.
+    /// Returns the reordering window. If a later chunk was delivered, a chunk counts as lost when it is unacknowledged
+    /// for longer than a round trip plus this window. `sure` is true if a gap alone already indicates a loss: during a
+    /// recovery, or after DupThresh later chunks were delivered.
     pub(crate) fn window(&self, smoothed: Option<Duration>, sure: bool) -> Duration {
         self.rack.window(smoothed, sure)
     }
@@ -250,9 +250,9 @@ impl Path {
     }
 
     /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes that count as in flight before a SACK. `polls` is
-    /// the number of calls of `poll_transmit` so far, and `more` says whether more data waits to be sent. If a SACK
-    /// since the last call of `poll_transmit` found the window full, and more data waits, returns at least the window.
-    /// Without this rule, a host that reads several SACKs at once would grow the window for the first SACK only.
+    /// the number of calls of `poll_transmit` so far, and `more` says whether more data waits to be sent. If more data
+    /// waits, and an earlier SACK since the last `poll_transmit` found the window full, the window still counts as
+    /// full. Otherwise a host that reads several SACKs at once would grow the window for the first SACK only.
     #[inline]
     pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
         if more && self.window_full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }

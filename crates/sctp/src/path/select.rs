@@ -39,12 +39,12 @@ pub(crate) struct Paths {
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     at: Instant,
-    /// The path on which user data last made progress: sent data was acknowledged, or received data arrived. When this
-    /// side sends data with no chunk outstanding, the records of both directions start anew. For sent data, this is
-    /// then the path of the new data; for received data, it is `None`.
+    /// The path of the last progress: the path on which data was last acknowledged, or on which data last arrived. When
+    /// this side sends data while no chunk is outstanding, both directions start anew. The path is then that of the new
+    /// data for sent data, and `None` for received data.
     path: Option<usize>,
-    /// Whether the data of this direction is interrupted, so that its next progress ends an interruption. True if,
-    /// since the last progress, the path has failed, or outstanding data has waited for longer than an RTO.
+    /// Whether this direction is interrupted. Since the last progress, either the path has failed, or outstanding data
+    /// has waited for longer than an RTO. The next progress ends the interruption.
     late: bool,
     /// For received data: whether this side's receive window was full when DATA last arrived, so that the peer must not
     /// send. For sent data: always false.
@@ -63,7 +63,7 @@ impl Progress {
 }
 
 /// An interruption of user data that began at `since` and has just ended. The data resumed on another path, or on the
-/// same path. In the second case, the path had failed, or data had waited for longer than an RTO.
+/// same path after this path had failed or data had waited for longer than an RTO.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interruption {
     pub(crate) since: Instant,
@@ -144,8 +144,8 @@ impl Paths {
         self.changes += 1;
     }
 
-    /// Removes a path. Where it was the primary path, the path for new data or the path for SACKs, `successor` replaces
-    /// it. The index stays unused until another address gets it.
+    /// Removes a path. If it was the primary path, the path for new data or the path for SACKs, `successor` becomes
+    /// that path instead. The index stays unused until another address gets it.
     pub(crate) fn remove(&mut self, path: usize, successor: usize) {
         self.list[path].removed = true;
         self.list[path].withdraw();
@@ -267,7 +267,7 @@ impl Paths {
         self.progress.as_mut()?[0].advance(now, path)
     }
 
-    /// Whether the chunk that was acknowledged last was sent on this path.
+    /// Returns whether the chunk that was acknowledged last was sent on this path.
     pub(crate) fn is_last_sent_on(&self, path: usize) -> bool {
         self.progress.as_ref().is_some_and(|progress| progress[0].path == Some(path))
     }
@@ -368,8 +368,8 @@ impl Paths {
         self.list.iter().filter(|path| !path.removed).map(Path::chunk_limit).min().unwrap_or(512)
     }
 
-    /// RFC 9260 §6.3.1 C5: stops the round-trip measurements that a retransmission of the chunk at `offset` would
-    /// spoil, on all paths.
+    /// RFC 9260 §6.3.1 C5: on all paths, stops the round-trip measurements that would be wrong after the retransmission
+    /// of the chunk at `offset`.
     pub(crate) fn end_measurements_from(&mut self, offset: u64) {
         self.list.iter_mut().for_each(|path| path.end_measurement_from(offset));
     }
@@ -379,10 +379,10 @@ impl Paths {
         self.list[0].address.ip()
     }
 
-    /// Returns the usable path whose source and destination address share the longest prefix (RFC 6724 §6 rule 9). An
-    /// ASCONF is sent on this path when the host has lost the source address of its data. The source address of another
-    /// path may be in a network that cannot reach the peer's address. The ASCONF would then be lost, and only an expiry
-    /// of T4 would reveal the loss.
+    /// Returns the usable path whose source and destination address share the longest prefix (RFC 6724 §6 rule 9). When
+    /// the host has lost the source address of its data, the ASCONF is sent on this path. On another path, the source
+    /// address may belong to a network that cannot reach the peer. The ASCONF would then be lost, and only an expiry of
+    /// T4 would reveal the loss.
     pub(crate) fn nearest(&self) -> usize {
         let near = |index: usize| {
             let path = &self.list[index];
@@ -417,9 +417,9 @@ impl Paths {
             .filter(|_| better)
     }
 
-    /// If every destination has failed, chooses a confirmed destination as the current one. The choice is the next
-    /// destination in the list (RFC 9260 §8.2 leaves it open). If the state "potentially failed" is enabled, the choice
-    /// is the destination with the fewest errors (RFC 7829 §4.1).
+    /// If every destination has failed, makes another confirmed destination the current one: the next in the list (RFC
+    /// 9260 §8.2 leaves the choice open). If the state "potentially failed" is enabled, the destination with the fewest
+    /// errors becomes the current one (RFC 7829 §4.1).
     pub(crate) fn rotate(&mut self) {
         if self.list.iter().any(Path::is_usable) {
             return;

@@ -75,9 +75,9 @@ impl Ack {
     /// Returns the largest permitted size in bytes of a SACK sent now. The packet header of `header` bytes is not part
     /// of this size.
     pub(crate) fn most_bytes(&self, header: usize) -> usize {
-        // RFC 9260 §6.2: a packet of duplicates is answered by an immediate SACK. If there are gaps, that SACK may be
-        // forty times as large as the packet. To prevent amplification, all these SACKs together may have only as many
-        // bytes as the received packets with DATA.
+        // RFC 9260 §6.2: a packet of duplicates is answered by an immediate SACK. If there are gaps, this SACK may be
+        // forty times as large as the packet. To prevent amplification, SACKs in answer to duplicates have, in total,
+        // at most as many bytes as the received packets with DATA.
         if self.is_only_repeated() { self.allowance.saturating_sub(header).min(MAX_SACK) } else { MAX_SACK }
     }
 

@@ -39,8 +39,8 @@ impl RecvHalf {
                 }
             }
             self.credit_dropped();
-            // Now that these chunks are skipped, perhaps an unfinished message can be delivered in parts. While the
-            // window is closed, no further chunk arrives that would trigger this delivery.
+            // Some chunks are now skipped, so it may be possible to deliver an unfinished message in parts. This is
+            // tried here, because no further chunk arrives to trigger the delivery while the window is closed.
             let at_once = self.window.is_pressed();
             if let Some(reassembly) = &mut self.reassembly {
                 reassembly.deliver_in_parts(self.tracker.next(), &mut self.order, at_once);

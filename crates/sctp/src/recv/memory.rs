@@ -64,14 +64,15 @@ impl RecvHalf {
     /// received TSN are refused. Chunks that fill a gap are accepted until the buffer exceeds the window by `SLACK`
     /// bytes. An honest sender counted these chunks against the window before it sent the later chunks.
     ///
-    /// If associations share memory, the window may have shrunk below the size of the gaps. Only the lowest missing
-    /// chunk is then accepted, because the application can read on after this chunk.
+    /// If associations share memory, the gaps may need more bytes than the window now allows. Then only the lowest
+    /// missing chunk is accepted, because the application can continue to read after this chunk.
     pub(super) fn takes_beyond(&self, offset: u64) -> bool {
         let Some(account) = &self.account else {
             return offset < self.tracker.end() && !self.window.is_overrun(SLACK);
         };
         let fills = offset < self.tracker.end() && offset == self.tracker.next();
-        // An empty buffer accepts one chunk if the account's limit is larger than the memory for bookkeeping.
+        // With shared memory, an empty buffer accepts one chunk, unless the bookkeeping alone takes all memory of the
+        // account.
         let alone = self.window.is_empty() && account.limit() > self.bookkeeping();
         alone || fills && !self.window.is_overrun(1)
     }

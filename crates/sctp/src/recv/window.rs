@@ -54,9 +54,9 @@ impl Window {
         self.used = bytes;
     }
 
-    /// RFC 9260 §6.2: returns whether chunks are refused. Chunks are refused while the buffer is full. After a window
-    /// of 0 was advertised, chunks are also refused while the free space is too small to be advertised. Once enough
-    /// space is free to be advertised, chunks are accepted, even before a new window is advertised.
+    /// RFC 9260 §6.2: returns whether chunks are refused, because the buffer is full. After a window of 0 was
+    /// advertised, chunks are also refused while the free space is too small to be advertised. Once the free space is
+    /// large enough, chunks are accepted, even if the new window was not advertised yet.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.used >= self.ceiling || self.shut && self.free() == 0

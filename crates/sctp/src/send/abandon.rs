@@ -393,8 +393,8 @@ impl SendHalf {
                 // counts as outstanding at the peer.
                 self.peer_window += u64::from(entry.length);
             }
-            // A chunk abandoned in flight counts as in flight until it is acknowledged or found missing. `fast` of an
-            // abandoned chunk is true once the chunk no longer counts as in flight.
+            // A chunk abandoned in flight still counts as in flight until it is acknowledged or found missing. `fast`
+            // is true for an abandoned chunk that does not count as in flight.
             let is_settled = entry.state != ChunkState::InFlight;
             if let Some(entry) = self.outstanding.at(offset) {
                 entry.fast = is_settled;

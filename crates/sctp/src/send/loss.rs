@@ -185,8 +185,8 @@ pub(super) fn count_misses(
     let mut offset = outstanding.miss_floor.max(outstanding.base());
     let mut run = outstanding.runs.partition_point(|run| run.end <= offset);
     let mut floor_holds = true;
-    // The number of examined chunks is limited. The lowest chunks are examined and retransmitted first. Later SACKs
-    // count the misses of higher chunks.
+    // The number of examined chunks is limited. This SACK examines the lowest chunks, which are retransmitted first.
+    // Later SACKs count the misses of higher chunks.
     while offset < limit && *looked_at < sack_work_limit::CHUNKS {
         *looked_at += 1;
         if let Some(acked) = outstanding.runs.get(run)
@@ -199,9 +199,9 @@ pub(super) fn count_misses(
         let Some(entry) = outstanding.at(offset) else {
             break;
         };
-        // If this chunk was retransmitted, only an acknowledged chunk that was sent after the retransmission shows that
-        // it is missing.
-        // Linux 2.6.11 (sctp_mark_missing, net/sctp/outqueue.c) does not ask when the acknowledged chunk was sent.
+        // A retransmitted chunk counts as missing only if the SACK acknowledges a chunk that was sent after the
+        // retransmission. Linux 2.6.11 (sctp_mark_missing, net/sctp/outqueue.c) ignores when the acknowledged chunk was
+        // sent.
         let eligible = !entry.fast && (again || !entry.was_retransmitted || evidence > entry.sent_at);
         let state = entry.state;
         if eligible && state == ChunkState::InFlight {

@@ -27,10 +27,9 @@ pub(super) struct Probing {
 pub(crate) struct Expired {
     /// Whether T3-rtx expired for a probe of a closed window. Such an expiry does not indicate congestion.
     pub(crate) probe: bool,
-    /// Whether the peer counts as silent. If so, the expiry of T3-rtx increments the error counters. If T3-rtx expired
-    /// for a probe, the peer is silent if no SACK has arrived since the last probe. If T3-rtx expired for other data,
-    /// the peer is silent, with one exception: a SACK has arrived since the last expiry, and the newest SACK reported a
-    /// closed window.
+    /// Whether the peer counts as silent, so that the expiry of T3-rtx increments the error counters. During probing,
+    /// the peer is silent if no SACK has arrived since the last probe. Otherwise the peer is silent unless the newest
+    /// SACK arrived after the previous expiry and reported a closed window.
     pub(crate) silent: bool,
 }
 

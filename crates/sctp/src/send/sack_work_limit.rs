@@ -54,8 +54,8 @@ impl SackWorkLimit {
 const RUNS: usize = 1_024;
 
 /// Limits the changes that a SACK makes. `before` and `after` are the runs beyond `base` that the previous SACK and
-/// this SACK acknowledge. Above some TSN offset, replaces `after` by `before`, so that the two differ in at most `most`
-/// chunks.
+/// this SACK acknowledge. Changes `after` so that it differs from `before` in at most `most` chunks: from some TSN
+/// offset on, it becomes equal to `before`.
 #[cold]
 pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64, most: u64) {
     let Some(cut) = cut(before, after, base, most) else {
@@ -64,8 +64,8 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     let unchanged_from = before.partition_point(|run| run.end <= cut);
     let kept = after.partition_point(|run| run.start < cut);
     if kept + before.len() - unchanged_from + 1 > RUNS {
-        // Earlier SACKs were cut at different TSN offsets, which has split the acknowledged chunks into too many runs.
-        // So this SACK is ignored.
+        // Earlier SACKs were applied only up to different TSN offsets, which has split the acknowledged chunks into too
+        // many runs. So this SACK is ignored.
         after.clear();
         after.extend_from_slice(before);
         return;

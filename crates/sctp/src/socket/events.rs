@@ -175,8 +175,8 @@ impl Sockets {
             let Some(span) = socket.settings.autoclose else { continue };
             for (&id, member) in &mut socket.associations {
                 if member.established && !member.closed && member.used_at + span <= now {
-                    // The association counts as used now. So a whole autoclose time passes before the shutdown is
-                    // requested again.
+                    // Setting the time of last use delays the next request: the shutdown is requested again only after
+                    // another whole autoclose time.
                     member.used_at = now;
                     idle.push(id);
                 }

@@ -155,7 +155,8 @@ fn the_verified_address_goes_while_shutting_down() {
     "#]]);
 }
 
-/// Break before make: A deletes its only address, and adds another address a second later (RFC 5061 §5.3.2).
+/// Break before make (RFC 5061 §5.3.2): A deletes its only address, and adds another address a second later. The
+/// association survives, and all data arrives.
 #[test]
 fn break_before_make() {
     let mut script = roaming(1, &[]);
@@ -304,8 +305,8 @@ fn set_primary() {
     "#]]);
 }
 
-/// A Set Primary request arrives while data flows. Data that B sends after verifying the new address goes to the new
-/// address, although the old address still exists.
+/// A Set Primary request arrives while B sends data. Once B has verified the new address, B sends data to it, although
+/// the old address still exists.
 #[test]
 fn set_primary_moves_data_that_flows() {
     let mut script = roaming(1, &[("asconf_primary", "yes")]);

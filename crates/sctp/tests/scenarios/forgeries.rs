@@ -242,9 +242,9 @@ fn cwnd(script: &mut Script) -> u64 {
     script.net.end(A).engine.info(id).expect("it lives").paths[0].cwnd
 }
 
-/// The peer of A acknowledges each TSN as soon as A has sent it, although no DATA has arrived. This harms only the
-/// peer, which loses data. RFC 9260 §7.2.1: the congestion window grows by at most one packet per SACK. If the peer
-/// splits an acknowledgement into more SACKs, each SACK adds less (RFC 3465 gives the reason).
+/// The peer of A acknowledges each TSN as soon as A has sent it, although no DATA has arrived. Only the peer itself is
+/// harmed, because it loses data. RFC 9260 §7.2.1: each SACK grows the congestion window by at most one packet. If the
+/// peer splits an acknowledgement into more SACKs, each SACK adds less (for the reason see RFC 3465).
 #[test]
 fn optimistic_sacks() {
     let mut script = Script::warm(&[("sndbuf", "1MiB")]);

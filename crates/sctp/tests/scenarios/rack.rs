@@ -152,8 +152,8 @@ fn a_time_that_nothing_waits_for() {
     assert!(engine.poll_timeout().is_some_and(|at| at > now), "a timer has run out already");
 }
 
-/// RFC 5681 §4.3: a second loss during the recovery from a timeout is a separate sign of congestion. Otherwise slow
-/// start would continue into a full queue.
+/// RFC 5681 §4.3: a second loss during the recovery from a timeout is a separate sign of congestion, so it reduces the
+/// window. Otherwise slow start would fill a queue that is already full.
 #[test]
 fn a_loss_during_the_recovery_from_a_timeout_reduces_the_window() {
     for times in [1, 2] {

@@ -137,8 +137,9 @@ fn chunks_that_are_too_large_for_the_path_end_the_association() {
     .assert_debug_eq(&reason);
 }
 
-/// The same path loses all packets after some HEARTBEATs were answered. Perhaps the peer is merely silent for a while.
-/// So the association ends only after `assoc_silence`, and the size of packets is not given as the reason.
+/// A path drops packets of more than 1300 bytes and answers some HEARTBEATs, but later loses all packets. The peer may
+/// be silent only for a while, so the association ends only after `assoc_silence`. The reported reason is not the
+/// packet size.
 #[test]
 fn an_outage_in_a_black_hole_is_a_silence() {
     let mut script = in_a_black_hole();
@@ -175,9 +176,9 @@ fn of_two_paths_the_one_that_loses_data_fails() {
     assert!(drawn.lines().rev().take(8).any(|line| line.contains("A.1") && line.contains("DATA")), "{drawn}");
 }
 
-/// One of two paths loses large packets only. Each lost chunk is sent again on the other path, so no chunk is lost
-/// twice on the first path. The path still answers HEARTBEATs, which shows that the size of the packets is the cause,
-/// and the path MTU search starts.
+/// One of two paths loses only large packets. A lost chunk is sent again on the other path, so no chunk is lost twice
+/// on the first path. The first path still answers HEARTBEATs, so the packet size must be the cause, and the path MTU
+/// search starts.
 #[test]
 fn of_two_paths_one_has_a_black_hole() {
     let mut set = SUSPECTING.to_vec();

@@ -95,8 +95,8 @@ pub struct Checker {
     pub bbr: [bool; 2],
     /// For each side, whether it sends tail loss probes. One probe may exceed the congestion window (RFC 8985 §7.3).
     pub probing: [bool; 2],
-    /// For each side, the count of tail loss probes so far, and the index of the packet that carried the last probe.
-    /// This packet is exempt from the check of the congestion window, which may have been halved below the flight size.
+    /// For each side, the number of tail loss probes so far, and the index of the packet with the last probe. This
+    /// packet may exceed the congestion window, because the window may have been halved below the flight size.
     probes: [(u64, u64); 2],
     /// Whether a side has sent an NR-SACK that reports TSNs beyond its cumulative TSN. The peer then frees the messages
     /// of these TSNs, although they may never be delivered.
@@ -325,9 +325,9 @@ impl Checker {
         let end = &net.ends[from as usize];
         let Some(info) = end.ids.last().and_then(|&id| end.engine.info(id)) else { return };
         let mine = &self.sides[from as usize];
-        // RFC 9260 §6.2.1 C: chunks marked for retransmission do not count as outstanding. The checker cannot see which
-        // chunks are marked. The check therefore ends at the first event in the statistics that marks or abandons
-        // chunks.
+        // RFC 9260 §6.2.1 C: chunks marked for retransmission do not count as outstanding, and the checker cannot see
+        // which chunks are marked. So the check is skipped once the statistics show that any chunk was marked or
+        // abandoned.
         let stats = end.ids.last().and_then(|&id| end.engine.stats(id)).unwrap_or_default();
         let marked = stats.fast_recoveries
             + stats.t3_expirations

@@ -31,8 +31,8 @@ pub(super) fn base_plpmtu(v6: bool) -> u32 {
     if v6 { BASE_V6 } else { BASE_V4 }
 }
 
-/// The MTU of most interfaces. Some programs that contain DTLS read 1500 bytes at a time (aiortc 1.16.0). They mistake
-/// the rest of a larger record for a record of its own.
+/// The MTU of most interfaces. Some DTLS programs (aiortc 1.16.0) read only 1500 bytes at a time, and mistake the rest
+/// of a larger record for another record.
 const USUAL: u32 = 1500;
 
 /// The minimum of the probe timer of RFC 8899 §5.1.1, which otherwise runs for two round-trip times. The 15 s that the
@@ -201,7 +201,7 @@ impl Path {
         SearchResult { change, ended: false }
     }
 
-    /// Calls `tell`, which tells the MTU search about an event, and sets the path MTU that the search returns. Does
+    /// Informs the MTU search of an event by calling `tell`, and sets the path MTU that the search returns. Does
     /// nothing without a search.
     fn apply_to_search(&mut self, tell: impl FnOnce(&mut Search) -> MtuChange) -> Option<SearchResult> {
         let search = self.search.as_deref_mut()?;

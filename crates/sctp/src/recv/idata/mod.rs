@@ -15,8 +15,8 @@ use crate::streams::Streams;
 use anabranch_wire::sctp::IData;
 use std::collections::BTreeMap;
 
-/// The 64-bit number of a stream's first message, whose Message Identifier (MID) is 0. The number is not 0, because a
-/// peer can send an MID that counts as older than MID 0. Such an MID also needs a number.
+/// The 64-bit number of a stream's first message, whose Message Identifier (MID) is 0. Lower numbers stay free for MIDs
+/// that count as older than MID 0, because a peer can send such MIDs.
 const FIRST: u64 = 1 << 32;
 
 /// The messages being reassembled in an association with interleaving.
@@ -27,9 +27,9 @@ pub(crate) struct Interleaved {
     /// fragment, as an offset from the initial TSN.
     incomplete: BTreeMap<u64, MessageKey>,
     /// Unordered messages that could not be delivered in parts, because another message of their stream was being
-    /// delivered in parts. Maps the stream and the TSN of the first fragment (as an offset from the initial TSN) to the
-    /// message number. A correct peer sends all of one unordered message before it starts the next one on that stream
-    /// (RFC 8260 §2.2.2).
+    /// delivered in parts. Maps the stream, and the TSN of the first fragment as an offset from the initial TSN, to the
+    /// message number. A correct peer never causes an entry, because it sends the unordered messages of a stream one
+    /// after the other (RFC 8260 §2.2.2).
     blocked: BTreeMap<(u16, u64), u64>,
     /// The number of fragments that wait for an earlier fragment, plus the number of messages that wait for an earlier
     /// message.
@@ -419,10 +419,10 @@ impl Interleaved {
         }
     }
 
-    /// Delivers messages in parts, because buffer space is short and their missing fragments may need the remaining
-    /// space. Chooses only messages with no missing TSN before their first fragment. If a TSN before the first fragment
-    /// is missing, its chunk could complete another message of the same stream. The partly delivered message would
-    /// block that message, and itself wait for buffer space.
+    /// Delivers unfinished messages in parts, because buffer space is short and their missing fragments may need the
+    /// remaining space. Skips a message if a TSN before its first fragment is missing. The chunk with that TSN could
+    /// complete another message of the same stream. That message would be blocked by the partly delivered message,
+    /// which itself waits for buffer space.
     #[cold]
     pub(super) fn hand_out_all(&mut self, next: u64, order: &mut Order) {
         while let Some(entry) = self.incomplete.first_entry()

@@ -170,7 +170,7 @@ fn agrees_with_the_sender() {
     }
 }
 
-/// RFC 8260 §2.1: fragment numbers wrap in the middle of a message.
+/// RFC 8260 §2.1: a message is reassembled correctly if the fragment numbers wrap in the middle of it.
 #[test]
 fn fragment_numbers_wrap() {
     let mut half = RecvHalf::new(&Config::default(), 1, 4, 100);

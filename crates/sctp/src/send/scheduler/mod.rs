@@ -43,15 +43,16 @@ struct TurnOrder {
     served: Option<u16>,
     /// Whether some, but not all, chunks of the served stream's first message were cut.
     is_partly_cut: bool,
-    /// True if the served stream has ended a large message in the current packet. The packet then takes no more chunks.
+    /// Whether the served stream has ended a large message in the current packet. If so, no more chunks are added to
+    /// the packet.
     used_its_turn: bool,
     /// The number of entries added to `ready` so far. An entry stores the number of entries added before it. So entries
     /// with equal ranks are served in the order in which they were added.
     turns: u64,
     /// The number of messages queued so far.
     arrivals: u64,
-    /// Virtual time of fair queueing: the virtual time at which the latest chunk began. In virtual time, a chunk lasts
-    /// its size in bytes divided by the weight of its stream.
+    /// Virtual time of fair queueing: the virtual start time of the latest chunk. In virtual time, sending a chunk
+    /// takes its size in bytes divided by the weight of its stream.
     now: u64,
 }
 
@@ -317,8 +318,9 @@ impl TurnOrder {
         if done {
             queue.waiting.pop_front();
         }
-        // If a large message ends in this packet, the stream has used its turn. A further message of the stream might
-        // not fit into the packet. It would then continue in the next packet, before the turn of the other streams.
+        // If the last fragment of a large message goes into this packet, the stream has used its turn. Otherwise the
+        // first fragment of its next message might follow in this packet, and that message would continue in the next
+        // packet, before the other streams.
         self.used_its_turn =
             self.is_partly_cut && done && kind == SchedulerKind::RoundRobinPacket && !interleaving;
         self.is_partly_cut = !done;

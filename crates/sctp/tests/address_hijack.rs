@@ -147,8 +147,8 @@ fn config(changes: &[(&str, &str)]) -> Config {
 }
 
 /// RFC 5062 §2: the attacker's association lists the victim's address, and uses the port that the victim will use. RFC
-/// 5062 §2.3, RFC 9260 §5.4: the server probes the listed address at once. The victim answers that it has no such
-/// association (RFC 9260 §8.4). So the attacker's association has ended before the victim opens its own.
+/// 5062 §2.3, RFC 9260 §5.4: the server probes the listed address at once. The victim has no such association and
+/// answers with an ABORT (RFC 9260 §8.4). So the attacker's association has ended before the victim opens its own.
 #[test]
 fn camping_on_an_address_ends_with_the_first_heartbeat() {
     let mut net = HijackNet::new(&config(&[]));
@@ -187,8 +187,8 @@ fn camping_on_the_address_of_who_is_off() {
 }
 
 /// RFC 5062 §5, RFC 9260 §5.4: the attacker lists the address of a victim that is switched off, and requests much data.
-/// Then the attacker stops acknowledging, to make the server retransmit the data to the victim. But the victim's
-/// address is not confirmed, so the server sends only HEARTBEATs to it.
+/// Then the attacker sends no more acknowledgements, so that the server retransmits the data to the victim. The
+/// victim's address is not confirmed, so the server must send only HEARTBEATs to it.
 #[test]
 fn an_attacker_that_stops_acknowledging() {
     let mut net = HijackNet::new(&config(&[]));

@@ -88,9 +88,9 @@ impl Victim {
     }
 }
 
-/// 250,000 chunks of one byte arrive, far more than the window allows, and no application reads. In some cases the
-/// chunks are fragments of messages that never become complete. In other cases they are complete messages behind a gap
-/// or on many streams. Each chunk needs memory besides its one byte of data. This memory must stay small, too.
+/// 250,000 chunks of one byte arrive, far more than the window allows, and no application reads. The chunks are
+/// fragments of messages that never become complete, or complete messages behind a gap or on many streams. Each chunk
+/// needs bookkeeping memory besides its one byte of data. The memory of the process must stay small.
 #[test]
 #[cfg(target_os = "linux")]
 fn fragments_without_an_end() {

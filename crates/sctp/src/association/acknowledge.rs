@@ -217,8 +217,8 @@ impl Association {
             // RFC 6525 §5.2.4: the SACK contains TSNs from before a reset, so it is ignored.
             (SackError::NeverSent, _) if self.was_renumbered_recently(ctx.now) => {}
             // RFC 9260 §12.4: only a SACK that acknowledges unsent TSNs has to end the association. A SHUTDOWN that
-            // acknowledges unsent TSNs is treated as acknowledging nothing. Widely used stacks write a TSN of their own
-            // into a SHUTDOWN (interop/README.md).
+            // acknowledges unsent TSNs acknowledges nothing here. Widely used stacks write one of their own TSNs into a
+            // SHUTDOWN (interop/README.md).
             (SackError::NeverSent, Acknowledgement::Shutdown(_)) => {}
             (SackError::NeverSent, _) => {
                 self.violated(ctx, "6.2.1: a SACK acknowledges what was never sent");

@@ -3,10 +3,10 @@
 //! The cookie holds all values that a responder needs to create the association. The cookie is signed with a key that
 //! only this endpoint has. The key is changed at intervals, and the previous key is kept for cookies in flight.
 //!
-//! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. The ports and the
-//! local tag are signed but not stored, because the packet of the COOKIE ECHO contains them. The local address is
-//! signed in full, but the cookie stores only one byte, the XOR of its octets. The endpoint finds the address among its
-//! own addresses.
+//! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. The signature
+//! covers the ports and the local tag, but the cookie does not store them, because the packet of the COOKIE ECHO
+//! contains them. The signature also covers the full local address, but the cookie stores only one byte of it, the XOR
+//! of its octets. The endpoint finds the address among its own addresses.
 //!
 //! A cookie has these fields, each after its offset in bytes:
 //!

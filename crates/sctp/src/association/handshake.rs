@@ -364,7 +364,7 @@ impl Association {
         let preserve = (u64::from(staleness_us) / 1000 + rtt).min(rtt + 1000);
         self.timers.stop(Timer::T1Cookie);
         // RFC 9260 §6.3.1 C5: the ERROR that answers a COOKIE ECHO gives an RTT sample only if the COOKIE ECHO was sent
-        // once. After a retransmission there is no sample, but the back-off ends, because the peer has answered.
+        // once. Otherwise there is no sample. In both cases the back-off ends, because the peer has answered.
         let path = self.handshake_path();
         match round_trip.filter(|_| once) {
             Some(rtt) => self.paths.at(path).on_round_trip(rtt),
@@ -387,9 +387,9 @@ impl Association {
         }
     }
 
-    /// Continues the handshake from another local address after the old address was removed. If the INIT listed the new
-    /// address, the same handshake continues. Otherwise the handshake starts again with a new INIT, which the peer
-    /// takes for another association.
+    /// Continues the handshake from another local address after the local address in use was removed. If the INIT
+    /// listed the other address, the same handshake continues. Otherwise a new INIT starts another handshake, which the
+    /// peer treats as a new association.
     pub(crate) fn begin_from_another(&mut self, ctx: &mut Ctx<'_>) {
         let (stale_cookies, unanswered_echoes) = match &self.state {
             State::CookieWait(init) => (init.stale_cookies, init.unanswered_echoes),

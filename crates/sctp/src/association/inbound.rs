@@ -153,8 +153,8 @@ impl Association {
             // COOKIE-WAIT a valid INIT ACK may follow the malformed INIT ACK, so T1-init keeps running.
             Err(Malformed::Chunk { kind: InitAck::KIND }) => return false,
             // RFC 9260 §3.3.5: the Heartbeat Information is mandatory, but pion (v1.11.3) sends HEARTBEATs without it.
-            // Without the information there is nothing to return to the peer. The HEARTBEAT is ignored and does not end
-            // the association, because it does no harm.
+            // Such a HEARTBEAT is ignored, because there is nothing to return to the peer. It does no harm, so the
+            // association does not end.
             Err(Malformed::Chunk { kind: Heartbeat::KIND }) => return true,
             Err(_) => {
                 self.on_malformed_chunk(ctx);

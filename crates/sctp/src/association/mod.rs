@@ -106,9 +106,9 @@ impl Ctx<'_> {
     }
 }
 
-/// Returns the addresses in `local_addresses` at which the peer at the address `peer` can reach this host. A peer on a
-/// loopback address is on this host. It reaches the loopback addresses in the list or, if there are none, all addresses
-/// in the list.
+/// Returns the addresses in `local_addresses` at which the peer at the address `peer` can reach this host. If `peer` is
+/// a loopback address, the peer is on this host and can reach the loopback addresses in the list. If the list has no
+/// loopback address, such a peer can reach all addresses in the list.
 pub(crate) fn local_addresses_for(
     local_addresses: &[Local],
     peer: IpAddr,

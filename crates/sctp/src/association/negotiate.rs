@@ -157,7 +157,7 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<In
 }
 
 /// Returns whether `address` means the same host to this side and to a peer at `peer`. A loopback address always means
-/// the host that uses it. A loopback address of a remote peer would lead this side's packets back to itself. For the
+/// the host that uses it. So packets to a loopback address that a remote peer lists would stay on this host. For the
 /// same reason this side does not list its own loopback address to a remote peer (as in Linux, `sctp_in_scope`).
 pub(crate) fn in_scope(address: IpAddr, peer: IpAddr) -> bool {
     address.is_loopback() == peer.is_loopback()

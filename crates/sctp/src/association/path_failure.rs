@@ -56,9 +56,9 @@ impl Association {
         self.timers.set(Timer::Heartbeat(index), ctx.now + period);
     }
 
-    /// RFC 9260 §8.3: returns whether HEARTBEATs may be sent. HEARTBEATs stop once SHUTDOWN is sent, except if the peer
-    /// has removed all its verified addresses (RFC 5061 §5.3 F14). Then a HEARTBEAT must verify another address before
-    /// the SHUTDOWN can be retransmitted.
+    /// RFC 9260 §8.3: returns whether HEARTBEATs may be sent. Normally, HEARTBEATs stop once SHUTDOWN is sent. But if
+    /// the peer has removed all its verified addresses (RFC 5061 §5.3 F14), a HEARTBEAT must verify another address
+    /// before the SHUTDOWN can be retransmitted.
     fn may_heartbeat(&self) -> bool {
         self.state.may_send_data() || matches!(self.state, State::ShutdownSent) && self.is_stranded()
     }
@@ -334,9 +334,9 @@ impl Association {
         match icmp::advice(report.kind, report.target.is_ipv6(), encapsulated) {
             Advice::Ignore => {}
             Advice::Shrink(mtu) => self.on_too_big(ctx, index, mtu),
-            // Linux also sends this ICMP error if the buffer of a raw socket is full (raw_v4_input). RFC 5927 §5.2
-            // treats the error as a soft error for TCP. Here the error ends the association only if it arrives after
-            // `SILENCES` consecutive timeouts.
+            // RFC 9260 §10 ICMP8 treats this ICMP error like an ABORT, but Linux also sends it if the buffer of a raw
+            // socket is full (raw_v4_input). RFC 5927 §5.2 treats it as a soft error for TCP. So the error ends an
+            // association only after `SILENCES` consecutive timeouts.
             Advice::Abort if self.is_icmp_unconfirmed(index) && !of_init && !encapsulated => {}
             Advice::Abort => {
                 if of_init == matches!(self.state, State::CookieWait(_)) {

@@ -47,9 +47,9 @@ impl Association {
     /// Closes the association at the application's request.
     pub(crate) fn shutdown(&mut self, ctx: &mut Ctx<'_>) {
         match self.state {
-            // In COOKIE-WAIT the peer does not know the association yet. If there is nothing to deliver, the
-            // association is simply aborted. In COOKIE-ECHOED the peer may have established the association and sent
-            // data. So the handshake continues in COOKIE-ECHOED, and also in COOKIE-WAIT if data is queued.
+            // In COOKIE-WAIT the peer does not know the association yet, so the association is simply aborted if there
+            // is nothing to deliver. In COOKIE-ECHOED the peer may have established the association and sent data. So
+            // the handshake continues in COOKIE-ECHOED, and in COOKIE-WAIT if data is queued.
             State::CookieWait(_) if self.send.is_idle() => {
                 self.abort_with(ctx, &Cause::UserAbort(&[]), CloseReason::Local);
             }
@@ -233,8 +233,8 @@ impl Association {
     }
 
     /// RFC 9260 §9.2: any packet from the peer shows that the peer is alive and resets the retry count. A packet
-    /// without a HEARTBEAT also restarts T2-shutdown (§8.3). HEARTBEATs are not answered during the shutdown. If each
-    /// HEARTBEAT restarted T2-shutdown, a lost SHUTDOWN would never be repeated to a peer that sends HEARTBEATs more
+    /// without a HEARTBEAT also restarts T2-shutdown. HEARTBEATs are not answered during the shutdown (§8.3) and must
+    /// not restart T2-shutdown. Otherwise a lost SHUTDOWN would never be repeated to a peer that sends HEARTBEATs more
     /// than once per RTO.
     pub(super) fn reset_shutdown_retry_count(&mut self, ctx: &mut Ctx<'_>, heartbeat: bool) {
         self.closing.retries = 0;

@@ -252,8 +252,8 @@ anabranch_base::knobs! {
         /// reads no events can turn this setting off, which saves the copies. The setting has no key for `Config::set`.
         return_undelivered: bool = false;
         /// The payload protocol identifier of messages and byte streams for which the application gives none. A byte
-        /// stream accepts received messages with this identifier or with 0. The application chooses this value, so it
-        /// is not a knob.
+        /// stream accepts received messages with this identifier or with 0. This is no knob, because the protocol of
+        /// the application determines the value.
         ppid: u32 = 0;
         /// Endpoint pair shared keys that sign chunks if `auth` is on (RFC 4895 §4). They are not a knob, because the
         /// values of knobs are printed and secrets must not be printed.
@@ -262,8 +262,8 @@ anabranch_base::knobs! {
         /// packet. Set by [`over_layer`](Self::over_layer); it is not a knob.
         layer_overhead: u32 = 0;
         /// The memory that all associations share, across endpoints. With a budget, the sizes of send and receive
-        /// buffers depend on how much each association needs and on the free memory. `sndbuf` and `rcvbuf` are the
-        /// upper limits of these sizes. With `None`, each association has its own two buffers.
+        /// buffers depend on the needs of each association and on the free memory, up to `sndbuf` and `rcvbuf`. With
+        /// `None`, each association has its own two buffers.
         memory: Option<Budget> = None;
     }
 }

@@ -207,9 +207,9 @@ impl Endpoint {
                     self.pass(now, slot, packet, rest, authenticated);
                 }
             }
-            // The association of this cookie has already ended. If the COOKIE ECHO is a delayed copy, the ABORT has no
-            // effect. If the peer never received the COOKIE ACK, the ABORT informs the peer that the association has
-            // ended.
+            // The association of this cookie has already ended, so the COOKIE ECHO is answered by an ABORT. If the peer
+            // never received the COOKIE ACK, the ABORT informs the peer that the association has ended. If the COOKIE
+            // ECHO is a delayed copy, the ABORT has no effect.
             None if self.used_cookies.contains(now, cookie.local_tag) => {
                 self.refuse_cookie(packet, header, &cookie)
             }

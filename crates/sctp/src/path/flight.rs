@@ -388,8 +388,8 @@ impl Path {
         self.flight = 0;
     }
 
-    /// Called after chunks were abandoned. Ends the measurement of the round trip if the measured chunk is no longer
-    /// in flight. `first` is the lowest TSN offset in flight on this path. `flies` returns whether the chunk at a TSN
+    /// Called after chunks were abandoned. If the chunk whose round trip is measured is no longer in flight, ends the
+    /// measurement. `first` is the lowest TSN offset in flight on this path. `flies` returns whether the chunk at a TSN
     /// offset is in flight.
     pub(crate) fn disregard(&mut self, first: u64, flies: impl Fn(u64) -> bool) {
         self.set_earliest(first);

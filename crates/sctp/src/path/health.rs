@@ -90,9 +90,9 @@ impl Path {
     }
 
     /// Counts a timeout at which the chunk with the lowest TSN no longer fits the path's MTU. `size` is the chunk's
-    /// size in bytes. Returns whether the path seems to drop all packets of that size. This is so if three conditions
-    /// hold: `size` exceeds BASE_PLPMTU, which every path delivers (RFC 8899 §5.1.2); the peer answers HEARTBEATs; and
-    /// there were more timeouts than random losses explain.
+    /// size in bytes. Returns whether the path seems to drop all packets of that size, which requires three conditions.
+    /// `size` exceeds BASE_PLPMTU, which every path delivers (RFC 8899 §5.1.2). The peer answers HEARTBEATs. There were
+    /// more timeouts than random losses explain.
     pub(crate) fn on_too_large_timeout(&mut self, size: u64) -> bool {
         let above_base = size > u64::from(mtu::base_plpmtu(self.address().is_ipv6()));
         let passes = !self.awaits_heartbeat_ack();
@@ -118,9 +118,9 @@ impl Path {
         }
         let mut errors = 0;
         if let Some(lost) = unanswered.as_ref().filter(|it| it.is_lost_for_good()) {
-            // RFC 9260 §8.1: HEARTBEATs may reach an address that DATA does not reach. Therefore, while data is
-            // outstanding, a HEARTBEAT ACK does not clear the association's error counter. For the same reason, it
-            // clears neither the path's error counter nor the back-off of the RTO (§6.3.3 E2).
+            // RFC 9260 §8.1: HEARTBEATs may reach an address that DATA does not reach. So while data is outstanding, a
+            // HEARTBEAT ACK clears neither the error counters of the path and of the association nor the back-off of
+            // the RTO (§6.3.3 E2).
             if retry.is_none_or(|wait| now < lost.last + wait) {
                 self.unanswered = unanswered;
                 return false;

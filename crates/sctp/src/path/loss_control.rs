@@ -1,6 +1,5 @@
-//! The state of a path for loss recovery beyond RFC 9260 §7.2. The mechanisms are loss detection by time (RACK), tail
-//! loss probes, HyStart, pacing and proportional rate reduction. A path without any of these mechanisms has no such
-//! state.
+//! The state that a path needs for loss recovery beyond RFC 9260 §7.2: loss detection by time (RACK), tail loss probes,
+//! HyStart, pacing and proportional rate reduction. A path without any of these mechanisms has no such state.
 //!
 //! The algorithms of loss recovery are in the crate `congestion` and shared with TCP. `send::rack` applies them to
 //! chunks, and `association::recover` applies them to timers.
@@ -193,8 +192,8 @@ impl LossControl {
         }
     }
 
-    /// Tells proportional rate reduction and the pacer that `bytes` bytes were sent in packets of `mss` bytes. The
-    /// pacer uses the controller's pacing rate. If there is none, the pacer derives a rate from the congestion window.
+    /// Informs proportional rate reduction and the pacer that `bytes` bytes were sent in packets of `mss` bytes. The
+    /// pacer uses the controller's pacing rate or, if there is none, a rate derived from the congestion window.
     fn pace(
         &mut self,
         now: Instant,
@@ -261,10 +260,10 @@ impl Path {
     /// Whether the sender used the whole congestion window. `flight` is the number of bytes in flight before a SACK
     /// arrived. `acked` is the TSN offset below which the SACK acknowledges all chunks.
     ///
-    /// RFC 9260 §7.2.1 requires a full window. With a mechanism of this module, the rules of TCP (and Linux) apply
-    /// instead. The window then counts as used in three cases: less than one packet was free, or slow start used half
-    /// of the window, or the pacer held data back (RFC 9002 §7.8). In these cases the application did not limit the
-    /// sender.
+    /// RFC 9260 §7.2.1 requires a full window. If the path uses a mechanism of this module, the rules of TCP (and
+    /// Linux) apply instead: the window counts as used in three cases. Less than one packet was free, slow start used
+    /// half of the window, or the pacer held data back (RFC 9002 §7.8). In these cases the application did not limit
+    /// the sender.
     #[inline]
     pub(super) fn fills_window(&self, flight: u64, acked: u64) -> bool {
         let window = self.window();

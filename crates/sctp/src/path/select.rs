@@ -30,8 +30,7 @@ pub(crate) struct Paths {
     /// The counter of consecutive errors on all paths together.
     errors: ErrorCounter,
     /// For each direction, the time and the path of the last progress of user data. `None` until the association has
-    /// several paths and has sent data. If no data was sent, silence of the peer does not mean that a path is
-    /// interrupted.
+    /// several paths and has sent data. Before that, silence of the peer does not mean that a path is interrupted.
     progress: Option<Box<[Progress; 2]>>,
 }
 
@@ -286,7 +285,7 @@ impl Paths {
     }
 
     /// Records that the path has failed or potentially failed. If the last progress of data was on this path, the time
-    /// until the next progress counts as an interruption. This holds even if the next progress is on this path again.
+    /// until the next progress counts as an interruption, even if the next progress is on this path again.
     pub(crate) fn on_failed(&mut self, path: usize) {
         for progress in self.progress.iter_mut().flat_map(|both| both.iter_mut()) {
             progress.late |= progress.path == Some(path);
@@ -443,8 +442,8 @@ impl Paths {
 }
 
 /// Returns the local address from which to reach `target`: the address that shares the longest prefix with `target`. If
-/// several addresses share equally long prefixes, `turn` selects one of them. Callers pass the index of the path, so
-/// the n-th path uses the n-th address.
+/// several addresses share equally long prefixes, `turn` selects one of them. Callers pass the index of a path as
+/// `turn`, so different paths use different addresses.
 pub(crate) fn source_for(local: &[SocketAddr], target: IpAddr, turn: usize) -> Option<SocketAddr> {
     let shared = |source: &SocketAddr| common_bits(source.ip(), target);
     let longest = local.iter().filter_map(shared).max()?;

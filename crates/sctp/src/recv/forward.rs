@@ -1,8 +1,8 @@
 //! Receives FORWARD TSN chunks, with which the peer skips abandoned chunks.
 //!
-//! A new cumulative TSN is accepted however far ahead it is. A sender that abandoned more chunks than a receiver tracks
-//! would wait forever if its FORWARD TSN were refused. The work is proportional to the data dropped or delivered and to
-//! the streams listed in the chunk, not to the number of skipped TSNs.
+//! A new cumulative TSN is accepted however far ahead it is. If a FORWARD TSN were refused, a sender that has abandoned
+//! more chunks than a receiver tracks would wait forever. The work is proportional to the data dropped or delivered and
+//! to the streams listed in the chunk, not to the number of skipped TSNs.
 //!
 //! Implements RFC 3758 §3.6 and RFC 8260 §2.3.1 (the receiver's half).
 
@@ -306,7 +306,7 @@ mod tests {
     }
 
     /// RFC 9260 §6.9: an unfinished message may be delivered in parts once all chunks before it have arrived or were
-    /// skipped. Here the window is closed, so no more chunks arrive. The FORWARD TSN itself must trigger the delivery.
+    /// skipped. While the window is closed, no more chunks arrive, so the FORWARD TSN itself must trigger the delivery.
     #[test]
     fn what_is_given_up_sets_free_what_lies_behind_it() {
         let mut config = Config::default();

@@ -3,11 +3,11 @@
 //!
 //! Bookkeeping is the memory of fragment entries, message boundaries and stream states. While there is little
 //! bookkeeping, the window counts only message bytes. Bookkeeping beyond 512 KiB (or a quarter of the buffer, if that
-//! is more) lowers the window as message bytes do. Therefore a peer that sends single bytes, or uses very many streams,
-//! cannot take more of this host's memory than other peers.
+//! is more) reduces the window as message bytes do. Otherwise a peer that sends single bytes, or uses very many
+//! streams, could take more of this host's memory than other peers.
 //!
 //! If associations share memory, the window also depends on the memory that this association may still use
-//! (`base::Budget`). The same memory is offered to all peers, and the first to send takes it. Data that arrives when
+//! (`base::Budget`). All peers are offered the same free memory, and the first to send takes it. Data that arrives when
 //! the memory is used up is refused, and the peer retransmits it.
 //!
 //! Implements RFC 9260 §6.2 (a receiver without room may drop data that it has not acknowledged).
@@ -60,9 +60,9 @@ impl RecvHalf {
         self.bookkeeping() > self.allowance()
     }
 
-    /// RFC 9260 §6.2: whether the chunk at `offset` is accepted while the window is closed. Chunks beyond the highest
-    /// received TSN are refused. Chunks that fill a gap are accepted until the buffer exceeds the window by `SLACK`
-    /// bytes. An honest sender counted these chunks against the window before it sent the later chunks.
+    /// RFC 9260 §6.2: returns whether the chunk at `offset` is accepted while the window is closed. Chunks beyond the
+    /// highest received TSN are refused. Chunks that fill a gap are accepted until the buffer exceeds the window by
+    /// `SLACK` bytes. An honest sender has sent these chunks within an earlier, open window.
     ///
     /// If associations share memory, the gaps may need more bytes than the window now allows. Then only the lowest
     /// missing chunk is accepted, because the application can continue to read after this chunk.

@@ -128,9 +128,10 @@ impl Reassembly {
         Ok(())
     }
 
-    /// RFC 9260 §6.9: delivers a large message in parts so that buffer space does not run out. Until the message is
-    /// complete, it can block later messages of its stream. So only the earliest incomplete message is delivered in
-    /// parts, and only if all TSNs before it have arrived. Its missing fragments are the first to get buffer space.
+    /// RFC 9260 §6.9: delivers a large message in parts so that buffer space does not run out. A message delivered in
+    /// parts can block later messages of its stream until it is complete. So only the earliest incomplete message is
+    /// delivered in parts, and only if all TSNs before it have arrived. Its missing fragments are the first to get
+    /// buffer space.
     #[inline]
     pub(super) fn deliver_in_parts(&mut self, next: u64, order: &mut Order, at_once: bool) {
         let Some(first) = self.assemblies.front_mut().filter(|first| first.begin < next) else {
@@ -282,9 +283,9 @@ impl Reassembly {
         if self.waiting.is_empty() { None } else { self.waiting.remove(&offset) }
     }
 
-    /// Removes the stored fragments whose TSN offsets are below `next`. All chunks below `next` have arrived, and these
-    /// fragments were not joined to a message. If the peer has abandoned no message, such fragments are a protocol
-    /// violation by the peer.
+    /// Removes the stored fragments whose TSN offsets are below `next`. All chunks below `next` have arrived, but these
+    /// fragments belong to no message. They are a protocol violation by the peer, unless the peer has abandoned a
+    /// message.
     #[inline]
     fn advance(&mut self, next: u64) -> Result<(), Violation> {
         if self.waiting.is_empty() { Ok(()) } else { self.advance_waiting(next) }

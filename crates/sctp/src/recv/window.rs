@@ -1,9 +1,9 @@
 //! Computes the advertised receiver window.
 //!
 //! Stores how many bytes are buffered and which window was advertised last. Every accepted byte, in order or not,
-//! reduces the window until the application reads the byte. If the receiver needs much memory besides the data, the
-//! module `memory` also reduces the window. Without this reduction, single-byte messages or very many streams would
-//! take many times the size of the buffer.
+//! reduces the window until the application reads the byte. If bookkeeping takes much memory besides the data, the
+//! module `memory` also reduces the window. Otherwise single-byte messages or very many streams would take many times
+//! the size of the buffer.
 //!
 //! Implements RFC 9260 §6.2 (a_rwnd), and the receiver's half of silly-window avoidance (RFC 1122 §4.2.3.3).
 
@@ -130,8 +130,7 @@ impl Window {
     pub(crate) fn advertise(&mut self) -> u32 {
         let free = self.ceiling.saturating_sub(self.used);
         // RFC 1122 §4.2.3.3: a window that was advertised is not withdrawn, however small it is. Data that the peer
-        // sent into this window may be in flight. If the window became 0, that data would have to be dropped (RFC 9260
-        // §6.2).
+        // sent into this window may be in flight, and would have to be dropped if the window became 0 (RFC 9260 §6.2).
         self.peer_view = if free < self.min_advertised() { free.min(self.peer_view) } else { free };
         self.shut = self.peer_view == 0;
         self.peer_view.min(u64::from(u32::MAX)) as u32

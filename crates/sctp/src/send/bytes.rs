@@ -58,8 +58,8 @@ impl StreamBytes {
     }
 
     /// Grows the ring, so that it has room for at least `more` additional bytes. A small ring doubles. A larger ring
-    /// grows by a quarter, to save memory. A ring of more than `most` bytes is freed when it is empty, so it gets no
-    /// spare capacity.
+    /// grows by only a quarter, to save memory. A ring of more than `most` bytes gets no spare capacity, because it is
+    /// freed as soon as it is empty.
     #[cold]
     fn grow(&mut self, more: usize, most: u64) -> u64 {
         let (length, capacity) = (self.ring.len(), self.ring.capacity());

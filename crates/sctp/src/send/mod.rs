@@ -116,9 +116,8 @@ impl SendHalf {
         outcome
     }
 
-    /// Keeps the allocation of a processed outcome, so that the next SACK can reuse it. Frees the allocation instead if
-    /// associations share memory and this association expects no SACK. Otherwise each of many idle associations would
-    /// hold an unused allocation.
+    /// Keeps the allocation of a processed outcome for the next SACK. Frees it instead if associations share memory and
+    /// this association expects no SACK. Otherwise each of many idle associations would hold an unused allocation.
     #[inline]
     pub(crate) fn keep_outcome(&mut self, outcome: Box<SackOutcome>) {
         if !(self.queue.is_shared() && self.is_idle()) {

@@ -1,8 +1,8 @@
 //! Detects lost chunks by time.
 //!
-//! Chunks that were sent once are in the order of their send times, and are examined in this order. One TSN offset per
-//! path says where the examination continues. Retransmitted chunks are listed in the order of retransmission. So each
-//! chunk is examined only once or twice, however large the window is.
+//! Chunks that were sent once are examined in the order of their send times, which is the order of their TSNs. One TSN
+//! offset per path says where the examination continues. Retransmitted chunks are listed in the order of
+//! retransmission. So each chunk is examined only once or twice, however large the window is.
 //!
 //! Implements RFC 8985 §6.2 step 5 and §7.3, as far as they concern chunks.
 

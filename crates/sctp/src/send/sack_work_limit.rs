@@ -7,13 +7,12 @@
 
 use std::ops::Range;
 
-/// The gap blocks in the SACKs of one packet can change the state of at most this many chunks. At most this many chunks
-/// are examined to count misses: reports that a chunk is missing. An honest peer causes far fewer changes between two
-/// SACKs.
+/// The largest number of chunks whose state the gap blocks in the SACKs of one packet can change. The number of chunks
+/// examined to count miss indications has the same limit. An honest peer causes far fewer changes between two SACKs.
 pub(super) const CHUNKS: u64 = 2_048;
 
-/// The largest number of gap blocks that the SACKs of one packet may cause to be compared. The blocks of a SACK are
-/// compared with the blocks known before, and both count. The blocks of the first SACK are always compared.
+/// The largest number of gap blocks that are compared for the SACKs of one packet. The blocks of a SACK are compared
+/// with the blocks known before, and both count. The blocks of the first SACK are always compared.
 const BLOCKS: usize = 8_192;
 
 /// The work that the SACKs of the current packet have caused so far, as numbers of chunks and gap blocks.

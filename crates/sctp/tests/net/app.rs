@@ -130,9 +130,9 @@ impl App {
         self.sent_by_peer.clear();
     }
 
-    /// Called when this side has given up an association, and then accepts the peer's COOKIE ECHO again. For this side
-    /// the association is new. The peer continues its association, and sends all its messages again. `unacknowledged`
-    /// is the number of bytes that the peer still buffers for retransmission.
+    /// Called when this side has given up an association, and then accepts the peer's repeated COOKIE ECHO as a new
+    /// association. The peer continues its association, and sends all its messages again. `unacknowledged` is the
+    /// number of bytes that the peer still buffers for retransmission.
     pub fn owe_again(&mut self, unacknowledged: u64, peer_gave_up: &BTreeSet<u64>) {
         let all = std::mem::take(&mut self.sent_by_peer);
         let kept = all.iter().filter(|(_, _, expected)| !peer_gave_up.contains(&expected.number));

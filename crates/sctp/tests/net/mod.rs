@@ -325,8 +325,8 @@ impl Net {
 
     /// Corrects the list of expected messages when DATA is delivered in two associations. This happens when `side`
     /// gives up an association while the peer still waits for the COOKIE ACK. The peer then repeats the COOKIE ECHO
-    /// with the bundled DATA, which sets up a second association at `side`. Exactly-once delivery holds only within one
-    /// association.
+    /// with the bundled DATA, which sets up a second association at `side`. SCTP delivers a message exactly once only
+    /// within one association.
     fn settle_accounts(&mut self, side: Side) {
         let [a, b] = &mut self.ends;
         let (end, peer) = if side == A { (a, b) } else { (b, a) };

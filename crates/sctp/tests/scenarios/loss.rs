@@ -235,8 +235,8 @@ fn reordering_by_three_is_not() {
     "#]]);
 }
 
-/// A SACK arrives 30 ms later than usual, and RTO.Min is not longer than the round trip. With `rto_var_min=200ms`, as
-/// in Linux TCP, the RTO exceeds a steady round-trip time by at least 200 ms, so no timer expires. With
+/// A SACK arrives 30 ms later than usual, and the round trip is longer than RTO.Min. With `rto_var_min=200ms`, as in
+/// Linux TCP, the RTO exceeds a steady round-trip time by at least 200 ms, so T3-rtx does not expire. With
 /// `rto_var_min=0ms`, T3-rtx expires.
 #[test]
 fn the_variation_has_a_floor() {

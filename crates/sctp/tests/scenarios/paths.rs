@@ -342,9 +342,9 @@ fn times(told: &[anabranch_sctp::Interruption]) -> Vec<(u64, u64)> {
     told.iter().map(|it| (ms(it.since), ms(it.until))).collect()
 }
 
-/// As in `failover`, network 1 fails during a transfer, and each new chunk waits for T3-rtx until the path is declared
-/// failed. Each of these waits is an interruption, although the acknowledgements before and after it came on the same
-/// path. The receiver detects the interruptions, because a part of a message is missing.
+/// Network 1 fails during a transfer, and each new chunk waits for T3-rtx until the path is declared failed. Each of
+/// these waits is an interruption, although the acknowledgements before and after it arrived on the same path. The
+/// receiver detects the interruptions, because a part of a message is missing.
 #[test]
 fn each_wait_for_t3_after_a_failure_is_an_interruption() {
     let mut script = Script::established_on(&[25, 40], &[("path_max_retrans", "2")]);

@@ -253,8 +253,8 @@ fn in_ipv6() {
 }
 
 /// RFC 8899 §5.2: the MTU of a link is below BASE_PLPMTU, and the link sends no ICMP. The search enters the state ERROR
-/// and continues with sizes below BASE_PLPMTU. The path is idle, so HEARTBEATs without padding are sent as well. If
-/// these HEARTBEATs are answered, a lost probe was lost because of its size.
+/// and continues with sizes below BASE_PLPMTU. HEARTBEATs without padding, sent because the path is idle, are answered,
+/// so the probes must have been lost because of their size.
 #[test]
 fn narrower_than_base() {
     let mut script = on(1, 600, false, 60_000);
@@ -294,10 +294,10 @@ fn cookie_echo_with_too_much_data() {
     assert_eq!(mtu(&script), 600);
 }
 
-/// RFC 9260 §5.2.6, RFC 8899 §4.3: T1-cookie is longer than the lifetime of a cookie, so a COOKIE ECHO that is repeated
-/// after T1-cookie is always stale. If the COOKIE ECHO with the new cookie also carried the DATA, the packet would be
-/// too large for the path. Its repetition without DATA would arrive, but again with a stale cookie, so the handshake
-/// would never end. Therefore the COOKIE ECHO after a stale cookie is sent without DATA.
+/// RFC 9260 §5.2.6, RFC 8899 §4.3: T1-cookie is longer than the lifetime of a cookie, so every repeated COOKIE ECHO has
+/// a stale cookie. Only the first COOKIE ECHO with a new cookie can succeed. If it also carried DATA, it would be too
+/// large for this path, and the handshake would never end. Therefore the COOKIE ECHO after a stale cookie is sent
+/// without DATA.
 #[test]
 fn stale_cookie_after_too_much_data() {
     let mut script = Script::in_network(1, &[("pmtud", "plpmtud"), ("cookie_life", "900ms")]);

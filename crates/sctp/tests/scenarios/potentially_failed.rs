@@ -227,8 +227,7 @@ fn the_primary_changes_for_good() {
 }
 
 /// RFC 7829 §4.1: if all paths have failed, data is sent on the path with the fewest errors. A path without a source
-/// address is not chosen. On that path no packet would leave, so an application would wait forever for the end of the
-/// association.
+/// address must not be chosen: no packet would leave on it, so the association would never end.
 #[test]
 fn a_path_without_a_source_is_no_last_resort() {
     let config = configured(&[("pf_max_retrans", "0"), ("auth", "yes"), ("asconf", "yes")]);

@@ -94,8 +94,8 @@ fn a_lost_retransmission_is_retransmitted() {
     "#]]);
 }
 
-/// RFC 8985 §6.1: of two chunks sent at the same instant, the chunk with the higher TSN counts as sent later. A chunk
-/// that arrives shows the loss of lower TSNs only. TSNs 2 and 4 are detected as lost when TSN 5 has arrived, and the
+/// RFC 8985 §6.1: of two chunks sent at the same instant, the chunk with the higher TSN counts as sent later. So an
+/// arriving chunk shows the loss of lower TSNs only. TSNs 2 and 4 are detected as lost when TSN 5 has arrived, and the
 /// tail loss probe retransmits TSN 6.
 #[test]
 fn sent_in_one_instant() {
@@ -124,8 +124,8 @@ fn sent_in_one_instant() {
 }
 
 /// RFC 8985 §6.2: the reordering timer of a path runs for a single chunk. The MTU of the path shrinks, and the chunk
-/// moves to another path. The timer must stop. Otherwise its old deadline would be in the past when the next chunk is
-/// sent on the first path.
+/// moves to another path, so the timer must stop. Otherwise the old deadline would already have passed when the next
+/// chunk is sent on the first path.
 #[test]
 fn a_time_that_nothing_waits_for() {
     let mut script = Script::established_on(&[100, 5], &TIMED);

@@ -41,8 +41,8 @@ fn refused_data_asks_again() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.7 H2: the response "in progress" counts as an answer. Some of these responses are lost here. The
-/// responses that arrive keep the error count below the limit at which the peer is unreachable (RFC 9260 §8.1).
+/// RFC 6525 §5.2.7 H2: the response "in progress" counts as an answer. Some of these responses are lost, but those that
+/// arrive keep the error count below the limit at which the peer is unreachable (RFC 9260 §8.1).
 #[test]
 fn in_progress_shows_that_the_peer_is_there() {
     let mut script = with(&[("rcvbuf", "3000B"), ("assoc_max_retrans", "2"), ("path_max_retrans", "2")], &[]);

@@ -42,9 +42,9 @@ fn case_a_the_peer_restarted() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 A: the peer has restarted, and the application wants separate sessions. The old association ends as
-/// if by an ABORT, and a new association begins. Data bundled with the COOKIE ECHO belongs to the new association.
-/// Unread data of the old association is dropped.
+/// RFC 9260 §5.2.4 A: the peer has restarted, and the application wants a new association after a restart. The old
+/// association ends as if by an ABORT, and a new association begins. Data bundled with the COOKIE ECHO belongs to the
+/// new association. Unread data of the old association is dropped.
 #[test]
 fn case_a_the_peer_restarted_and_is_accepted_anew() {
     let mut script = Script::new(&[]);

@@ -32,8 +32,8 @@ impl Script {
 }
 
 /// RFC 7829 §3 (4), (5): the operating system refuses to send a packet on a path. As after a timeout, the data is sent
-/// on another path, and a HEARTBEAT probes the failed path. Both are sent without waiting for a timer. The error
-/// counter of the failed path stays at 0.
+/// on another path, and a HEARTBEAT probes the failed path, both at once. The error counter of the failed path stays at
+/// 0.
 #[test]
 fn data_goes_by_another_path() {
     let mut script = Script::established_on(&[25, 35], &[("pf_max_retrans", "0"), ("hb_interval", "1000s")]);

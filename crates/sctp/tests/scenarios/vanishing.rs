@@ -109,8 +109,8 @@ fn in_a_black_hole() -> Script {
 }
 
 /// A path drops packets of more than 1300 bytes, and no router fragments them. RFC 9260 §6.9: chunks that have a TSN
-/// cannot be split again, so they never arrive. When the path has failed, the association ends. Both sides get the
-/// reason.
+/// cannot be split again, so the lost chunks never arrive. The association ends when the path has failed, and both
+/// sides get the reason.
 #[test]
 fn chunks_that_are_too_large_for_the_path_end_the_association() {
     let mut script = in_a_black_hole();

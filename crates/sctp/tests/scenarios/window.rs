@@ -103,9 +103,9 @@ fn never_more_than_the_window() {
     "#]]);
 }
 
-/// RFC 9260 §6.1 A: a window that never opens is probed without end, at intervals that grow to RTO.Max. While the
-/// window is closed, only the send buffer takes memory. §9.2: a shutdown waits for outstanding data. An application
-/// that does not want to wait can abort.
+/// RFC 9260 §6.1 A: a window that never opens is probed without end, at intervals that grow to RTO.Max. Meanwhile, only
+/// the send buffer takes memory. §9.2: a shutdown waits for outstanding data; an application that does not want to wait
+/// can abort.
 #[test]
 fn a_window_that_never_opens() {
     let mut script = Script::established(&[("rcvbuf", "4000B"), ("sndbuf", "20000B")]);

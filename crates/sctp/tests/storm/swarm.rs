@@ -288,9 +288,9 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
     let up = net.ends[A as usize].events.iter().any(|event| matches!(event, Event::Established { .. }));
     let lost = |reason| matches!(reason, Some(CloseReason::Unreachable | CloseReason::BlackHole { .. }));
     let excused = excused || (!up && lost(reasons[B as usize]));
-    // One side has closed and removed its association, and then a late packet of the peer arrives. The side answers
-    // this packet with an ABORT (RFC 9260 §8.4). The ABORT may overtake the SHUTDOWN COMPLETE that the side sent
-    // earlier. All messages were delivered nevertheless.
+    // One side has closed and removed its association when a late packet of the peer arrives. The side answers this
+    // packet with an ABORT (RFC 9260 §8.4), which may overtake the SHUTDOWN COMPLETE that was sent earlier. All
+    // messages were delivered nevertheless.
     let late = |reason| matches!(reason, Some(CloseReason::Shutdown | CloseReason::Aborted(None)));
     if reasons.contains(&Some(CloseReason::Shutdown)) && reasons.into_iter().all(late) && !again {
         outcome.complete = 1;

@@ -256,9 +256,9 @@ impl Association {
         }
     }
 
-    /// RFC 5061 §5.3 F4, §5.3.1: returns whether an ABORT to this local address must be ignored. The ABORT is ignored
-    /// while the address is being deleted, and for some time after the deletion (end of §5.3). Such an ABORT answers
-    /// packets that were sent before the deletion. It may still arrive after the address has been added again.
+    /// RFC 5061 §5.3 F4, §5.3.1: returns whether an ABORT to this local address must be ignored. It is ignored while
+    /// the address is being deleted, and for some time afterwards (end of §5.3). Such an ABORT answers a packet that
+    /// was sent before the deletion. It may arrive late, even after the address was added again.
     pub(crate) fn is_leaving(&self, now: Instant, address: IpAddr) -> bool {
         self.extensions.asconf.as_ref().is_some_and(|asconf| asconf.is_leaving(now, address))
     }

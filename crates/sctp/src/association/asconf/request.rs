@@ -1,8 +1,8 @@
 //! Address changes that this side requests.
 //!
-//! Changes of addresses are not queued. This side compares the local addresses that the peer knows with the present
-//! local addresses, and requests the difference in one ASCONF at a time. Changes made while an ASCONF is outstanding
-//! are part of the next difference.
+//! This side does not queue address changes. It compares the local addresses that the peer knows with the present local
+//! addresses, and requests the difference in one ASCONF at a time. Changes made while an ASCONF is outstanding are part
+//! of the next difference.
 //!
 //! Implements RFC 5061 §5.1 A and §5.3 F0 to F6.
 

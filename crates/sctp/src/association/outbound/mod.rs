@@ -132,9 +132,9 @@ impl Association {
             if out.may_fragment || matches!(job, Job::MtuProbe(_)) || !out.has_room() {
                 return true;
             }
-            // Further DATA packets for the same path may join the batch, if none of them is larger than the batch's
-            // first packet. A first packet with only control chunks may be smaller than an AUTH chunk, so the
-            // subtraction saturates.
+            // Further DATA packets for the same path may join the batch if they are not larger than its first packet.
+            // The subtraction saturates, because a first packet with only control chunks may be smaller than an AUTH
+            // chunk.
             limit = limit.min(out.stride());
             let room = limit.saturating_sub(HEADER + self.extensions.auth_room());
             match self.next_job(ctx) {
@@ -419,9 +419,9 @@ impl Association {
         let path = self.paths.at(index);
         let earliest_again = path.on_chunk_sent(ctx.now, offset, size, again);
         let timer = Timer::T3Rtx(index);
-        // RFC 9260 §6.3.2 R1, §6.1, §7.2.4: start T3-rtx. If T3-rtx runs, restart it only when the earliest outstanding
-        // chunk on this path is sent again on this path. A chunk that moves to this path from another path does not
-        // restart the timer.
+        // RFC 9260 §6.3.2 R1, §6.1, §7.2.4: start T3-rtx if it does not run. Restart a running T3-rtx only when the
+        // earliest outstanding chunk on this path is sent again on this path, not when a chunk moves here from another
+        // path.
         if earliest_again || !self.timers.is_set(timer) {
             self.timers.set(timer, ctx.now + path.rto());
         }

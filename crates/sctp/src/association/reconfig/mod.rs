@@ -325,9 +325,9 @@ impl Association {
             return false;
         };
         let index = outstanding.path;
-        // RFC 9260 §8.1: while data is outstanding, the result "in progress" does not clear the error counter. A
-        // HEARTBEAT ACK does not clear it either. The peer may be waiting for this data. If the data is lost every
-        // time, the peer must at last count as unreachable.
+        // RFC 9260 §8.1: while data is outstanding, neither the result "in progress" nor a HEARTBEAT ACK clears the
+        // error counter. The peer may be waiting for this data. If every retransmission of the data is lost, the peer
+        // must finally count as unreachable.
         if result != result::IN_PROGRESS || !self.send.has_outstanding() {
             self.paths.clear_errors();
         }
@@ -366,9 +366,8 @@ impl Association {
     pub(super) fn refuse_early(&mut self, now: Instant, arrived: &PacketMeta) {
         self.recv.refuse();
         let path = self.paths.get(arrived.path);
-        // Until a round-trip time has been measured, RTO.Min is the shortest interval between repetitions of the
-        // request. With a longer interval, the peer might give up first, because its retransmission timer may be much
-        // shorter than ours.
+        // Until a round-trip time has been measured, the request is repeated at most once per RTO.Min. The peer's
+        // retransmission timer may be much shorter than ours, so with a longer interval the peer might give up first.
         let round_trip = path.smoothed_rtt().unwrap_or(self.config.rto_min);
         if let Some(reconfig) = self.extensions.reconfig.as_deref_mut()
             && reconfig.is_renumbering_since(now, round_trip)

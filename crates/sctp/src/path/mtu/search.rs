@@ -220,9 +220,8 @@ impl Search {
 
     /// Records that PROBE_TIMER expired. After MAX_PROBES lost probes, the probed size counts as refused.
     ///
-    /// If small packets are lost as well (`small_packets_pass` is false), the lost probe does not count, because its
-    /// size is perhaps not the reason for the loss. If the next probe is lost while small packets pass, that loss
-    /// counts twice.
+    /// If small packets are lost as well (`small_packets_pass` is false), the size may not be the reason for the loss,
+    /// so the lost probe does not count. If the next probe is lost while small packets pass, that loss counts twice.
     pub(crate) fn on_probe_lost(&mut self, small_packets_pass: bool) -> MtuChange {
         self.outstanding = None;
         if small_packets_pass {
@@ -247,10 +246,10 @@ impl Search {
         MtuChange::Same
     }
 
-    /// Handles the case that no probe of BASE_PLPMTU was ever acknowledged. A peer that does not know PAD chunks and
-    /// drops packets with unknown chunks (pion/sctp v1.11.3) answers no probe of any size. To find out whether this
-    /// peer does so, the smallest size is probed as well. If that probe is not answered either, the lost probes say
-    /// nothing about the MTU. BASE_PLPMTU then stays until timeouts suggest a black hole.
+    /// Handles the case that no probe of BASE_PLPMTU was ever acknowledged. The reason may be the peer: if it drops
+    /// packets with unknown chunks and does not know PAD (pion/sctp v1.11.3), it answers no probe of any size. So the
+    /// smallest size is probed as well. If that probe is not answered either, the lost probes say nothing about the
+    /// MTU. BASE_PLPMTU then stays until timeouts suggest a black hole.
     fn doubt_the_peer(&mut self) {
         if self.probed > self.min_plpmtu {
             self.probe(self.min_plpmtu);
@@ -356,9 +355,9 @@ impl Search {
         self.probe_pending = true;
     }
 
-    /// RFC 8899 §5.3.2: chooses the next size to probe. The next size is the size that ICMP reported, if there is one.
-    /// Otherwise it is the largest size, which usually passes. If the largest size was refused, it is the middle of the
-    /// sizes not yet decided.
+    /// RFC 8899 §5.3.2: chooses the next size to probe: first the size that ICMP reported, if there is one, then the
+    /// largest size, which usually passes. If the largest size was refused, the next size is the middle of the sizes
+    /// not yet decided.
     fn go_on(&mut self) {
         self.lost = 0;
         if self.plpmtu + STEP >= self.refused || self.plpmtu >= self.max_plpmtu {
@@ -550,8 +549,9 @@ mod tests {
         assert!(!begun(false, 1_500).lift(), "there is no more to be had");
     }
 
-    /// A peer that drops packets with unknown chunks, for example, answers no probe. The packet size then stays at
-    /// BASE_PLPMTU, and BASE_PLPMTU is probed again later. Repeated signs of a black hole reduce the packet size.
+    /// A peer may answer no probe at all, for example because it drops packets with unknown chunks. The packet size
+    /// then stays at BASE_PLPMTU, and BASE_PLPMTU is probed again later. Repeated signs of a black hole reduce the
+    /// packet size.
     #[test]
     fn a_peer_that_answers_no_probe() {
         let mut search = begun(false, 9_000);

@@ -243,9 +243,9 @@ fn many_large_messages_share_a_small_buffer() {
     }
 }
 
-/// RFC 8260 §2.2.2 allows only one message of a stream in progress at a time. Reception does not stall even if the peer
+/// RFC 8260 §2.2.2 allows only one message of a stream in progress at a time. Reception must not stall even if the peer
 /// breaks this rule. While one message is delivered in parts, no part of another message of the stream can be
-/// delivered. The delivery of another message is tried again when the first message is complete.
+/// delivered. When the first message is complete, the delivery of the other message must be tried again.
 #[test]
 fn messages_of_one_stream_under_way_at_once_share_a_small_buffer() {
     for (unordered, messages, first) in [(true, 2, 8), (true, 5, 4), (false, 2, 8), (false, 5, 4)] {

@@ -1,8 +1,8 @@
 //! Keeps the order in which messages became readable, across all streams.
 //!
-//! Stores an entry for each readable message, whole or delivered in parts. If the application reads without naming a
-//! stream, it receives the messages in the order of these entries. The entries are kept only if the application reads
-//! in this way (`Config::track_arrivals`). A lane is the queue of the ordered or of the unordered messages of a stream.
+//! Stores an entry for each readable message, whole or delivered in parts. An application that reads without naming a
+//! stream receives the messages in the order of these entries. Entries are kept only for such applications
+//! (`Config::track_arrivals`). A lane is the queue of the ordered or of the unordered messages of a stream.
 //!
 //! Implements RFC 9260 §11.1.7 (Receive, where no stream is named) and RFC 6458 §3.1.4.
 

@@ -2,7 +2,7 @@
 //!
 //! Keeps the buffer of the last packet that the fast path handled, if its message is the first unread message of its
 //! stream. If the application reads each message before the next one arrives, the bytes of each message are copied only
-//! once: from the packet to the application. Each association has one such buffer. While the buffer is in use, other
+//! once: from the packet to the application. Each association keeps one such buffer. While the buffer is in use, other
 //! messages are copied twice: into the receive buffer, and from there to the application.
 
 use anabranch_base::PacketBytes;

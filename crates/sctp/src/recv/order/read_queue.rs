@@ -125,8 +125,8 @@ impl ReadQueue {
 
     /// Frees unused memory of the stream in `slot`. A stream that waited for a lost packet may have a large buffer, and
     /// a stream that is used only once must not keep its buffer. The stream in slot 0 may keep a larger buffer, because
-    /// a bulk transfer fills it between two reads. With a smaller limit, the allocator would get and clear pages for
-    /// each message.
+    /// a bulk transfer fills it between two reads. If that buffer were freed, the allocator would have to provide and
+    /// clear pages for each message.
     #[inline]
     pub(super) fn free_unused(&mut self, slot: usize, shared: bool) {
         let most = match slot {

@@ -10,8 +10,9 @@ use anabranch_base::trace::SendCause;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// The largest number of chunks that can be outstanding. Gap blocks reach 65,535 TSNs. Two stream sequence numbers can
-/// be compared only if they are less than half their range apart, that is 32,768 (RFC 9260 §6.1).
+/// The largest number of chunks that can be outstanding. It is below two limits. Gap blocks reach only 65,535 TSNs.
+/// Stream sequence numbers can be compared only if they are less than half their range apart, that is 32,768 (RFC 9260
+/// §6.1).
 pub(crate) const MAX_OUTSTANDING: usize = 32_000;
 
 /// The progress of a chunk after its first transmission.
@@ -301,9 +302,8 @@ impl Outstanding {
         !self.runs.is_empty()
     }
 
-    /// Returns true if no chunk is in flight and no chunk is marked for retransmission. In that case, each outstanding
-    /// chunk has been abandoned or acknowledged by a gap block. An abandoned chunk counts as acknowledged (RFC 3758
-    /// §3.5 A2).
+    /// Returns true if no chunk is in flight and no chunk is marked for retransmission. Then each outstanding chunk was
+    /// abandoned, or acknowledged by a gap block. An abandoned chunk counts as acknowledged (RFC 3758 §3.5 A2).
     #[inline]
     pub(crate) fn awaits_nothing(&self) -> bool {
         self.in_flight == 0 && self.lost == 0

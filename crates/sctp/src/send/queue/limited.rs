@@ -197,9 +197,8 @@ mod tests {
         assert_eq!(queue.messages.len(), 2);
     }
 
-    /// RFC 6525 §5.1.2: messages held back are sent after the reset. A successful reset moves the stream's byte count
-    /// to the next multiple of 2^32 (here 2^32), where the byte positions of these messages start. If the reset fails,
-    /// the byte count continues.
+    /// RFC 6525 §5.1.2: messages held back are sent after the reset. If the reset succeeds, their byte positions start
+    /// at the next multiple of 2^32 (here 2^32). If the reset fails, the byte count of the stream continues.
     #[test]
     fn what_is_kept_back_is_counted_from_the_reset() {
         let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);

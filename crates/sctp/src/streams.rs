@@ -127,8 +127,7 @@ impl<T> Streams<T> {
         let pages = &mut self.far.get_or_insert_default().pages;
         if pages.len() <= page {
             if page >= 16 {
-                // One packet may name dozens of streams. Room for the highest stream number is therefore reserved in
-                // one step.
+                // One packet may name dozens of streams, so room for all stream numbers is reserved in one step.
                 pages.reserve_exact(usize::from(u16::MAX) / PAGE + 1 - pages.len());
             }
             pages.resize_with(page + 1, || None);

@@ -1,5 +1,5 @@
-//! Attackers whose associations list addresses of other hosts. They want to block these hosts, or to have data sent to
-//! them (RFC 5062 §2, §5 to §8; RFC 9260 §5.2.2, §5.4).
+//! Attackers list addresses of other hosts in their associations, to lock these hosts out or to have data sent to them
+//! (RFC 5062 §2, §5 to §8; RFC 9260 §5.2.2, §5.4).
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};

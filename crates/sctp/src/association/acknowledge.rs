@@ -49,8 +49,8 @@ struct AckContext {
 }
 
 impl AckContext {
-    /// Returns whether losses on a path reduce its congestion window. RFC 9260 §7.2.4: the window is reduced once per
-    /// fast recovery. §6.2.1 D iv: the SACK that ends a fast recovery may begin the next fast recovery.
+    /// Returns whether a loss on a path reduces its congestion window. RFC 9260 §7.2.4: a window is reduced once per
+    /// fast recovery. §6.2.1 D iv: the SACK that ends a fast recovery may begin the next one.
     ///
     /// After a timeout, the association is not in fast recovery, so a further loss reduces the window again. The
     /// further loss is a new one: T3-rtx has already marked every chunk outstanding on its path as lost. RFC 5681 §4.3:
@@ -67,8 +67,8 @@ impl Association {
         self.on_acknowledgement(ctx, Acknowledgement::Sack(sack));
     }
 
-    /// draft-natarajan-tsvwg-sctp-nrsack: handles an NR-SACK. The peer promises never to drop the chunks that are
-    /// acknowledged by NR gap blocks.
+    /// draft-natarajan-tsvwg-sctp-nrsack: handles an NR-SACK. The peer must never drop a chunk that an NR gap block
+    /// acknowledges.
     #[cold]
     pub(super) fn on_nr_sack(&mut self, ctx: &mut Ctx<'_>, nr: &NrSackView<'_>) {
         self.stats.sacks_received += 1;
@@ -174,7 +174,8 @@ impl Association {
                 polls: ack_context.polls,
             };
             let revived = path.on_newly_acked(ctx.now, newly);
-            // RFC 9260 §8.1: clear the error counter of the association, in addition to that of the path.
+            // RFC 9260 §8.1: newly acknowledged data clears the error counter of the association, in addition to that
+            // of the path.
             self.paths.clear_errors();
             if ack_context.acked_path.is_none_or(|before| self.paths.is_last_sent_on(before)) {
                 ack_context.acked_path = Some(index);
@@ -190,7 +191,7 @@ impl Association {
         if self.config.rack {
             lost += self.detect_losses_by_time(ctx.now, index, &outcome.arrived[index]);
         }
-        // RFC 9260 §7.2.4: the congestion window is reduced after it has grown by the acknowledged data.
+        // RFC 9260 §7.2.4: first the window grows by the acknowledged data, then the loss reduces it.
         if lost > 0 {
             ack_context.lost = true;
             self.record_loss(ctx.now, index, lost, ack_context.reduces());
@@ -370,7 +371,7 @@ impl Association {
 
     fn check_probe_idle(&mut self, now: Instant) {
         let Some(shut_out) = self.send.is_shut_out() else {
-            // No data waits to be sent, so there is nothing to send as a window probe. The probe timer stops.
+            // No data waits that could be sent as a window probe, so the probe timer stops.
             if self.send.is_probing() {
                 self.timers.stop(Timer::Probe);
             }

@@ -31,11 +31,12 @@ impl Association {
         tag_and_tsn: (u32, u32),
     ) -> InitReply {
         if matches!(self.state, State::ShutdownAckSent) {
-            // RFC 9260 §9.2: the SHUTDOWN COMPLETE was lost, so the SHUTDOWN ACK is repeated.
+            // RFC 9260 §9.2: an INIT in SHUTDOWN-ACK-SENT shows that the SHUTDOWN COMPLETE was lost. The SHUTDOWN ACK
+            // is repeated.
             self.outbox.set_shutdown(true);
             return InitReply::None;
         }
-        // RFC 9260 §5.2.1: use the parameters of our original INIT.
+        // RFC 9260 §5.2.1: the answer has the stream counts of our original INIT.
         let (outbound, inbound) = self.streams.requested(&self.config);
         if matches!(self.state, State::CookieWait(_)) {
             // RFC 9260 §5.2.1: answer only an INIT from an address to which our own INIT could have been sent. The

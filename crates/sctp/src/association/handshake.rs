@@ -93,7 +93,7 @@ impl Association {
 
     /// Moves the handshake to the next path after an INIT or COOKIE ECHO was lost.
     fn turn_handshake_path(&mut self) {
-        // RFC 9260 §5.1: INIT and COOKIE ECHO try all addresses in turn, as retransmissions of DATA do.
+        // RFC 9260 §5.1: like retransmissions of DATA, INIT and COOKIE ECHO are sent to all addresses in turn.
         let current = self.handshake_path();
         self.handshake.path = self.paths.alternate(current).unwrap_or(current) as u8;
     }
@@ -238,8 +238,8 @@ impl Association {
             // association.
             self.streams.forget_added();
         }
-        // RFC 9260 §5.1.1: limit the outbound streams to the number that the peer accepts, and the inbound streams to
-        // the number that the peer requests.
+        // RFC 9260 §5.1.1: use no more outbound streams than the peer accepts, and no more inbound streams than the
+        // peer requests.
         self.streams.limit(offer.inbound, offer.outbound);
         let payloads = self.config.return_undelivered;
         let refused = self.send.drop_beyond(self.streams.outbound(), payloads);
@@ -467,7 +467,7 @@ impl Association {
             auth.emit(&mut chunk);
         }
         if let Some(code) = self.config.adaptation {
-            // RFC 5061 §4.2.6: the peer's stack passes the adaptation layer indication to its application.
+            // RFC 5061 §4.2.6: announce the adaptation layer indication of this side's application.
             Param::Adaptation(code).emit(&mut chunk);
         }
         if let Some(ms) = preserve {

@@ -125,7 +125,7 @@ impl Association {
             // RFC 9260 §6.10: a partial chunk is dropped, and nothing after it can be parsed.
             next = rest.next_raw().and_then(Result::ok);
         }
-        // A FORWARD TSN has to be acknowledged like DATA, so its packet is processed like a packet with DATA.
+        // A packet with a FORWARD TSN must be acknowledged like a packet with DATA, so both are processed alike.
         if data || self.recv.packet_counts() {
             self.data_packet_done(ctx, arrived);
         }
@@ -149,8 +149,8 @@ impl Association {
         let chunk = match Chunk::parse(raw) {
             _ if !self.extensions.recognizes(raw.kind) => Chunk::Unknown(UnknownChunk { raw }),
             Ok(chunk) => chunk,
-            // RFC 9260 §5.2.3: in any state but COOKIE-WAIT an INIT ACK is ignored, even a malformed one. In
-            // COOKIE-WAIT a valid INIT ACK may follow the malformed INIT ACK, so T1-init keeps running.
+            // RFC 9260 §5.2.3: an INIT ACK is ignored in any state but COOKIE-WAIT, even if it is malformed. In
+            // COOKIE-WAIT, a valid INIT ACK may follow the malformed one, so T1-init keeps running.
             Err(Malformed::Chunk { kind: InitAck::KIND }) => return false,
             // RFC 9260 §3.3.5: the Heartbeat Information is mandatory, but pion (v1.11.3) sends HEARTBEATs without it.
             // Such a HEARTBEAT is ignored, because there is nothing to return to the peer. It does no harm, so the

@@ -297,7 +297,7 @@ impl Association {
     #[cold]
     pub(crate) fn set_udp_port(&mut self, path: usize, port: u16) {
         self.paths.set_udp_port(path, port);
-        // RFC 6951 §5.6: a UDP header takes eight bytes of each packet, so the fragment size is set again.
+        // RFC 6951 §5.6: a UDP header takes eight bytes of each packet, so the fragment size changes.
         self.set_fragment_size();
     }
 

@@ -61,8 +61,8 @@ impl Association {
         }
     }
 
-    /// RFC 8899 §6.2.1.2: handles a PAD chunk. The chunk shows that the peer probes its path MTU. This side assumes
-    /// that such a peer accepts packets as large as this side's interface MTU.
+    /// RFC 8899 §6.2.1.2: handles a PAD chunk, which shows that the peer probes its path MTU. This side assumes that
+    /// such a peer accepts packets as large as this side's interface MTU.
     pub(super) fn on_pad(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         if self.paths.at(index).on_peer_probes() {
             self.searched(ctx, index, SearchResult { change: MtuChange::Same, ended: false });

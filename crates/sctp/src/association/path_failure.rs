@@ -205,7 +205,7 @@ impl Association {
     /// and a tail loss probe restarts it.
     fn rescue_flight(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.get(index);
-        // If data was sent less than one round-trip time ago, its acknowledgement may still be on the way.
+        // If data was sent less than one round-trip time ago, its acknowledgement may still arrive.
         let is_fresh = ctx.now < path.last_data_sent() + path.round_trip();
         let elsewhere = self.paths.alternate(index).is_some_and(|other| self.paths.get(other).is_sound());
         if path.flight() == 0 || is_fresh || !elsewhere || self.send.is_probing() {
@@ -335,8 +335,8 @@ impl Association {
             Advice::Ignore => {}
             Advice::Shrink(mtu) => self.on_too_big(ctx, index, mtu),
             // RFC 9260 §10 ICMP8 treats this ICMP error like an ABORT, but Linux also sends it if the buffer of a raw
-            // socket is full (raw_v4_input). RFC 5927 §5.2 treats it as a soft error for TCP. So the error ends an
-            // association only after `SILENCES` consecutive timeouts.
+            // socket is full (raw_v4_input). RFC 5927 §5.2 treats it as a soft error for TCP. So with `icmp_doubt`, the
+            // error ends an association only after `SILENCES` consecutive timeouts.
             Advice::Abort if self.is_icmp_unconfirmed(index) && !of_init && !encapsulated => {}
             Advice::Abort => {
                 if of_init == matches!(self.state, State::CookieWait(_)) {

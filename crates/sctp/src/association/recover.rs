@@ -35,7 +35,7 @@ impl Association {
         if self.config.fast_recovery {
             self.send.enter_recovery();
         } else {
-            // RFC 2960 §7.2.4 has no fast recovery. One packet is retransmitted regardless of the window.
+            // Without fast recovery (RFC 2960 §7.2.4), one packet is retransmitted regardless of the window.
             self.send.allow_free_packet();
         }
         self.stats.rare_mut().fast_recoveries += 1;
@@ -73,7 +73,8 @@ impl Association {
         match self.paths.at(index).loss_deadline(is_quiet) {
             None => {}
             Some(LossDeadline::Lost(at)) => self.timers.set(timer, at.max(now)),
-            // RFC 8985 §7.2: the probe is sent no later than T3-rtx would expire. Sending the probe restarts T3-rtx.
+            // RFC 8985 §7.2: the probe is sent no later than T3-rtx would expire. When the probe is sent, T3-rtx is
+            // restarted.
             Some(LossDeadline::Probe(wait)) => {
                 self.timers.set(timer, (now + wait).min(self.timers.at(Timer::T3Rtx(index))));
             }

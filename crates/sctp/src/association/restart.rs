@@ -127,8 +127,8 @@ impl Association {
         self.extensions.auth = cookie.auth.as_ref().map(|auth| {
             let keys = before.as_ref().map_or(ctx.keys, |auth| auth.keys()).clone();
             let mut auth = Auth::new(auth.ours(&self.config), keys);
-            // Keys that the old association has deactivated may be freed. The new association signs no packet with
-            // them.
+            // The new association signs no packet with the keys that the old association has deactivated, so these keys
+            // may be freed.
             auth.add_deactivated(before.iter().flat_map(|auth| auth.deactivated_keys()));
             Box::new(auth)
         });
@@ -140,8 +140,8 @@ impl Association {
         self.accept_offer(ctx, &offer, from);
     }
 
-    /// RFC 9260 §5.2.4 A: the peer has restarted. The restart has the effect of an ABORT followed by a new COOKIE ECHO,
-    /// but the application keeps its association.
+    /// RFC 9260 §5.2.4 A: the peer has restarted. For the protocol, this is an ABORT followed by a new COOKIE ECHO. For
+    /// the application, the association continues.
     fn restart(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) {
         self.identity.restart(cookie.local_tag, cookie.local_tsn);
         let mut before = std::mem::replace(&mut self.send, SendHalf::new(&self.config, cookie.local_tsn));

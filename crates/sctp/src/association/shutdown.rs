@@ -14,8 +14,8 @@ use anabranch_wire::sctp::{Cause, ShutdownComplete, Tsn};
 pub(crate) struct ShutdownProgress {
     /// Whether the application asked to close the association during the handshake.
     requested: bool,
-    /// The path for SHUTDOWN and SHUTDOWN ACK. `None` means the current path. Another path is used after a timeout, or
-    /// to answer a SHUTDOWN.
+    /// The path for SHUTDOWN and SHUTDOWN ACK; `None` for the current path. After a timeout, or to answer a SHUTDOWN,
+    /// another path may be used.
     path: Option<u8>,
     /// The number of consecutive expirations of T2-shutdown.
     retries: u32,

@@ -89,8 +89,8 @@ timers! {
 #[derive(Debug)]
 pub(crate) struct Timers {
     deadlines: Box<[Instant]>,
-    /// A lower bound of all deadlines. Setting an earlier deadline lowers the bound. A search of the table sets the
-    /// bound to the earliest deadline.
+    /// A lower bound of all deadlines. Setting an earlier deadline lowers the bound. A search of the table sets it to
+    /// the earliest deadline.
     floor: Instant,
 }
 

@@ -8,8 +8,8 @@
 
 use anabranch_wire::sctp::{CookieEcho, Init, PacketView, packet};
 
-/// Parses a packet. Returns `None` if the packet is malformed or its checksum is wrong. If `may` returns true for the
-/// packet's tag, the checksum may be absent (0). INIT and COOKIE ECHO always need a checksum.
+/// Parses a packet. Returns `None` if the packet is malformed or its checksum is wrong. The checksum may be absent (0)
+/// if `may` returns true for the packet's tag, except on INIT and COOKIE ECHO.
 pub(super) fn read(bytes: &[u8], may: impl FnOnce(u32) -> bool) -> Option<PacketView<'_>> {
     if !packet::has_zero_checksum(bytes) {
         return PacketView::parse(bytes).ok();

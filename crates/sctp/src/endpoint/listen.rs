@@ -296,8 +296,8 @@ struct InitAckValues {
     outbound: u16,
     inbound: u16,
     tie_tags: (u32, u32),
-    /// The random number for AUTH (RFC 4895 §3.1) of the existing association, if the INIT ACK keeps the local
-    /// verification tag of this association. `None` if the INIT ACK offers a new tag.
+    /// The AUTH random number (RFC 4895 §3.1) of the existing association, if the INIT ACK keeps the local verification
+    /// tag of this association. `None` if the INIT ACK offers a new tag.
     random: Option<[u8; RANDOM]>,
 }
 

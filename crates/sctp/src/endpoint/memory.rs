@@ -31,7 +31,7 @@ impl Endpoint {
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let Self {
-            // These fields are owned by the application or have a fixed size, so they do not count.
+            // These fields belong to the application or have a fixed size, so they do not count.
             config: _,
             addresses: _,
             local_addresses: _,

@@ -87,8 +87,8 @@ impl Path {
         self.one_packet
     }
 
-    /// Whether a packet may be sent on this path now. `is_recovering` returns whether the association is in loss
-    /// recovery. It is called only if the path uses proportional rate reduction (RFC 6937).
+    /// Returns whether a packet may be sent on this path now. `is_recovering` returns whether the association is in
+    /// loss recovery, and is called only if the path uses proportional rate reduction (RFC 6937).
     #[inline(always)]
     pub(crate) fn is_open(&self, is_recovering: impl Fn() -> bool) -> bool {
         // RFC 9260 §7.2.3: after a timeout only one packet may be in flight, until data is acknowledged.
@@ -144,7 +144,7 @@ impl Path {
         is_earliest_resent
     }
 
-    /// Records that the chunk at `offset` was retransmitted to this destination. `moved` says whether it was last
+    /// Records that the chunk at `offset` was retransmitted to this destination. `moved` is true if the chunk was last
     /// sent to another destination.
     pub(crate) fn on_chunk_repeated(&mut self, now: Instant, offset: u64, moved: bool) {
         if let Some(control) = self.congestion().1 {
@@ -156,8 +156,8 @@ impl Path {
         }
     }
 
-    /// Records that a packet with DATA was sent. `new` is true for new DATA, which can give a round-trip sample.
-    /// Retransmitted DATA cannot.
+    /// Records that a packet with DATA was sent. `new` is true for new DATA. Only new DATA can give a round-trip
+    /// sample.
     #[inline(always)]
     pub(crate) fn on_data_sent(&mut self, now: Instant, new: bool) {
         if new {
@@ -193,8 +193,8 @@ impl Path {
 
     // Acknowledgements.
 
-    /// Returns the lowest TSN in flight, as an offset from the initial TSN. If the search for it was cut short, returns
-    /// `u64::MAX`. The caller must then assume that any acknowledged chunk was the lowest in flight.
+    /// Returns the lowest TSN in flight, as an offset from the initial TSN. Returns `u64::MAX` if the search for this
+    /// TSN was cut short. The caller must then assume that any acknowledged chunk was the lowest in flight.
     ///
     /// Also returns the TSN offset and the send time of the chunk whose round trip is measured; `None` if no chunk is
     /// measured.
@@ -372,8 +372,8 @@ impl Path {
         self.one_packet = true;
     }
 
-    /// RFC 9260 §6.3.3 E3: removes all data from the flight, because it is marked for retransmission. New data has TSN
-    /// offsets from `next` on.
+    /// RFC 9260 §6.3.3 E3: no data counts as in flight any more, because all of it is marked for retransmission. New
+    /// data has TSN offsets from `next` on.
     pub(crate) fn lose_flight(&mut self, next: u64) {
         self.timed = None;
         self.flight = 0;

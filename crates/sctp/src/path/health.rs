@@ -46,7 +46,7 @@ pub(crate) struct Evidence {
     /// Whether data is outstanding.
     pub(crate) outstanding: bool,
     /// The time from the last timeout until data is tried again on a path that answers HEARTBEATs but loses data. With
-    /// `None`, data is not tried again on this path.
+    /// `None`, data is not sent on this path again.
     pub(crate) retry: Option<Duration>,
     /// The value of Path.Max.Retrans.
     pub(crate) max_retrans: u32,
@@ -108,7 +108,7 @@ impl Path {
     pub(super) fn on_heartbeat_answered(&mut self, now: Instant, rtt: Duration, evidence: Evidence) -> bool {
         let Evidence { outstanding, retry, max_retrans } = evidence;
         if !outstanding {
-            // RFC 9260 §8.3: the answer makes the address active again.
+            // RFC 9260 §8.3: an answered HEARTBEAT makes the address active again.
             self.rtt.on_sample(rtt);
             return self.on_answer(now);
         }
@@ -129,7 +129,7 @@ impl Path {
             // again. If the counter is equal to Path.Max.Retrans, the next timeout makes the path fail again.
             errors = self.errors.min(max_retrans);
         }
-        // RFC 9260 §8.3: the answer gives a round-trip sample.
+        // RFC 9260 §8.3: an answered HEARTBEAT gives a round-trip sample.
         self.rtt.on_sample(rtt);
         let revived = self.on_answer(now);
         (self.errors, self.unanswered) = (errors, unanswered);
@@ -197,8 +197,8 @@ impl Path {
         self.awaits_route
     }
 
-    /// Returns whether the last packet was not sent, because the host had no route to this destination. Then clears
-    /// this record, because the next packet can perhaps be sent.
+    /// Returns whether the last packet was not sent, because the host had no route to this destination. Clears this
+    /// record, because the next packet may have a route.
     pub(crate) fn take_unsent(&mut self) -> bool {
         std::mem::take(&mut self.awaits_route)
     }
@@ -218,7 +218,7 @@ impl Path {
             return std::mem::take(&mut self.potentially_failed);
         }
         if self.removed {
-            // RFC 5061 §5.3 F13: the address was removed, so the acknowledgement does not make it active again.
+            // RFC 5061 §5.3 F13: an acknowledgement does not make a removed address active again.
             return false;
         }
         self.active = true;
@@ -226,8 +226,8 @@ impl Path {
         true
     }
 
-    /// Whether an acknowledgement of all TSNs below `base` shows that this path works. If false, the acknowledged
-    /// chunks may have arrived through another path.
+    /// Returns whether an acknowledgement of all TSNs below `base` shows that this path works. Returns false if the
+    /// acknowledged chunks may have arrived through another path.
     #[inline]
     pub(super) fn is_shown_by(&self, base: u64) -> bool {
         // RFC 7829 §3 (9): if a chunk was sent to several addresses, its acknowledgement does not show which of them

@@ -14,16 +14,16 @@ use anabranch_congestion::{
 };
 use std::collections::VecDeque;
 
-/// RFC 8985 §7.2: the longest time for which the receiver may delay the acknowledgement of a single packet (RFC 9260
-/// §16, SACK.Delay).
+/// RFC 8985 §7.2: the longest time for which the receiver may delay the acknowledgement of a single packet. It is the
+/// default of SACK.Delay (RFC 9260 §16).
 pub(crate) const LONGEST_ACK_DELAY: Duration = Duration::from_millis(200);
 
 /// RFC 8985 §6: detection of losses by time on one path.
 #[derive(Debug, Default)]
 pub(crate) struct LossByTime {
     rack: Rack,
-    /// The next search for lost chunks begins at this TSN offset. A chunk below this offset that was sent only once is
-    /// acknowledged, marked as lost, or in flight on a path other than this one.
+    /// The TSN offset at which the next search for lost chunks begins. Each chunk below it that was sent only once is
+    /// acknowledged, marked as lost, or in flight on another path.
     edge: u64,
     /// The chunks retransmitted on this path, oldest retransmission first. Each entry has the chunk's TSN offset and
     /// the time of its retransmission.
@@ -120,8 +120,8 @@ pub(crate) struct LossControl {
     /// Linux's HyStart is off on paths whose round-trip time is shorter than this value.
     hystart_min_rtt: Duration,
     pacer: Option<Pacer>,
-    /// The TSN offset of the chunk that was next to be sent when the pacer last held back data. Until all chunks below
-    /// this offset are acknowledged, the window counts as full.
+    /// The TSN offset of the chunk that was next to be sent when the pacer last held back data. The window counts as
+    /// full until all chunks below this offset are acknowledged.
     paced_until: u64,
     /// Whether proportional rate reduction (RFC 6937) is on. `reduction` is its state in the current recovery.
     proportional: bool,
@@ -285,9 +285,11 @@ impl Path {
         if control.tail_probe_allowed {
             return Some(true);
         }
-        // RFC 6937: in a recovery, the amount of data sent follows the amount delivered.
+        // RFC 6937: in a recovery, as much data may be sent as the allowance permits, which grows with the data
+        // delivered.
         let prr = control.reduction.as_ref().filter(|_| is_recovering())?;
-        // If no chunk is in flight, no acknowledgement will come that could raise the allowance.
+        // If no chunk is in flight, sending is allowed without an allowance, because no acknowledgement will come to
+        // raise it.
         Some((prr.allowance() > 0 || self.flight == 0) && !blocked)
     }
 
@@ -370,14 +372,14 @@ impl Path {
             }
         }
         if control.probe.on_ack(base, needless, idle) && is_recovered {
-            // RFC 8985 §7.4: the tail loss probe repaired a loss, which reduces the window like any other loss.
+            // RFC 8985 §7.4: the tail loss probe has repaired a loss. This reduces the window like any other loss.
             controller.on_loss(now, flight, false);
             control.end_hystart();
         }
     }
 
     /// Returns the deadline of the loss timer, or `None` if losses are not detected by time (RFC 8985). `is_quiet`
-    /// returns true if no loss is known.
+    /// returns true if no chunk is known to be lost.
     #[inline]
     pub(crate) fn loss_deadline(&mut self, is_quiet: impl Fn() -> bool) -> Option<LossDeadline> {
         let (flight, alone) = (self.flight, self.flight <= self.chunk_limit() as u64);
@@ -386,8 +388,8 @@ impl Path {
         let control = control?;
         let by_time = control.by_time.as_mut()?;
         if flight == 0 {
-            // The path has no data in flight. The chunk that might be lost has arrived or moved to another path, so the
-            // deadline must not apply to a chunk that is sent later.
+            // The path has no data in flight: the chunk that might be lost has arrived or moved to another path. The
+            // old deadline must not apply to a chunk that is sent later.
             by_time.reorder_at = None;
         }
         if let Some(at) = by_time.reorder_at {

@@ -42,8 +42,8 @@ pub(crate) struct Path {
     source: SocketAddr,
     /// RFC 9260 §5.4: whether the address is confirmed to be the peer's.
     confirmed: bool,
-    /// RFC 5061 §5.3 F13: whether the peer has deleted the address. The entry stays because chunks may still refer to
-    /// the index of the path.
+    /// RFC 5061 §5.3 F13: whether the peer has deleted the address. The path stays in the list, because chunks may
+    /// still refer to its index.
     removed: bool,
     /// RFC 5061 §5.3 F1: whether no local address can be used for this destination now.
     has_no_source: bool,
@@ -70,8 +70,8 @@ pub(crate) struct Path {
     seed: u64,
     /// Number of bytes of DATA chunks in flight, headers and padding included.
     flight: u64,
-    /// The value of `Paths::polls` (the number of calls of `poll_transmit`) when a SACK last acknowledged new data of
-    /// this path. `None` if the congestion window was not full at that time.
+    /// The number of calls of `poll_transmit` when a SACK last acknowledged new data of this path, if the congestion
+    /// window was full at that time; otherwise `None`.
     window_full_at: Option<u64>,
     /// The lowest TSN offset in flight on this path, or a lower bound at which the search for the lowest TSN offset
     /// starts.
@@ -193,7 +193,7 @@ impl Path {
         fresh.last_data = self.last_data;
         fresh.stats = std::mem::take(&mut self.stats);
         if fresh.flight > 0 {
-            // Creates the congestion controller, which the acknowledgements of the data in flight need.
+            // Create the congestion controller now: acknowledgements of the data in flight need it.
             fresh.congestion();
         }
         *self = fresh;

@@ -72,7 +72,7 @@ pub(crate) struct Interruption {
     pub(crate) received: bool,
 }
 
-/// Interruptions shorter than this time are not reported. Such short ones also occur without a failure: concurrent
+/// Interruptions shorter than this time are not reported. Short interruptions also occur without a failure: concurrent
 /// multipath transfer changes paths all the time, and receivers delay SACKs.
 const SHORTEST_INTERRUPTION: Duration = Duration::from_millis(100);
 
@@ -233,8 +233,8 @@ impl Paths {
         self.data_from
     }
 
-    /// Whether no DATA has arrived for longer than an RTO although the receive window was open. The peer's RTO is not
-    /// known, so this side's RTO for the same path is used.
+    /// Returns whether no DATA has arrived for longer than an RTO although the receive window was open. The peer's RTO
+    /// is unknown, so this side's RTO for the same path is used.
     #[inline]
     pub(crate) fn is_data_overdue(&self, now: Instant, path: usize) -> bool {
         let overdue = |it: &Progress| !it.closed && now.since(it.at) > self.list[path].rto();
@@ -271,8 +271,8 @@ impl Paths {
         self.progress.as_ref().is_some_and(|progress| progress[0].path == Some(path))
     }
 
-    /// Records that data is sent on `path` while no chunk is outstanding. Interruptions are measured from now on, in
-    /// both directions: the pause before this data does not count as an interruption.
+    /// Records that data is sent on `path` while no chunk is outstanding. The measurement of interruptions starts anew
+    /// in both directions, so the pause before this data does not count.
     pub(crate) fn on_data_begun(&mut self, now: Instant, path: usize) {
         if self.list.len() > 1 {
             let progress = |path| Progress { at: now, path, late: false, closed: false };
@@ -300,8 +300,8 @@ impl Paths {
         }
     }
 
-    /// RFC 9260 §6.4: returns the path for SACKs. This is the path on which DATA last arrived. If `elsewhere` is true,
-    /// another path is preferred.
+    /// RFC 9260 §6.4: returns the path for SACKs: the path on which DATA last arrived or, if `elsewhere` is true,
+    /// preferably another path.
     #[inline]
     pub(crate) fn for_sack(&self, elsewhere: bool) -> usize {
         let same = self.data_from;

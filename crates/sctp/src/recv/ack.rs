@@ -1,7 +1,7 @@
 //! Decides when to send a SACK.
 //!
-//! Stores the number of packets not yet acknowledged, the reasons not to wait, and the permitted size of a SACK. The
-//! delay itself is a deadline in the association's timer table.
+//! Stores the number of packets not yet acknowledged, the reasons to acknowledge at once, and the permitted size of a
+//! SACK. The delay itself is a deadline in the association's timer table.
 //!
 //! Implements RFC 9260 §6.2 (delayed acknowledgements) and RFC 7053 §5.2.
 

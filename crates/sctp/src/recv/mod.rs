@@ -295,7 +295,7 @@ impl RecvHalf {
     /// The part of [`emit_sack`](Self::emit_sack) for a SACK with gap blocks.
     #[inline(never)]
     fn emit_sack_with_gaps(&mut self, buffer: &mut Vec<u8>, room: usize) {
-        // `FEW_GAPS` is usually enough. Clearing an array for the maximum number would touch kilobytes.
+        // `FEW_GAPS` is usually enough, and a larger array would take time to clear.
         if self.tracker.gap_blocks().count() <= FEW_GAPS {
             self.emit_sack_with::<FEW_GAPS>(buffer, room);
         } else {

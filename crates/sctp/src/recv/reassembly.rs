@@ -168,7 +168,8 @@ impl Reassembly {
                 return Err(Violation("6.9: a message begins inside another"));
             }
             if self.assemblies.len() == self.assemblies.capacity() {
-                // The capacity is not doubled, to limit the memory that one packet can allocate.
+                // Grow by a bounded number of entries, not by doubling, to limit the memory that one packet can
+                // allocate.
                 self.assemblies.reserve_exact(self.assemblies.len().clamp(4, 256));
             }
             self.assemblies.insert(at, assembly);

@@ -37,7 +37,7 @@ impl RecvHalf {
     /// Sets the next expected sequence number of each stream in `streams` to 0. An empty list stands for all streams.
     pub(crate) fn reset(&mut self, streams: &[u16]) {
         if let Some(interleaved) = &mut self.interleaved {
-            // Messages are released in order and no message is in progress, so this call cannot fail.
+            // This call cannot fail, because messages are released in order and no message is in progress.
             interleaved.reset(streams, &mut self.order).unwrap_or(());
         }
         let shared = self.account.is_some();

@@ -136,8 +136,8 @@ impl Window {
         self.peer_view.min(u64::from(u32::MAX)) as u32
     }
 
-    /// RFC 9260 §6.2: whether to send a SACK only to advertise the window. True if the free space is larger than the
-    /// last advertised window by at least a quarter of the usable buffer.
+    /// RFC 9260 §6.2: returns whether to send a SACK only to advertise the window. This is so if the free space exceeds
+    /// the last advertised window by at least a quarter of the usable buffer.
     #[inline]
     pub(crate) fn wants_update(&self) -> bool {
         self.free() >= self.peer_view + (self.ceiling / 4).max(1)

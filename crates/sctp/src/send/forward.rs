@@ -30,8 +30,8 @@ pub(super) struct AckPoint {
     /// Number of T3-rtx expirations since a FORWARD TSN that skips the chunk at `unanswered_at` was sent.
     unanswered: u32,
     unanswered_at: u64,
-    /// Whether the last FORWARD TSN had room for only some of the streams. The other streams are listed after the peer
-    /// has acknowledged that FORWARD TSN.
+    /// Whether the last FORWARD TSN had room for only some of the streams. The next FORWARD TSN lists the others, after
+    /// the peer has acknowledged the last one.
     is_truncated: bool,
     /// Whether a FORWARD TSN is to be sent.
     send_pending: bool,

@@ -134,8 +134,8 @@ impl SendHalf {
         self.recovery.free_packet = false;
     }
 
-    /// Starts counting retransmissions after the window of `path` was reduced. If all these retransmissions turn out to
-    /// be unnecessary, the reduction was spurious.
+    /// Starts to count retransmissions after the window of `path` was reduced. If all of these retransmissions turn out
+    /// to be unnecessary, the reduction was spurious.
     pub(crate) fn begin_spurious_detection(&mut self, path: usize) {
         self.recovery.spurious_detection =
             Some(SpuriousRetransmissions { path: path as u8, sent: 0, spurious: 0 });

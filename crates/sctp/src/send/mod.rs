@@ -291,8 +291,8 @@ impl SendHalf {
         self.outstanding.tsn(self.outstanding.end())
     }
 
-    /// Converts a TSN to an offset in the list of outstanding chunks. If the TSN is not outstanding, the offset is
-    /// before the first or after the last outstanding chunk.
+    /// Converts a TSN to an offset in the list of outstanding chunks. For a TSN that is not outstanding, the result
+    /// lies before the first or after the last outstanding chunk.
     pub(crate) fn offset_of(&self, tsn: u32) -> i64 {
         self.outstanding.base() as i64 + i64::from(self.outstanding.ahead(tsn)) - 1
     }

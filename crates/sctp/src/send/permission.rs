@@ -81,8 +81,8 @@ impl SendHalf {
         self.burst.count();
     }
 
-    /// RFC 9260 §6.1 D: starts a new burst if no chunk is outstanding, even if the clock has not advanced. Without an
-    /// outstanding chunk, no acknowledgement will come that could start a burst.
+    /// RFC 9260 §6.1 D: starts a new burst if no chunk is outstanding, even if the clock has not advanced, because no
+    /// acknowledgement will come that could start one.
     #[inline]
     pub(crate) fn renew_burst(&mut self) {
         if self.outstanding.is_empty() {

@@ -96,8 +96,8 @@ impl SendHalf {
         }
     }
 
-    /// Returns the number of acknowledged user bytes of probes since the window was closed. A peer that never reads
-    /// could acknowledge probes forever. So these bytes are no evidence that the peer reads.
+    /// Returns the number of acknowledged user bytes of probes since the window was closed. These bytes are no evidence
+    /// that the peer reads, because a peer that never reads could acknowledge probes forever.
     pub(crate) fn probed_bytes(&self) -> u64 {
         self.probing.map_or(0, |probing| probing.acked.into())
     }

@@ -27,8 +27,8 @@ fn is_open(entry: &Entry) -> bool {
 /// The range of TSNs about which the last SACK gives complete information. Above this range, arrived chunks may be
 /// missing from the SACK.
 ///
-/// RFC 9260 §6.7: a SACK reports as many of the lowest Gap Ack Blocks as fit into it and leaves out the rest. Some
-/// stacks report at most 16 or 20 blocks. Chunks beyond the last block may have arrived as well.
+/// RFC 9260 §6.7: a SACK reports as many of the lowest Gap Ack Blocks as fit into it, and some stacks report at most 16
+/// or 20 blocks. So chunks beyond the last block may have arrived as well.
 #[derive(Debug)]
 pub(crate) struct Horizon {
     /// The largest number of gap blocks in a SACK of this peer so far.
@@ -163,8 +163,8 @@ impl SendHalf {
 mod tests {
     use super::*;
 
-    /// RFC 9260 §6.7: a SACK counts as incomplete only if it has at least 16 gap blocks, and no earlier SACK had more.
-    /// The sender then infers that gap blocks were left out.
+    /// RFC 9260 §6.7: a SACK counts as incomplete only if it has at least 16 gap blocks and no earlier SACK had more.
+    /// Then the sender assumes that gap blocks were left out.
     #[test]
     fn the_horizon_is_where_a_full_sack_ends() {
         let mut horizon = Horizon::new();

@@ -41,8 +41,8 @@ impl SendHalf {
         self.queue.resume(ticket, anew);
     }
 
-    /// Whether a message was queued on one of `streams` since the last reset of that stream. A message counts even if
-    /// it still waits for its sequence number. An empty list stands for any stream.
+    /// Returns whether a message was queued on one of `streams` since the last reset of that stream, even if the
+    /// message still waits for its sequence number. An empty list stands for any stream.
     pub(crate) fn has_begun(&self, streams: &[u16]) -> bool {
         self.queue.is_numbered(streams) || self.queue.is_waiting(streams)
     }

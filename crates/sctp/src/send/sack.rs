@@ -209,8 +209,8 @@ impl SendHalf {
         }
     }
 
-    /// Handles the usual case: the lowest acknowledged chunks were in flight on one path. Removes these chunks, at most
-    /// `most` of them, and returns their number. Returns 0 if the lowest chunk is not in flight.
+    /// Handles the usual case, in which the lowest acknowledged chunks were in flight on one path. Removes these
+    /// chunks, at most `most` of them, and returns their number. Returns 0 if the lowest chunk is not in flight.
     #[inline]
     fn take_run(
         &mut self,
@@ -294,8 +294,8 @@ impl SendHalf {
         if end - base > most {
             sack_work_limit::trim(&before, &mut after, base, most);
         }
-        // Merges two sorted lists of runs. Chunks only in the new list are newly acknowledged. Chunks only in the old
-        // list were reneged.
+        // Merges two sorted lists of runs. Chunks that are only in the new list are newly acknowledged, and chunks that
+        // are only in the old list were reneged.
         let (mut old, mut new) = (0, 0);
         let mut at = base;
         while old < before.len() || new < after.len() {

@@ -74,8 +74,8 @@ impl Sockets {
             Event::Closed { reason, .. } => {
                 socket.ended(id, reason);
                 if socket.style == Style::OneToMany {
-                    // The association leaves the socket. Messages that it has delivered can still be read from the
-                    // socket's inbox.
+                    // The socket no longer owns the association. Messages of the association that have arrived can
+                    // still be read through the inbox.
                     socket.associations.remove(&id);
                 }
             }
@@ -233,7 +233,7 @@ fn notification(association: AssociationId, event: Event) -> Option<Notification
         }
         Event::PeerError { code, cause, .. } => Notification::RemoteError { association, code, data: cause },
         Event::Adaptation { code, .. } => Notification::Adaptation { association, indication: code },
-        // `Sockets::take` handles these events before it calls `notification`.
+        // `Sockets::take` has already handled these events.
         Event::Accepted { .. }
         | Event::Established { .. }
         | Event::Readable { .. }
@@ -273,8 +273,8 @@ impl Socket {
         if self.inbox.notify(notification, self.arrived) {
             return;
         }
-        // RFC 6458 §6.1.10: no more notifications are queued until the application subscribes again. The last
-        // notification says so.
+        // RFC 6458 §6.1.10: the last notification reports that the queue is full. No more notifications are queued
+        // until the application subscribes again.
         self.inbox.notify_last(Notification::Stopped { association }, self.arrived);
         self.settings.events = EventSet::default();
     }

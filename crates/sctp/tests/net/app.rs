@@ -192,8 +192,8 @@ impl App {
             expected
         } else {
             let owed = self.ordered.entry(stream).or_default();
-            // The peer may have abandoned messages that were expected before this message. Such messages count as
-            // missing, because they cannot arrive after this message in an ordered stream.
+            // Messages that are expected before this message may have been abandoned by the peer. They count as
+            // missing, because in an ordered stream they cannot arrive after this message.
             while let Some(first) = owed.front()
                 && (first.limited || peer_cancels)
                 && (first.ppid != ppid || whole != content(first.number, first.length))
@@ -294,7 +294,7 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::Accepted { outbound_streams, inbound_streams, .. } => {
             format!("accepted, {outbound_streams} streams out, {inbound_streams} in")
         }
-        // These events get no line of their own. An interruption shows as a pause between packets, and `PathUp`
+        // These events get no line in the diagram. An interruption shows as a pause between packets, and `PathUp`
         // precedes `PathRestored`.
         Event::Readable { .. } | Event::Interrupted { .. } | Event::PathRestored { .. } => return None,
         Event::Writable { .. } => "writable".into(),

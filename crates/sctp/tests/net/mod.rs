@@ -380,8 +380,7 @@ impl Net {
         let mut action = None;
         if self.draws_ladder {
             line = self.ladder.line(self.now, flight.source.ip(), flight.target.ip(), &flight.bytes);
-            // The time and repeated spaces are removed from the line of the ladder diagram. The result is compared with
-            // the patterns of the rules.
+            // The rules are compared with the line of the ladder diagram, without the time and repeated spaces.
             let words = line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ");
             action = self.rules.iter_mut().find_map(|rule| rule.applies(from, &words));
         }

@@ -142,8 +142,8 @@ fn nothing_sent_yet() {
     assert!(!text.contains("received sid=1"), "{text}");
 }
 
-/// RFC 6525 §5.2.3: the peer requests a reset of an idle stream, which has no messages to cancel. The application is
-/// notified nevertheless.
+/// RFC 6525 §5.2.3: the peer requests a reset of an idle stream. The application is notified although there are no
+/// messages to cancel.
 #[test]
 fn an_idle_stream() {
     let mut script = Script::established(BOTH);

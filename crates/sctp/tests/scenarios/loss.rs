@@ -207,8 +207,8 @@ fn reordering_by_two_is_tolerated() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.4: a chunk that three packets have overtaken counts as lost. A duplicate TSN later shows that the
-/// chunk had arrived.
+/// RFC 9260 §7.2.4: a chunk counts as lost when three later packets have arrived. A duplicate TSN then shows that the
+/// chunk was only late.
 #[test]
 fn reordering_by_three_is_not() {
     let mut script = reordered(3_500);

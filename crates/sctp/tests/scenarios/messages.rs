@@ -142,7 +142,8 @@ fn invalid_stream() {
     let (tag, first) = (numbers.latest_tag(B).expect("a tag"), numbers.first(A).expect("a TSN"));
     let data =
         Data { tsn: Tsn(first), stream: 10, begin: true, end: true, payload: b"astray", ..Data::default() };
-    // The injected chunk has TSN 1, which A has sent itself (and lost). So A accepts the SACK for this TSN.
+    // The injected chunk has TSN 1. A has sent its own chunk with TSN 1, which was lost, so A accepts the SACK for this
+    // TSN.
     script.lose(A, "DATA tsn=1 ").send(A, 0, 6).run(1).inject(A, tag, |b| data.emit(b)).run(3_000);
     script.check_drawn(expect![[r#"
         1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=6 BE     ✗ lost

@@ -103,7 +103,7 @@ fn a_silent_link_of_1400() {
     let path = script.net.ends[0].engine.info(script.id(A)).expect("info").paths[0];
     assert_eq!((path.errors, path.rto.as_millis(), path.stats.black_holes), (0, 1_000, 0));
     script.forget();
-    // RFC 8899 §5.1.1: PMTU_RAISE_TIMER expires after 600 s. Meanwhile the MTU of the link has grown.
+    // RFC 8899 §5.1.1: the MTU of the link grows. PMTU_RAISE_TIMER expires after 600 s, and larger sizes are probed.
     script.net.narrow.clear();
     script.run(700_000);
     expect!["609.400 1500"].assert_eq(&probes(&mut script));

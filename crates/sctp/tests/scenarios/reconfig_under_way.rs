@@ -121,7 +121,7 @@ fn nothing_rides_to_what_is_not_verified() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.1, RFC 9260 §8.1: a packet with a request and data is lost. This counts as one error, not as two.
+/// RFC 6525 §5.1.1, RFC 9260 §8.1: a packet with a request and data is lost, which must count as one error, not two.
 /// T3-rtx counts the error, and the timer of the request only repeats the request.
 #[test]
 fn a_request_lost_with_data_counts_once() {

@@ -239,7 +239,7 @@ fn icmp_messages_without_a_matching_quote_are_ignored() {
         report(&mut script, protocol, ports, tag, &rest);
         assert_eq!(closed(&script, A), None, "{ports:?} {tag:08x} {rest:?}");
     }
-    // The ICMP message quotes less than an SCTP header, so the quoted part does not contain a verification tag.
+    // The ICMP message quotes too few bytes to contain a verification tag.
     let (source, target) = (net::address(A, 1).ip(), net::address(B, 1).ip());
     script.net.icmp(A, &Icmp { kind: protocol, source, target }, &[0; 7]);
     report(&mut script, protocol, ports, to_b, &[]);

@@ -75,7 +75,7 @@ fn data_goes_when_routes_have_changed() {
     "#]]);
 }
 
-/// If the host refused no packet, a change of its routes has no effect: packets lost in the network are retransmitted
+/// If the host refused no packet, a change of its routes has no effect. Packets lost in the network are retransmitted
 /// only when T3-rtx expires.
 #[test]
 fn routes_that_change_for_others() {

@@ -223,8 +223,8 @@ fn over_a_layer_the_first_packets_are_small() {
     }
 }
 
-/// The user's value of the knob `pmtud` takes precedence over the value for real networks. If neither sets the knob,
-/// there is no search, because simulated networks lose no ICMP messages.
+/// The user's value of the knob `pmtud` takes precedence over the value for real networks. If neither is set, there is
+/// no search, because simulated networks lose no ICMP messages.
 #[test]
 fn a_search_that_was_chosen_stays() {
     let value =

@@ -139,7 +139,7 @@ fn a_window_that_never_opens() {
 }
 
 /// RFC 9260 §6.2: after the receiver has advertised a window of 0, it accepts no new data, even if it has a little
-/// room. It accepts data that fills a gap.
+/// room. But it accepts data that fills a gap.
 #[test]
 fn a_window_of_zero_is_meant() {
     let mut script = Script::warm(&[("rcvbuf", "4000B")]);

@@ -3,8 +3,8 @@
 //! [`request`] implements the requests of this side, and [`response`] handles the requests of the peer. This module
 //! applies the effects of all requests to paths, timers and outstanding data.
 //!
-//! A local address that the peer does not know yet may be the source of ASCONFs, but of no other chunks. If no other
-//! local address is left, only ASCONFs are sent until the peer has accepted the address.
+//! A local address that the peer does not know yet may be the source address of ASCONFs, but of no other chunks. If
+//! this side has no other local address, it sends only ASCONFs until the peer has accepted the address.
 //!
 //! Implements RFC 5061 §5.1 B (T4) and §5.3 F1 (which packets may be sent).
 
@@ -40,8 +40,8 @@ impl Association {
         if let Some((sent_by, source)) = asconf.under_way()
             && !desired.contains(&source)
         {
-            // The local address from which the ASCONF was sent was removed. So the ASCONF is sent again at once from
-            // another local address.
+            // The local address from which the ASCONF was sent no longer exists, so the ASCONF is sent again at once
+            // from another local address.
             asconf.set_addresses(ctx, &self.paths, &mut self.timers, path.unwrap_or(sent_by));
         }
         self.plan_asconf(ctx, path.unwrap_or(self.paths.current()));

@@ -232,8 +232,8 @@ impl Asconf {
         }
     }
 
-    /// Records that the host could not send a packet from `source` to `target`. Has an effect only if the outstanding
-    /// ASCONF uses these addresses.
+    /// Records that the host could not send a packet from `source` to `target`. If the outstanding ASCONF does not use
+    /// these addresses, this has no effect.
     pub(super) fn on_unsent(&mut self, source: IpAddr, target: IpAddr) {
         if let Some(outstanding) = &mut self.outstanding {
             outstanding.awaits_route |=
@@ -276,7 +276,8 @@ impl Asconf {
     pub(super) fn on_ack(&mut self, ctx: &mut Ctx<'_>, id: AssociationId, ack: &AsconfAck<'_>) -> Answered {
         let Some(outstanding) = self.outstanding.take_if(|outstanding| outstanding.serial == ack.serial)
         else {
-            // RFC 5061 §5.3 F0: the ASCONF-ACK answers an ASCONF that was never sent.
+            // RFC 5061 §5.3 F0: without an outstanding ASCONF, a serial number not yet used answers an ASCONF that was
+            // never sent.
             let never = self.outstanding.is_none() && ack.serial.wrapping_sub(self.serial) < 1 << 31;
             return if never { Answered::NeverAsked } else { Answered::Old };
         };

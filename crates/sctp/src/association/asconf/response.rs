@@ -1,7 +1,7 @@
 //! Address changes that the peer requests.
 //!
-//! Requests are carried out in order. Their answers are kept, so that a repeated ASCONF gets the same answer and is not
-//! carried out again.
+//! Requests are carried out in order. The answers are kept: a repeated ASCONF gets the same answer and is not carried
+//! out again.
 //!
 //! Implements RFC 5061 §5.2, §5.3 F7 to F14, and §5.4.
 
@@ -67,8 +67,8 @@ impl Answers {
         next
     }
 
-    /// Queues the answer to the ASCONF `serial`. If the ASCONF has just been carried out, `new_answer` is its answer;
-    /// otherwise an earlier answer is repeated.
+    /// Queues the answer to the ASCONF `serial`. `new_answer` is the answer if the ASCONF has just been carried out.
+    /// Without `new_answer`, the earlier answer is repeated.
     fn answer(&mut self, serial: u32, new_answer: Option<Vec<u8>>, (path, target): (usize, SocketAddr)) {
         if let Some(answer) = new_answer {
             if self.responses.len() == KEPT {

@@ -3,8 +3,8 @@
 use crate::association::{Association, State};
 use crate::path::Path;
 
-/// Whether an association may take the fast path. The value is cached and determined again after
-/// [`invalidate_fast_path`](Association::invalidate_fast_path).
+/// Whether an association may take the fast path. The value is cached until
+/// [`invalidate_fast_path`](Association::invalidate_fast_path) is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum FastPath {
     /// Not yet determined. It is determined when the next packet has to be sent.

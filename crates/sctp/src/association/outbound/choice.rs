@@ -47,8 +47,8 @@ impl Association {
                 );
             }
             State::CookieEchoed(_) => {
-                // RFC 9260 §5.1 C: until COOKIE ECHO is answered, no other packet may be sent. §8.3: a HEARTBEAT ACK is
-                // an exception. A peer that sends HEARTBEATs has accepted the cookie and waits for the HEARTBEAT ACK.
+                // RFC 9260 §5.1 C: until the COOKIE ECHO is answered, no other packet may be sent, except a HEARTBEAT
+                // ACK (§8.3). A peer that sends HEARTBEATs has accepted the cookie and waits for the HEARTBEAT ACK.
                 let echo = self.outbox.wants_handshake().then_some(Job::CookieEcho(self.handshake_path()));
                 let answer = self.outbox.heartbeat_ack_path().map(Job::Control);
                 return now_or_wait(echo.or(answer));

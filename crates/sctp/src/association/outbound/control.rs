@@ -83,8 +83,8 @@ impl Association {
             }
         }
         self.outbox.write_errors(index, end, buffer, buffer.len() == begin);
-        // RFC 9260 §8.3: a HEARTBEAT ACK is as long as the HEARTBEAT, which fitted into a packet. It therefore fits
-        // into a packet too, unless the reverse path has a smaller MTU.
+        // RFC 9260 §8.3: a HEARTBEAT ACK is as long as the HEARTBEAT, which fitted into a packet. So the HEARTBEAT ACK
+        // fits as well, unless the path to the peer has a smaller MTU.
         let alone = self.outbox.write_heartbeat_acks(index, end, buffer, buffer.len() == begin);
         self.write_reconfig(ctx, index, end, buffer, alone);
         if self.paths.get(index).wants_heartbeat() && buffer.len() + 8 + heartbeat::INFO <= end {

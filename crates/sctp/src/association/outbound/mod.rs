@@ -221,8 +221,8 @@ impl Association {
         }
     }
 
-    /// Writes new DATA chunks behind other chunks. This function is not inlined, so that the code of `write_fresh` is
-    /// repeated only here and in `write_new_data`.
+    /// Writes new DATA chunks behind other chunks. This function is not inlined, so that the code of `write_fresh`
+    /// exists only twice: here and in `write_new_data`.
     #[inline(never)]
     fn write_more(
         &mut self,
@@ -337,8 +337,8 @@ impl Association {
         if allowed.retransmissions {
             while let Some((offset, entry, path)) = self.next_retransmission() {
                 let fits = buffer.len() + entry.size() as usize <= end;
-                // RFC 9260 §6.9: a chunk that was cut for a larger MTU cannot be cut again, so it is sent alone in a
-                // packet.
+                // RFC 9260 §6.9: a chunk that was cut for a larger MTU cannot be cut again, so it gets a packet of its
+                // own.
                 let alone = buffer.len() == begin
                     && end.saturating_sub(begin) + self.extensions.auth_room()
                         >= self.paths.get(index).chunk_limit();
@@ -400,7 +400,7 @@ impl Association {
         else {
             return;
         };
-        // RFC 9260 §6.3.1 C5 (Karn's algorithm): a retransmitted chunk does not measure the round-trip time.
+        // RFC 9260 §6.3.1 C5 (Karn's algorithm): a retransmitted chunk gives no round-trip sample.
         self.paths.end_measurements_from(written.offset);
         match written.cause {
             SendCause::Fast => self.stats.rare_mut().retransmitted_fast += 1,

@@ -208,8 +208,8 @@ impl Reconfig {
         let outstanding =
             self.outstanding.as_ref().filter(|outstanding| self.send_pending && outstanding.path == index);
         let mut requests = outstanding.map(OutstandingRequest::params).unwrap_or_default();
-        // RFC 6525 §3.1: a RE-CONFIG chunk may contain a single response together with a request to reset outgoing
-        // streams. §5.2.1: two responses should share a chunk, so the request is then in another chunk.
+        // RFC 6525 §3.1: a RE-CONFIG chunk may contain one response together with a request to reset outgoing streams.
+        // §5.2.1: if there are two responses, they share a chunk, and the request is in another chunk.
         let together = self.replies.len() == 1
             && matches!(requests[..], [ReConfigParam::ResetOutgoing { .. }])
             && self.reply_path == index;
@@ -352,8 +352,8 @@ impl Reconfig {
             return;
         };
         if result == super::result::IN_PROGRESS {
-            // RFC 6525 §5.2.7 H2: the peer has not finished processing the request. Restart the retransmission timer.
-            // Its next expiration does not count as an error.
+            // RFC 6525 §5.2.7 H2: the peer has not finished processing the request, so the retransmission timer is
+            // restarted. Its next expiration does not count as an error.
             outstanding.is_in_progress = true;
             outstanding.accepted = true;
             let rto = parts.paths.get(outstanding.path).rto();
@@ -424,7 +424,7 @@ impl OutstandingRequest {
             (ReconfigRequest::Reset { incoming, .. }, RequestType::ResetIncoming) => {
                 let streams = incoming.take().unwrap_or_default();
                 match failed {
-                    // If the peer has already reset its outgoing streams, `StreamsReset` was emitted at that time.
+                    // The peer has already reset its outgoing streams. `StreamsReset` was emitted at that time.
                     None if self.performed => return None,
                     None => {
                         let idle = result == super::result::NOTHING;
@@ -475,8 +475,8 @@ impl OutstandingRequest {
 /// Splits `streams` into lists that are short enough for one request each.
 fn pieces(paths: &Paths, streams: &[u16], both: bool) -> Vec<Vec<u16>> {
     let smallest = paths.iter().map(Path::chunk_limit).min().unwrap_or(512);
-    // 40 bytes are enough for the chunk header, and the fixed fields and padding of two parameters. In each parameter,
-    // a stream number takes two bytes. If `both` is true, there are two parameters.
+    // 40 bytes are enough for the chunk header and for the fixed fields and padding of two parameters. A stream number
+    // takes two bytes in each parameter. There are two parameters if `both` is true.
     let most = smallest.saturating_sub(40) / if both { 4 } else { 2 };
     if streams.is_empty() {
         return vec![Vec::new()];

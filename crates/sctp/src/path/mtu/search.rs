@@ -6,8 +6,8 @@
 //!
 //! Implements RFC 8899 §4.6 (ICMP), §5.1 (constants), §5.2 (states) and §5.3 (search).
 
-/// RFC 8899 §5.2: the state of the search. The enum has no value for the RFC's state Disabled. A path in that state
-/// has no search, or its search is suspended.
+/// RFC 8899 §5.2: the state of the search. The RFC's state Disabled is missing here: a path in that state has no
+/// search, or its search is suspended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     /// BASE_PLPMTU is to be confirmed by a probe.
@@ -203,8 +203,8 @@ impl Search {
         self.outstanding = None;
         self.peer_answers = true;
         if self.phase == Phase::Base && self.probed < self.base {
-            // RFC 8899 §5.2: the peer has answered a probe that is smaller than BASE_PLPMTU, but no probe of
-            // BASE_PLPMTU. So packets of size BASE_PLPMTU do not pass.
+            // RFC 8899 §5.2: the peer has answered a probe of the smallest size, but none of BASE_PLPMTU. So packets of
+            // BASE_PLPMTU do not pass.
             self.refused = self.base;
             return self.fail_base();
         }
@@ -408,8 +408,8 @@ mod tests {
         search
     }
 
-    /// RFC 8899 §5.3: the search begins with BASE_PLPMTU and finds the path MTU. The test tries all path MTUs that are
-    /// multiples of four bytes, also those below BASE_PLPMTU.
+    /// RFC 8899 §5.3: the search begins with BASE_PLPMTU and must find the path MTU. The test tries all path MTUs that
+    /// are multiples of four bytes, including those below BASE_PLPMTU.
     #[test]
     fn every_path_is_measured_to_four_bytes() {
         for (v6, interface) in
@@ -500,7 +500,7 @@ mod tests {
         assert_eq!((search.size(), search.phase()), (512, Phase::Error));
         assert_eq!(play(&mut search, 600), [600]);
         assert_eq!(search.size(), 600);
-        // A forged ICMP message has no worse effect than one additional search.
+        // A forged ICMP message can at most cause one additional search.
         assert_eq!(search.on_too_big(512), MtuChange::Reduced);
         assert_eq!(play(&mut search, 600), [] as [u32; 0]);
         search.on_raise();
@@ -508,8 +508,8 @@ mod tests {
         assert_eq!(search.size(), 1500);
     }
 
-    /// RFC 8899 §3: while a path loses small packets as well, a lost probe says nothing about packet sizes. Such a
-    /// probe rules out no size. Once the path works again, the search finds its MTU.
+    /// RFC 8899 §3: while a path loses small packets as well, a lost probe says nothing about packet sizes, so it must
+    /// not rule out a size. Once the path works again, the search finds its MTU.
     #[test]
     fn lost_probes_on_a_dead_path_do_not_refuse_a_size() {
         let mut search = begun(false, 1500);
@@ -541,7 +541,7 @@ mod tests {
         let mut early = capped();
         assert!(early.lift());
         assert_eq!(play(&mut early, 9_000), [1200, 9000]);
-        // After the limit is lifted, the search must not probe a size again that the path refused before.
+        // The path has refused a size before the limit is lifted. Afterwards the search must not probe that size again.
         let mut narrow = capped();
         play(&mut narrow, 1_400);
         assert!(narrow.lift());

@@ -34,8 +34,8 @@ pub(crate) struct Interleaved {
     /// The number of fragments that wait for an earlier fragment, plus the number of messages that wait for an earlier
     /// message.
     waiting_count: usize,
-    /// The next message number on streams that are not in use, if the peer has skipped messages on them. The key holds
-    /// the stream number and a flag that is true for unordered messages.
+    /// The next message number for each stream that has no slot and on which the peer has skipped messages. The key
+    /// holds the stream number and a flag that is true for unordered messages.
     skipped: BTreeMap<(u16, bool), u64>,
     /// Number of bytes dropped and not yet credited to the receive window.
     dropped: u64,
@@ -64,8 +64,8 @@ struct Sequence {
     /// The lowest message number that is still accepted after the peer last abandoned a message; 0 if it has abandoned
     /// none.
     floor: u64,
-    /// Incomplete and waiting messages by number. Each message is boxed, because a map node reserves room for several
-    /// values, but most sequences hold only one message.
+    /// Incomplete and waiting messages by number. Most sequences hold only one message. Each message is boxed, because
+    /// a map node reserves room for several values.
     messages: BTreeMap<u64, Box<PartialMessage>>,
 }
 
@@ -394,9 +394,9 @@ impl Interleaved {
             self.waiting_count -= 1;
             if !complete {
                 if let Some((begin, ..)) = begin {
-                    // All earlier messages were delivered, so this message can now be delivered in parts. It is entered
-                    // in `incomplete` again, because `hand_out_all` may have removed it while an earlier message was
-                    // expected.
+                    // All earlier messages were delivered, so this message can now be delivered in parts.
+                    // `hand_out_all` may have removed it from `incomplete` while an earlier message was expected, so it
+                    // is inserted again.
                     self.incomplete.insert(begin, key);
                 }
                 return Ok(());
@@ -455,8 +455,8 @@ impl Interleaved {
         }
     }
 
-    /// If a message is the next in order, delivers its parts as they arrive. Returns false only if the message must
-    /// wait because another message is being delivered in parts.
+    /// Delivers the parts of a message as they arrive, if the message is the next in order. Returns false only if the
+    /// message must wait because another message is being delivered in parts.
     fn deliver_in_parts(&mut self, slot: usize, key: MessageKey, at_once: bool, order: &mut Order) -> bool {
         let sequence = self.streams.at(slot).sequence(key.unordered);
         let turn = key.unordered || key.number == sequence.next;
@@ -487,8 +487,8 @@ impl Stream {
     }
 }
 
-/// Returns the delivery information of a message. `ssn` holds only the low 16 bits of the message number. The module
-/// `order` receives the messages in order, so 16 bits tell them apart.
+/// Returns the delivery information of a message. `ssn` holds only the low 16 bits of the message number. These are
+/// enough for the module `order`, which receives the messages in order.
 fn delivery(key: MessageKey, ppid: u32, tsn: u32) -> Delivery {
     let MessageKey { stream, unordered, number } = key;
     Delivery { stream, ssn: number as u16, ppid, tsn, unordered }

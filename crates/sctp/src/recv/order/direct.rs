@@ -63,7 +63,7 @@ impl Order {
         }
     }
 
-    /// Allows the unfinished ordered or unordered message of `stream` to be delivered in parts. Does so only if the
+    /// Delivers the unfinished ordered or unordered message of `stream` in parts from now on. Does so only if the
     /// message is large, or if `at_once` is true because buffer space is short.
     pub(crate) fn expose(&mut self, stream: u16, unordered: bool, at_once: bool) {
         let partial_delivery = self.partial_delivery;

@@ -11,8 +11,8 @@ use std::ops::Range;
 /// The buffer of a packet whose message is not fully read.
 #[derive(Debug, Default)]
 pub(super) struct LastPacket {
-    /// The buffer of the packet. The buffer stays here even after the application has read all bytes. When the next
-    /// packet is kept, its buffer is exchanged for this one.
+    /// The buffer of the packet. It stays allocated after the application has read all bytes. When another packet is
+    /// kept, the two buffers are exchanged.
     buffer: Vec<u8>,
     /// The index of the first unread byte in `buffer`.
     at: u32,

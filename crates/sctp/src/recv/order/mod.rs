@@ -44,7 +44,7 @@ struct Stream {
     next_ssn: u16,
     ordered: ReadQueue,
     unordered: Option<Box<ReadQueue>>,
-    /// Complete ordered messages that wait for an earlier message, by SSN. In a tree, each insertion is cheap whatever
+    /// Complete ordered messages that wait for an earlier message, by SSN. The tree makes insertions cheap, whatever
     /// the order in which messages arrive.
     waiting: BTreeMap<u16, (Delivery, Vec<u8>)>,
     /// Complete unordered messages that wait behind an unordered message that is being delivered in parts.

@@ -27,8 +27,8 @@ pub(crate) enum ChunkState {
     Freed,
     /// The chunk is marked for retransmission, for this cause.
     Lost(SendCause),
-    /// The chunk was abandoned (RFC 3758) and is never retransmitted. The chunk counts as in flight until it is known
-    /// to be acknowledged or lost. From then on, its field `fast` is set.
+    /// The chunk was abandoned (RFC 3758) and is never retransmitted. It counts as in flight until it is known to be
+    /// acknowledged or lost; then `fast` is set.
     Abandoned,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Entry {
     pub(crate) path: u8,
     pub(crate) miss_indications: u8,
     /// Whether the chunk was fast-retransmitted and will not be fast-retransmitted again (RFC 9260 §7.2.4). For an
-    /// abandoned chunk, the field has another meaning: the chunk is known to be acknowledged or lost.
+    /// abandoned chunk: whether the chunk is known to be acknowledged or lost.
     pub(crate) fast: bool,
     /// Whether the chunk was sent more than once.
     pub(crate) was_retransmitted: bool,
@@ -121,7 +121,7 @@ impl Outstanding {
         Self {
             initial,
             base: 0,
-            // Many associations send one chunk at a time, so there is room for one entry at first.
+            // Reserve room for only one entry, because many associations send one chunk at a time.
             entries: VecDeque::with_capacity(1),
             runs: Vec::new(),
             nr_acked: None,
@@ -220,8 +220,8 @@ impl Outstanding {
             state: ChunkState::Abandoned,
             path: 0,
             miss_indications: 0,
-            // In an abandoned entry, `fast` says that no loss detection is needed. No chunk is sent with this TSN, so
-            // none can be lost.
+            // No chunk is sent with this TSN, so none can be lost. In an abandoned entry, `fast` turns loss detection
+            // off.
             fast: true,
             was_retransmitted: false,
             retransmissions: 0,
@@ -389,8 +389,8 @@ impl Outstanding {
     /// Returns the TSN offset of the first outstanding chunk of each message.
     pub(super) fn first_offsets(&self) -> BTreeMap<u32, u64> {
         let mut firsts = BTreeMap::new();
-        // Message indices are reused. A freed entry may belong to an earlier message with the same index, so freed
-        // entries are ignored.
+        // A message index may be used again after all chunks of the message are freed. So a freed entry may belong to
+        // an earlier message, and is ignored.
         for (entry, offset) in self.entries.iter().zip(self.base..) {
             if entry.state != ChunkState::Freed {
                 firsts.entry(entry.message).or_insert(offset);

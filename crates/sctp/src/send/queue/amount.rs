@@ -68,8 +68,8 @@ impl Queue {
         self.low.pop()
     }
 
-    /// Copies each stream's threshold for the buffered amount from `before`, when the association restarts. The new
-    /// send buffer is empty, so streams that were above their thresholds are reported as low.
+    /// Copies each stream's threshold for the buffered amount from `before` when the association restarts. The new send
+    /// buffer is empty, so each stream that was above its threshold is reported as low.
     pub(super) fn inherit_low(&mut self, before: &Self) {
         self.low = before.low.clone();
         for amount in before.streams.iter().map(|stream| &stream.amount) {

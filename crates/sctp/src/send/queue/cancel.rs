@@ -98,8 +98,8 @@ impl Queue {
 }
 
 impl Stream {
-    /// After a reset of the stream, continues the count of its queued bytes at the next multiple of 2^32. Sender and
-    /// receiver then have the same count, even if earlier messages were never sent.
+    /// After a reset of the stream, continues the count of its queued bytes at the next multiple of 2^32. So sender and
+    /// receiver have the same count, even if earlier messages were never sent.
     pub(super) fn begin_new_life(&mut self) {
         self.queued_bytes = crate::position_after_reset(self.queued_bytes);
     }

@@ -131,8 +131,8 @@ struct Stream {
 }
 
 impl Stream {
-    /// Counts `bytes` more queued bytes and returns the previous count. Bytes of messages that are abandoned unsent
-    /// stay in the count, because it covers all bytes that the application has written.
+    /// Counts `bytes` more queued bytes and returns the previous count. The count covers all bytes that the application
+    /// has written, including those of messages that are abandoned unsent.
     #[inline]
     fn count_given(&mut self, bytes: usize) -> u64 {
         let before = self.queued_bytes;
@@ -436,8 +436,8 @@ impl Queue {
         }
     }
 
-    /// Returns true once, when the buffer has room again after a message was rejected. The application is called only
-    /// when a considerable part of the buffer is free, and not for every acknowledgement.
+    /// Returns true once, when the buffer has room again after a message was rejected. Waits until a considerable part
+    /// of the buffer is free, so that the application is not called for every acknowledgement.
     #[inline]
     pub(crate) fn take_writable(&mut self) -> bool {
         match self.smallest_rejected {

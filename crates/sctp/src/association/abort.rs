@@ -103,7 +103,7 @@ impl Association {
     }
 
     pub(super) fn on_error(&mut self, ctx: &mut Ctx<'_>, error: &Error<'_>) {
-        /// At most this many causes of one ERROR are reported to the application.
+        /// The maximum number of error causes that are reported to the application from one ERROR.
         const MAX_CAUSES: usize = 8;
         for (turn, cause) in error.causes.flatten().enumerate() {
             if let Cause::StaleCookie(micros) = cause {

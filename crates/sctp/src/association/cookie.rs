@@ -437,7 +437,7 @@ mod tests {
         }
     }
 
-    /// Returns the smallest cookie, which an INIT without optional parameters gets.
+    /// Returns the smallest cookie, that is, the cookie for an INIT without optional parameters.
     fn least(now: Instant, v6: bool) -> Cookie {
         let init_source = if v6 { Ipv6Addr::LOCALHOST.into() } else { [10, 0, 0, 1].into() };
         let all = cookie(now);
@@ -533,7 +533,8 @@ mod tests {
         }
     }
 
-    /// 2^32 ms are 50 days. The expiry time is decoded correctly even when the 32-bit counter wraps.
+    /// The expiry time is decoded correctly even when the 32-bit counter of milliseconds wraps, which happens every 50
+    /// days.
     #[test]
     fn milliseconds_wrap() {
         let mut sealer = CookieSigner::new(Rng::new(1), Duration::from_secs(60));

@@ -447,7 +447,8 @@ impl Association {
         Ok(())
     }
 
-    /// RFC 6458 §6.1.2: an event informs the application of a new primary path, whichever side requested it.
+    /// Makes a path the primary path. RFC 6458 §6.1.2: an event informs the application, whichever side requested the
+    /// change.
     pub(crate) fn make_primary(&mut self, ctx: &mut Ctx<'_>, path: usize) {
         let before = self.paths.primary();
         self.paths.set_primary(path);

@@ -38,8 +38,8 @@ impl Association {
         true
     }
 
-    /// Called when the routes of the host have changed. Sends at once the data and the ASCONF that the host could not
-    /// send before.
+    /// Called when the routes of the host have changed. Sends the data and the ASCONF that the host could not send
+    /// before, without waiting for a timer.
     pub(crate) fn routes_changed(&mut self, ctx: &mut Ctx<'_>) {
         self.asconf_again();
         for index in 0..self.paths.len() {

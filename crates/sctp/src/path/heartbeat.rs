@@ -123,7 +123,7 @@ impl Path {
         used.then(|| self.last_used + self.heartbeat_period(interval, rng))
     }
 
-    /// RFC 9260 §8.3: HB.interval plus the RTO, with a jitter of +/- 50 % of the RTO.
+    /// RFC 9260 §8.3: returns HB.interval plus the RTO, with a jitter of +/- 50 % of the RTO.
     pub(crate) fn heartbeat_period(&self, interval: Duration, rng: &mut Rng) -> Duration {
         let rto = nanos(self.rto());
         let jittered = rto / 2 + rng.below(rto.saturating_add(1));

@@ -111,7 +111,7 @@ impl RecvHalf {
 
 /// The receive buffer gets 1/`PART` of the guaranteed minimum memory of an association.
 const PART: u64 = 4;
-/// Bytes of memory per message byte held: buffers have spare capacity, and empty buffers are kept for reuse.
+/// Bytes of memory for each message byte held. Buffers have spare capacity, and empty buffers are kept for reuse.
 const TIMES: u64 = 3;
 /// The memory in bytes for the bookkeeping of one waiting fragment or message.
 const PIECE: u64 = 256;
@@ -119,7 +119,7 @@ const PIECE: u64 = 256;
 const MESSAGE: u64 = 32;
 /// The memory in bytes for the bookkeeping of one stream in use, in the receiving half and in the layers above.
 const STREAM: u64 = 768;
-/// Chunks that fill gaps between received TSNs may exceed the advertised window by this number of bytes.
+/// The number of bytes by which chunks that fill gaps between received TSNs may exceed the advertised window.
 const SLACK: u64 = 1 << 16;
-/// Bookkeeping of up to this number of bytes never reduces the advertised window, however small the receive buffer is.
+/// The amount of bookkeeping in bytes that never reduces the advertised window, however small the receive buffer is.
 const LITTLE: u64 = 512 << 10;

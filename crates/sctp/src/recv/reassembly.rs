@@ -71,7 +71,7 @@ impl Assembly {
 /// The fragments and unfinished messages of an association.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
-    /// Waiting fragments by TSN offset. In a tree, a fragment far ahead of the others costs no more memory than its
+    /// Waiting fragments by TSN offset. In this tree, a fragment far ahead of the others costs no more memory than its
     /// bytes.
     waiting: BTreeMap<u64, WaitingFragment>,
     /// True once the peer has abandoned a message. Fragments of abandoned messages may then be left in `waiting`.

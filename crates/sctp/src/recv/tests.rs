@@ -192,7 +192,7 @@ fn nonsense_is_a_violation_and_never_a_panic() {
     }
 }
 
-/// Messages of one byte need much bookkeeping, so their number is limited although their bytes would fit.
+/// The number of messages of one byte is limited because of their bookkeeping, although their bytes would fit.
 #[test]
 fn tiny_messages_that_wait_are_bounded() {
     let mut config = Config::default();

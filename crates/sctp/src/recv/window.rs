@@ -18,7 +18,7 @@ pub(crate) struct Window {
     used: u64,
     /// The free space as the peer sees it: the last a_rwnd minus the data that has arrived since that SACK.
     peer_view: u64,
-    /// If fewer bytes than this number are free, the window is not opened, to avoid the silly window syndrome.
+    /// The number of free bytes below which the window is not opened, to avoid the silly window syndrome.
     sws_threshold: u64,
     /// Whether the last advertised a_rwnd was 0.
     shut: bool,

@@ -18,7 +18,7 @@ const AHEAD: u64 = 4 << 10;
 /// The largest number of bytes prefetched at once.
 const MAX_AHEAD: u64 = 4 << 10;
 
-/// A ring smaller than this number of bytes doubles when it grows.
+/// Rings smaller than this number of bytes double when they grow.
 const DOUBLED: usize = 64 << 10;
 
 /// A queue of at most this number of bytes is assumed to be in the CPU caches.
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// Unused capacity is memory, too, so a large ring grows by only a quarter.
+    /// A large ring grows by only a quarter, because unused capacity takes memory.
     #[test]
     fn a_large_ring_grows_by_a_quarter() {
         let mut bytes = StreamBytes::default();

@@ -53,7 +53,8 @@ pub(crate) struct SendHalf {
     recovery: Recovery,
     /// The peer's last a_rwnd minus the data sent since then, in user bytes (RFC 9260 §6.2.1).
     peer_window: u64,
-    /// Set while a closed window is being probed. The probe interval doubles with each probe.
+    /// The state of window probing; `None` unless a closed window is being probed. The probe interval doubles with each
+    /// probe.
     probing: Option<Probing>,
     /// Whether the peer's last SACK reported a closed window. The peer may then have refused data. Cleared when T3-rtx
     /// expires.
@@ -63,8 +64,8 @@ pub(crate) struct SendHalf {
     fast_again: bool,
     /// Whether losses are detected by time (RFC 8985) instead of miss indications.
     by_time: bool,
-    /// The last SACK reports every arrived chunk whose TSN offset is lower than this one. It may leave out other
-    /// arrived chunks.
+    /// The TSN offset below which the last SACK reports every arrived chunk. At or above this offset, the SACK may
+    /// leave out arrived chunks.
     horizon: rack::Horizon,
     /// One entry for each stream reset (RFC 6525), ascending: the TSN of the first chunk after the reset, as an offset
     /// from the initial TSN. From this chunk on, stream sequence numbers start again at 0. An entry stays in the list

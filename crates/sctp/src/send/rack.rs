@@ -33,7 +33,7 @@ fn is_open(entry: &Entry) -> bool {
 pub(crate) struct Horizon {
     /// The largest number of gap blocks in a SACK of this peer so far.
     max_blocks: usize,
-    /// The last SACK gives no information about chunks at or above this TSN offset. `u64::MAX` if it reports all
+    /// The TSN offset from which on the last SACK gives no information about chunks; `u64::MAX` if it reports all
     /// arrived chunks.
     end: u64,
 }

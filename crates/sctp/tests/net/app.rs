@@ -125,7 +125,8 @@ impl App {
         self.before_reboot.clear();
     }
 
-    /// Called when the peer starts another association: only messages sent from now on are counted.
+    /// Forgets the messages sent so far. Called when the peer starts another association: only messages sent from now
+    /// on count.
     pub fn forget_history(&mut self) {
         self.sent_by_peer.clear();
     }

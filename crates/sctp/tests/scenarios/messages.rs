@@ -71,7 +71,8 @@ fn unordered() {
     "#]]);
 }
 
-/// RFC 9260 §6.9: a fragment in the middle of a message is lost and retransmitted.
+/// RFC 9260 §6.9: a fragment in the middle of a message is lost. It is retransmitted, and the message is delivered
+/// whole.
 #[test]
 fn a_fragment_is_lost() {
     let mut script = Script::established(&[]);
@@ -152,7 +153,7 @@ fn invalid_stream() {
     "#]]);
 }
 
-/// RFC 9260 §6.6: the SSN wraps around after 65,535.
+/// RFC 9260 §6.6: messages are delivered when the SSN wraps around after 65,535.
 #[test]
 fn ssn_and_tsn_wrap() {
     let mut script = Script::established(&[("rcvbuf", "1MiB"), ("sndbuf", "1MiB")]);

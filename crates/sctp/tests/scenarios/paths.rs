@@ -336,7 +336,7 @@ fn an_idle_pause_is_no_interruption() {
     }
 }
 
-/// The times of an interruption in milliseconds.
+/// Returns the beginning and the end of each interruption in milliseconds.
 fn times(told: &[anabranch_sctp::Interruption]) -> Vec<(u64, u64)> {
     let ms = |at: anabranch_base::Instant| at.since(anabranch_base::Instant::ZERO).as_millis() as u64;
     told.iter().map(|it| (ms(it.since), ms(it.until))).collect()

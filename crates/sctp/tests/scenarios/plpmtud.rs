@@ -175,7 +175,7 @@ fn a_black_hole() {
     assert_eq!(script.net.ends[0].engine.info(script.id(A)).expect("info").paths[0].stats.black_holes, 1);
 }
 
-/// The path's MTU has not changed: two packets were lost by chance. Two probes confirm the size.
+/// Two packets are lost by chance while the MTU of the path stays the same. Two probes then confirm the size in use.
 #[test]
 fn bad_luck_costs_two_probes() {
     let mut script = on(1, 1_500, false, 1_000);

@@ -200,7 +200,7 @@ fn data_sent_to_both_paths_does_not_clear_the_pf_state() {
     "#]]);
 }
 
-/// RFC 7829 §5: the new primary path stays the primary path when the old primary path recovers.
+/// RFC 7829 §5: another path has become the primary path. It stays the primary path when the old primary path recovers.
 #[test]
 fn the_primary_changes_for_good() {
     let mut script = suspicious(&[("primary_switch", "0")]);

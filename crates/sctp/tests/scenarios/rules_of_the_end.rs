@@ -98,8 +98,8 @@ fn a_retransmitted_shutdown_acknowledges_new_data() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: in SHUTDOWN-RECEIVED, a shutdown request of the application has no effect. A SHUTDOWN of the peer is
-/// answered.
+/// RFC 9260 §9.2: in SHUTDOWN-RECEIVED, a shutdown request of the application has no effect. A repeated SHUTDOWN of the
+/// peer has no effect either, until all data is acknowledged.
 #[test]
 fn a_shutdown_request_in_shutdown_received_is_ignored() {
     let mut script = Script::established(&[]);

@@ -9,7 +9,8 @@ use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::{Data, packet};
 use expect_test::expect;
 
-/// After the first timeout a path is potentially failed, so a HEARTBEAT probes it. The profile `modern` does the same.
+/// Settings with which the first timeout makes a path potentially failed, so that a HEARTBEAT probes it. The profile
+/// `modern` has the same effect.
 const SUSPECTING: &[(&str, &str)] =
     &[("pf_max_retrans", "0"), ("hb_interval", "30s"), ("rto_min", "200ms"), ("rto_initial", "200ms")];
 
@@ -63,7 +64,7 @@ fn heartbeat_answers_do_not_keep_an_association_whose_data_is_lost() {
     assert_eq!(end.events.iter().filter(|event| down(event)).count(), 1, "no answer brings it back");
 }
 
-/// The first five packets with DATA are lost, but the data is acknowledged in the end. The path then is active and has
+/// The first five packets with DATA are lost, but the data is acknowledged in the end. Then the path is active and has
 /// no errors.
 #[test]
 fn data_that_is_acknowledged_clears_the_path() {

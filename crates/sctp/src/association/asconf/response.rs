@@ -20,7 +20,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The maximum number of requests carried out for one ASCONF.
 const MAX_REQUESTS: usize = 64;
-/// Once the answer to an ASCONF is longer than this number of bytes, no further requests of the ASCONF are carried out.
+/// The length of an answer in bytes above which no further requests of the ASCONF are carried out.
 const MAX_BYTES: usize = 1_000;
 /// The maximum number of answers that are kept in case an ASCONF is repeated. The queue of answers to send has the same
 /// limit.

@@ -103,7 +103,8 @@ fn messages(rng: &mut Rng, count: u32, skipping: bool) -> Vec<ModelMessage> {
         .collect()
 }
 
-/// Makes `mid` the identifier of the next message on every stream, after several wraps of the 32-bit identifiers.
+/// Makes `mid` the identifier of the next message on every stream, as if the 32-bit identifiers had wrapped several
+/// times.
 fn age(half: &mut RecvHalf, mid: u32) {
     let interleaved = half.interleaved.get_or_insert_default();
     for stream in 0..4 {

@@ -86,8 +86,7 @@ impl Stream {
         released
     }
 
-    /// Releases the waiting messages whose turn has come: moves them to the lane of ordered messages. Returns their
-    /// number.
+    /// Moves the waiting messages whose turn has come to the lane of ordered messages. Returns their number.
     fn release(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
         while !self.waiting.is_empty()

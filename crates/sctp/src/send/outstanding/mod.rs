@@ -87,9 +87,9 @@ pub(crate) struct Outstanding {
     /// Chunks acknowledged by NR gap blocks, as ascending ranges of TSN offsets. No offset is below `base`. `None`
     /// until the first NR-SACK.
     pub(super) nr_acked: Option<Box<NrAckedRuns>>,
-    /// Miss indications can no longer mark chunks below this TSN offset.
+    /// The TSN offset below which miss indications can mark no more chunks.
     pub(super) miss_floor: u64,
-    /// No chunk below this TSN offset is marked as lost.
+    /// The TSN offset below which no chunk is marked as lost.
     lost_floor: u64,
     lost: usize,
     /// The number of user bytes in flight.

@@ -13,7 +13,7 @@ pub(super) struct Amount {
     low: Option<Box<Low>>,
 }
 
-/// The threshold of a stream: a buffered amount at or below it is reported as low.
+/// The threshold of a stream. A buffered amount that is not larger is reported as low.
 #[derive(Clone, Copy, Debug)]
 struct Low {
     bytes: u64,

@@ -91,8 +91,8 @@ impl Queue {
     }
 }
 
-/// A margin in bytes. The memory of streams that have data to send may exceed 1.5 times the limit of the send buffer by
-/// this margin.
+/// A margin in bytes: the memory of streams that have data to send may exceed 1.5 times the limit of the send buffer by
+/// this amount.
 const MARGIN: u64 = 64 << 10;
 /// The send buffer gets 1/`PART` of the guaranteed minimum memory of an association.
 const PART: u64 = 4;

@@ -31,8 +31,7 @@ use memory::MemoryAccount;
 use std::ops::Range;
 pub(crate) use undelivered::Undelivered;
 
-/// Queued data is prefetched only if more than this number of bytes are buffered. The number is about the size of an L2
-/// cache.
+/// The number of buffered bytes above which queued data is prefetched, about the size of an L2 cache.
 const NEAR: u64 = 1 << 20;
 
 /// A message in the send buffer.

@@ -12,7 +12,7 @@ use crate::streams::Streams;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// When this number of messages remain ahead of a message in the queue, the message is prefetched into the CPU cache.
+/// The number of messages ahead of a message in the queue at which this message is prefetched into the CPU cache.
 const SOON: usize = 8;
 
 /// The messages that wait to be sent. Each message is identified by its index in the queue.

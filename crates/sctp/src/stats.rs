@@ -156,8 +156,8 @@ impl Totals {
 const MAX_PATHS: usize = 1024;
 
 /// An interruption of the user data in one direction for at least 100 ms. During it, either no data sent by this side
-/// was acknowledged, or no data arrived from the peer. Only three kinds of interruption count. The transfer resumed on
-/// another path, on the same path after this path had failed, or after a wait longer than a retransmission timeout.
+/// was acknowledged, or no data arrived from the peer. An interruption counts only if the transfer resumed on another
+/// path, on the same path after this path had failed, or after a wait longer than a retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Interruption {

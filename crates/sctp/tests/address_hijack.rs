@@ -146,9 +146,9 @@ fn config(changes: &[(&str, &str)]) -> Config {
     config
 }
 
-/// RFC 5062 §2: the attacker's association lists the victim's address, and uses the port that the victim will use. RFC
-/// 5062 §2.3, RFC 9260 §5.4: the server probes the listed address at once. The victim has no such association and
-/// answers with an ABORT (RFC 9260 §8.4). So the attacker's association has ended before the victim opens its own.
+/// RFC 5062 §2: the attacker's association lists the victim's address, and uses the port that the victim will use. §2.3
+/// and RFC 9260 §5.4: the server probes the listed address at once. The victim has no such association and answers with
+/// an ABORT (RFC 9260 §8.4). So the attacker's association has ended before the victim opens its own.
 #[test]
 fn camping_on_an_address_ends_with_the_first_heartbeat() {
     let mut net = HijackNet::new(&config(&[]));

@@ -107,7 +107,7 @@ fn one(tsn: u32) -> Data<'static> {
     Data { tsn: Tsn(tsn), begin: true, end: true, unordered: true, payload: b"x", ..Data::default() }
 }
 
-/// RFC 9260 §6.2: the server answers each packet with a duplicate TSN at once, with exactly one SACK. Each SACK could
+/// RFC 9260 §6.2: each packet that holds a duplicate TSN is answered at once, with exactly one SACK. Each SACK could
 /// report hundreds of gaps. But all these SACKs together may exceed the packets that they answer by at most one full
 /// SACK.
 #[test]
@@ -387,8 +387,8 @@ fn out_of_the_blue_draws_no_more_than_it_is() {
     assert!(answered > 1_000, "most are answered by an ABORT: {answered}");
 }
 
-/// A peer sends 100 packets of each kind, with one chunk or with many chunks. Each row has the maximum ratio of
-/// answered bytes to received bytes, which never exceeds three.
+/// A peer sends 100 packets of each kind, with one chunk or with many chunks. Each row has the maximum ratio of the
+/// bytes of the answers to the bytes of the packets, which never exceeds three.
 #[test]
 fn a_peer_draws_three_times_its_bytes_at_most() {
     type Write = fn(u32, &mut Vec<u8>);

@@ -140,8 +140,8 @@ impl Association {
         self.accept_offer(ctx, &offer, from);
     }
 
-    /// RFC 9260 §5.2.4 A: the peer has restarted. For the protocol, this is an ABORT followed by a new COOKIE ECHO. For
-    /// the application, the association continues.
+    /// RFC 9260 §5.2.4 A: the peer has restarted. For the protocol, this has the same effect as an ABORT followed by a
+    /// new COOKIE ECHO. For the application, the association continues.
     fn restart(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) {
         self.identity.restart(cookie.local_tag, cookie.local_tsn);
         let mut before = std::mem::replace(&mut self.send, SendHalf::new(&self.config, cookie.local_tsn));

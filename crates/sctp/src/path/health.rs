@@ -90,9 +90,9 @@ impl Path {
     }
 
     /// Counts a timeout at which the chunk with the lowest TSN no longer fits the path's MTU. `size` is the chunk's
-    /// size in bytes. Returns whether the path seems to drop all packets of that size, which requires three conditions.
-    /// `size` exceeds BASE_PLPMTU, which every path delivers (RFC 8899 §5.1.2). The peer answers HEARTBEATs. There were
-    /// more timeouts than random losses explain.
+    /// size in bytes. Returns whether the path seems to drop all packets of that size. Three conditions must hold:
+    /// `size` exceeds BASE_PLPMTU, which every path delivers (RFC 8899 §5.1.2); the peer answers HEARTBEATs; and there
+    /// were more timeouts than random losses explain.
     pub(crate) fn on_too_large_timeout(&mut self, size: u64) -> bool {
         let above_base = size > u64::from(mtu::base_plpmtu(self.address().is_ipv6()));
         let passes = !self.awaits_heartbeat_ack();

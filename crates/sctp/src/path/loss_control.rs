@@ -261,9 +261,9 @@ impl Path {
     /// arrived. `acked` is the TSN offset below which the SACK acknowledges all chunks.
     ///
     /// RFC 9260 §7.2.1 requires a full window. If the path uses a mechanism of this module, the rules of TCP (and
-    /// Linux) apply instead: the window counts as used in three cases. Less than one packet was free, slow start used
-    /// half of the window, or the pacer held data back (RFC 9002 §7.8). In these cases the application did not limit
-    /// the sender.
+    /// Linux) apply instead. The window then counts as used if less than one packet was free, slow start used half of
+    /// the window, or the pacer held data back (RFC 9002 §7.8). In these cases the application did not limit the
+    /// sender.
     #[inline]
     pub(super) fn fills_window(&self, flight: u64, acked: u64) -> bool {
         let window = self.window();
@@ -285,11 +285,10 @@ impl Path {
         if control.tail_probe_allowed {
             return Some(true);
         }
-        // RFC 6937: in a recovery, as much data may be sent as the allowance permits, which grows with the data
-        // delivered.
+        // RFC 6937: in a recovery, an allowance limits the data sent. It grows with the data delivered.
         let prr = control.reduction.as_ref().filter(|_| is_recovering())?;
-        // If no chunk is in flight, sending is allowed without an allowance, because no acknowledgement will come to
-        // raise it.
+        // If no chunk is in flight, a packet may be sent even if the allowance is used up, because no acknowledgement
+        // will come to raise it.
         Some((prr.allowance() > 0 || self.flight == 0) && !blocked)
     }
 

@@ -39,10 +39,10 @@ pub(crate) struct Paths {
 struct Progress {
     at: Instant,
     /// The path of the last progress: the path on which data was last acknowledged, or on which data last arrived. When
-    /// this side sends data while no chunk is outstanding, both directions start anew. The path is then that of the new
-    /// data for sent data, and `None` for received data.
+    /// this side sends data while no chunk is outstanding, both directions start anew. For sent data, the path is then
+    /// that of the new data; for received data, it is `None`.
     path: Option<usize>,
-    /// Whether this direction is interrupted. Since the last progress, either the path has failed, or outstanding data
+    /// Whether this direction is interrupted: since the last progress, either the path has failed, or outstanding data
     /// has waited for longer than an RTO. The next progress ends the interruption.
     late: bool,
     /// For received data: whether this side's receive window was full when DATA last arrived, so that the peer must not

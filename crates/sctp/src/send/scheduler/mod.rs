@@ -46,8 +46,8 @@ struct TurnOrder {
     /// Whether the served stream has ended a large message in the current packet. If so, no more chunks are added to
     /// the packet.
     used_its_turn: bool,
-    /// The number of entries added to `ready` so far. Each entry stores this number, so that entries with equal ranks
-    /// are served in the order in which they were added.
+    /// The number of entries added to `ready` so far. Each new entry stores this number, so that entries with equal
+    /// ranks are served in the order in which they were added.
     turns: u64,
     /// The number of messages queued so far.
     arrivals: u64,

@@ -174,7 +174,8 @@ impl Endpoint {
             let rest = length_of(|chunk| write_rest(chunk, offer.lists_extensions));
             let length = HEADER + chunk.length().next_multiple_of(4) + rest;
             let room = most.saturating_sub(length);
-            // RFC 5061 §4.2.6: the peer's stack passes the adaptation layer indication to its application.
+            // RFC 5061 §4.2.6: announce the adaptation layer indication of this side's application, if there is room
+            // for it.
             let adaptation = config.adaptation.map(Param::Adaptation).filter(|_| room >= ADAPTATION);
             let room = room - if adaptation.is_some() { ADAPTATION } else { 0 };
             let addresses =

@@ -109,7 +109,7 @@ impl Path {
         }
     }
 
-    /// Whether the path uses loss recovery beyond RFC 9260 §7.2, or will use it after the first data is sent.
+    /// Returns whether the path uses loss recovery beyond RFC 9260 §7.2, or will use it after the first data is sent.
     pub(crate) fn is_controlled(&self) -> bool {
         match &self.congestion {
             Congestion::Running { loss_control, .. } => loss_control.is_some(),
@@ -119,7 +119,7 @@ impl Path {
         }
     }
 
-    /// Whether the controller needs a report of each SACK and of each loss found by the loss timer (BBR does).
+    /// Returns whether the controller needs a report of each SACK and of each loss found by the loss timer (BBR does).
     #[inline]
     pub(crate) fn wants_reports(&self) -> bool {
         match &self.congestion {

@@ -75,14 +75,14 @@ impl Path {
         self.flight
     }
 
-    /// Whether the bytes in flight fill the congestion window.
+    /// Returns whether the bytes in flight fill the congestion window.
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
         self.flight >= self.window()
     }
 
-    /// RFC 9260 §7.2.3: whether only one packet may be in flight. This limit applies from a timeout until DATA or a
-    /// FORWARD TSN is acknowledged.
+    /// RFC 9260 §7.2.3: returns whether only one packet may be in flight. This limit applies from a timeout until DATA
+    /// or a FORWARD TSN is acknowledged.
     pub(crate) fn sends_one_packet(&self) -> bool {
         self.one_packet
     }
@@ -204,7 +204,7 @@ impl Path {
         (earliest, self.timed)
     }
 
-    /// Whether the chunk at `offset` is, or may be, the lowest in flight on this path.
+    /// Returns whether the chunk at `offset` is, or may be, the lowest in flight on this path.
     #[inline]
     pub(crate) fn may_be_earliest(&self, offset: u64) -> bool {
         self.is_earliest_a_bound || offset <= self.earliest

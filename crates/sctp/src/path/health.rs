@@ -33,8 +33,8 @@ pub(super) struct UnansweredData {
 }
 
 impl UnansweredData {
-    /// Whether T3-rtx has expired more than [`EXCUSED`] times since data was last acknowledged, although a HEARTBEAT
-    /// was answered.
+    /// Returns whether T3-rtx has expired more than [`EXCUSED`] times since data was last acknowledged, although a
+    /// HEARTBEAT was answered.
     fn is_lost_for_good(&self) -> bool {
         self.timeouts > EXCUSED && self.heartbeats_pass
     }
@@ -83,7 +83,7 @@ impl Path {
         self.unanswered.as_ref().is_some_and(|unanswered| unanswered.heartbeats_pass)
     }
 
-    /// Whether data has been lost too often to be a coincidence, although all HEARTBEATs were answered.
+    /// Returns whether data has been lost too often to be a coincidence, although all HEARTBEATs were answered.
     pub(crate) fn delivers_heartbeats_only(&self) -> bool {
         let lost = self.unanswered.as_ref().is_some_and(|unanswered| unanswered.is_lost_for_good());
         lost && !self.awaits_heartbeat_ack()
@@ -172,17 +172,18 @@ impl Path {
         self.errors
     }
 
-    /// RFC 9260 §8.2: whether the destination address is active.
+    /// RFC 9260 §8.2: returns whether the destination address is active.
     pub(crate) fn is_active(&self) -> bool {
         self.active
     }
 
-    /// RFC 7829 §3: whether the path is potentially failed. Such a path carries no data while another path is active.
+    /// RFC 7829 §3: returns whether the path is potentially failed. Such a path carries no data while another path is
+    /// active.
     pub(crate) fn is_potentially_failed(&self) -> bool {
         self.potentially_failed
     }
 
-    /// RFC 7829 §3 (PFMR): whether paths can become potentially failed.
+    /// RFC 7829 §3 (PFMR): returns whether paths can become potentially failed.
     pub(crate) fn has_potentially_failed_state(&self) -> bool {
         self.pf_max.is_some()
     }
@@ -192,7 +193,7 @@ impl Path {
         self.awaits_route = true;
     }
 
-    /// Whether the last packet was not sent, because the host had no route to this destination.
+    /// Returns whether the last packet was not sent, because the host had no route to this destination.
     pub(crate) fn is_unsent(&self) -> bool {
         self.awaits_route
     }

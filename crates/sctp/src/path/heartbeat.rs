@@ -81,7 +81,7 @@ impl Path {
         self.heartbeat.send_pending |= self.heartbeat.outstanding.is_none();
     }
 
-    /// Whether a HEARTBEAT is outstanding.
+    /// Returns whether a HEARTBEAT is outstanding.
     pub(super) fn awaits_heartbeat_ack(&self) -> bool {
         self.heartbeat.outstanding.is_some()
     }
@@ -91,7 +91,7 @@ impl Path {
         self.heartbeat.send_pending = false;
     }
 
-    /// Whether a HEARTBEAT is to be sent.
+    /// Returns whether a HEARTBEAT is to be sent.
     #[inline]
     pub(crate) fn wants_heartbeat(&self) -> bool {
         self.heartbeat.send_pending

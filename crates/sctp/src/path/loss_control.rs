@@ -129,7 +129,7 @@ pub(crate) struct LossControl {
 }
 
 impl LossControl {
-    /// Whether the configuration uses any of the mechanisms of this module.
+    /// Returns whether the configuration uses any of the mechanisms of this module.
     pub(super) fn is_wanted(config: &Config, paced: bool) -> bool {
         config.rack || config.hystart.is_some() || paced || config.prr
     }
@@ -257,8 +257,8 @@ impl Path {
         if more && self.window_full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }
     }
 
-    /// Whether the sender used the whole congestion window. `flight` is the number of bytes in flight before a SACK
-    /// arrived. `acked` is the TSN offset below which the SACK acknowledges all chunks.
+    /// Returns whether the sender used the whole congestion window. `flight` is the number of bytes in flight before a
+    /// SACK arrived. `acked` is the TSN offset below which the SACK acknowledges all chunks.
     ///
     /// RFC 9260 §7.2.1 requires a full window. If the path uses a mechanism of this module, the rules of TCP (and
     /// Linux) apply instead. The window then counts as used if less than one packet was free, slow start used half of
@@ -401,8 +401,8 @@ impl Path {
         Some(LossDeadline::Probe(LossProbe::timeout(smoothed, alone, LONGEST_ACK_DELAY)))
     }
 
-    /// Whether the loss timer runs for a chunk that may be lost. The chunk counts as lost if it is not acknowledged
-    /// before the timer expires.
+    /// Returns whether the loss timer runs for a chunk that may be lost. The chunk counts as lost if it is not
+    /// acknowledged before the timer expires.
     pub(crate) fn suspects_loss(&self) -> bool {
         self.loss_control().and_then(|control| control.by_time.as_ref()?.reorder_at).is_some()
     }
@@ -449,7 +449,7 @@ impl Path {
         Some(at)
     }
 
-    /// Whether data packets are paced.
+    /// Returns whether data packets are paced.
     #[inline]
     pub(crate) fn is_paced(&self) -> bool {
         self.loss_control().is_some_and(|control| control.pacer.is_some())

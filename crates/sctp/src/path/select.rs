@@ -172,7 +172,7 @@ impl Paths {
         self.find(address).unwrap_or(self.current)
     }
 
-    /// Whether `address` was an address of the peer that the peer has deleted (RFC 5061 §5.3 F13).
+    /// Returns whether `address` was an address of the peer that the peer has deleted (RFC 5061 §5.3 F13).
     pub(crate) fn was_deleted(&self, address: IpAddr) -> bool {
         self.list.iter().any(|path| path.removed && path.address.ip() == address)
     }
@@ -209,7 +209,7 @@ impl Paths {
         self.errors.count(now);
     }
 
-    /// RFC 9260 §8.1: whether the peer is unreachable.
+    /// RFC 9260 §8.1: returns whether the peer is unreachable.
     pub(crate) fn is_peer_unreachable(&self, config: &Config, now: Instant) -> bool {
         self.errors.is_exceeded(config, now)
     }
@@ -356,7 +356,7 @@ impl Paths {
         if self.list[path].confirmed { path } else { self.current }
     }
 
-    /// Whether data cannot be sent, because the current path is unconfirmed or has no source address.
+    /// Returns whether data cannot be sent, because the current path is unconfirmed or has no source address.
     pub(crate) fn is_stranded(&self) -> bool {
         !self.list[self.current].is_reachable()
     }

@@ -81,7 +81,7 @@ impl Ack {
         if self.is_only_repeated() { self.allowance.saturating_sub(header).min(MAX_SACK) } else { MAX_SACK }
     }
 
-    /// Whether only duplicates or refused data have arrived since the last SACK.
+    /// Returns whether only duplicates or refused data have arrived since the last SACK.
     fn is_only_repeated(&self) -> bool {
         self.has_repeated_packet && !self.has_new_data
     }
@@ -109,7 +109,7 @@ impl Ack {
         self.in_packet.refused = true;
     }
 
-    /// Whether the packet contains a chunk that must be acknowledged.
+    /// Returns whether the packet contains a chunk that must be acknowledged.
     #[inline]
     pub(crate) fn packet_counts(&self) -> bool {
         self.in_packet.data
@@ -152,18 +152,18 @@ impl Ack {
         self.due = true;
     }
 
-    /// Whether data was refused since the last SACK. Only a SACK can report this refusal to the peer.
+    /// Returns whether data was refused since the last SACK. Only a SACK can report this refusal to the peer.
     pub(crate) fn has_refused(&self) -> bool {
         self.refused
     }
 
-    /// Whether a SACK must be sent.
+    /// Returns whether a SACK must be sent.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.due
     }
 
-    /// Whether a SACK may be bundled with other chunks, because some data is not acknowledged yet.
+    /// Returns whether a SACK may be bundled with other chunks, because some data is not acknowledged yet.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         self.due || self.packets > 0

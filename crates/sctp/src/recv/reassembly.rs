@@ -102,7 +102,7 @@ impl Reassembly {
         self.waiting.len() + self.assemblies.len()
     }
 
-    /// Whether no fragment waits for another fragment.
+    /// Returns whether no fragment waits for another fragment.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.assemblies.is_empty()
@@ -252,7 +252,7 @@ impl Reassembly {
         Ok(true)
     }
 
-    /// Whether a message of one of `streams` is incomplete. An empty list stands for any stream.
+    /// Returns whether a message of one of `streams` is incomplete. An empty list stands for any stream.
     pub(crate) fn is_inside(&self, streams: &[u16]) -> bool {
         if streams.is_empty() {
             return !self.assemblies.is_empty() || !self.waiting.is_empty();

@@ -62,18 +62,18 @@ impl Window {
         self.used >= self.ceiling || self.shut && self.free() == 0
     }
 
-    /// Whether the receive buffer holds at least `slack` bytes more than the largest advertised window allows.
+    /// Returns whether the receive buffer holds at least `slack` bytes more than the largest advertised window allows.
     pub(crate) fn is_overrun(&self, slack: u64) -> bool {
         self.used >= self.ceiling.max(self.used_before) + slack
     }
 
-    /// Whether more than half of the window is in use, so that unfinished messages must be delivered in parts.
+    /// Returns whether more than half of the window is in use, so that unfinished messages must be delivered in parts.
     #[inline]
     pub(crate) fn is_pressed(&self) -> bool {
         self.used > self.ceiling / 2
     }
 
-    /// Whether no bytes are buffered.
+    /// Returns whether no bytes are buffered.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.used == 0
@@ -90,7 +90,7 @@ impl Window {
         self.capacity
     }
 
-    /// Whether less than the full capacity may be used now.
+    /// Returns whether less than the full capacity may be used now.
     #[inline]
     pub(crate) fn is_lowered(&self) -> bool {
         self.ceiling < self.capacity
@@ -114,7 +114,7 @@ impl Window {
         if free < self.min_advertised() { 0 } else { free }
     }
 
-    /// Whether the free space is zero, or too small to be advertised as a window.
+    /// Returns whether the free space is zero, or too small to be advertised as a window.
     pub(crate) fn is_closed(&self) -> bool {
         self.free() == 0
     }

@@ -426,7 +426,7 @@ impl SendHalf {
         self.limits.as_ref().map(|limits| limits.count(stream, policy)).unwrap_or_default()
     }
 
-    /// Whether an outstanding chunk was abandoned.
+    /// Returns whether an outstanding chunk was abandoned.
     pub(crate) fn has_abandoned(&self) -> bool {
         let outstanding = &self.outstanding;
         let is_given_up = |offset| outstanding.get(offset).is_some_and(|e| e.state == ChunkState::Abandoned);

@@ -43,7 +43,7 @@ impl Recovery {
         }
     }
 
-    /// Whether no recovery is in progress.
+    /// Returns whether no recovery is in progress.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         self.exit.is_none() && self.timeout_exit.is_none()
@@ -63,7 +63,7 @@ impl Recovery {
 }
 
 impl SendHalf {
-    /// Whether fast recovery is in progress.
+    /// Returns whether fast recovery is in progress.
     #[inline]
     pub(crate) fn is_recovering(&self) -> bool {
         self.recovery.exit.is_some()
@@ -75,17 +75,17 @@ impl SendHalf {
         self.recovery.exit
     }
 
-    /// Whether the recovery after a timeout is in progress.
+    /// Returns whether the recovery after a timeout is in progress.
     pub(crate) fn repairs_timeout(&self) -> bool {
         self.recovery.timeout_exit.is_some()
     }
 
-    /// Whether no recovery is in progress.
+    /// Returns whether no recovery is in progress.
     pub(crate) fn is_recovered(&self) -> bool {
         self.recovery.is_over()
     }
 
-    /// Whether no chunk is lost or missing, no recovery is in progress and no closed window is being probed.
+    /// Returns whether no chunk is lost or missing, no recovery is in progress and no closed window is being probed.
     pub(crate) fn is_quiet(&self) -> bool {
         self.recovery.is_over()
             && self.probing.is_none()
@@ -118,7 +118,7 @@ impl SendHalf {
         self.recovery.timeout_exit = Some(self.outstanding.end());
     }
 
-    /// Whether one packet of retransmissions may be sent regardless of the congestion window.
+    /// Returns whether one packet of retransmissions may be sent regardless of the congestion window.
     pub(crate) fn has_free_packet(&self) -> bool {
         self.recovery.free_packet
     }

@@ -34,14 +34,14 @@ pub(crate) struct Expired {
 }
 
 impl SendHalf {
-    /// Whether a closed window is being probed.
+    /// Returns whether a closed window is being probed.
     #[inline]
     pub(crate) fn is_probing(&self) -> bool {
         self.probing.is_some()
     }
 
-    /// Whether the peer's window is too small for the next new data, and no chunk is in flight or marked for
-    /// retransmission. `None` if no new data waits.
+    /// Returns whether the peer's window is too small for the next new data, and no chunk is in flight or marked for
+    /// retransmission. Returns `None` if no new data waits.
     pub(crate) fn is_shut_out(&self) -> Option<bool> {
         let cut = self.next_cut(usize::MAX)?;
         Some(self.outstanding.awaits_nothing() && u64::from(cut.length) > self.peer_window)

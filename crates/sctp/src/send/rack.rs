@@ -14,8 +14,8 @@ use anabranch_base::time::Duration;
 use anabranch_base::trace::SendCause;
 use anabranch_congestion::Verdict;
 
-/// Whether the chunk is in flight, as far as known. This includes a chunk abandoned in flight. RFC 3758 §3.5 F5: the
-/// loss of such a chunk indicates congestion like any other loss.
+/// Returns whether the chunk is in flight, as far as known. This includes a chunk abandoned in flight. RFC 3758 §3.5
+/// F5: the loss of such a chunk indicates congestion like any other loss.
 fn is_open(entry: &Entry) -> bool {
     match entry.state {
         ChunkState::InFlight => true,
@@ -123,7 +123,8 @@ impl SendHalf {
         lost
     }
 
-    /// Whether enough chunks beyond a gap have arrived to mark a chunk as lost by miss indications (RFC 9260 §7.2.4).
+    /// Returns whether enough chunks beyond a gap have arrived to mark a chunk as lost by miss indications (RFC 9260
+    /// §7.2.4).
     fn counts_loss(&self) -> bool {
         let mut left = u64::from(self.dupthresh);
         self.outstanding.runs.iter().any(|run| {

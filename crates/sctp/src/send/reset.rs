@@ -24,13 +24,13 @@ impl SendHalf {
         self.queue.hold(ticket, streams);
     }
 
-    /// Whether messages of one of `streams` are held back. An empty list stands for any stream.
+    /// Returns whether messages of one of `streams` are held back. An empty list stands for any stream.
     pub(crate) fn is_held(&self, streams: &[u16]) -> bool {
         self.queue.is_held(streams)
     }
 
-    /// Whether each message that was queued before the reset request `ticket` has been dropped, or has TSNs for all its
-    /// chunks.
+    /// Returns whether each message that was queued before the reset request `ticket` has been dropped, or has TSNs for
+    /// all its chunks.
     pub(crate) fn is_clear(&self, ticket: ReservationId) -> bool {
         self.queue.is_clear(ticket)
     }

@@ -253,7 +253,7 @@ fn notification(association: AssociationId, event: Event) -> Option<Notification
     })
 }
 
-/// RFC 6458 §6.1.8: whether this side supports AUTH but the peer does not.
+/// RFC 6458 §6.1.8: returns whether this side supports AUTH but the peer does not.
 fn lacks_auth(endpoint: &Endpoint, id: AssociationId) -> bool {
     let configured = endpoint.config_of(id).is_some_and(|config| config.auth);
     configured && endpoint.info(id).is_some_and(|info| !info.extensions.auth)

@@ -107,22 +107,24 @@ impl Path {
         self.search.as_ref().map_or(self.packet_limit(), |search| search.probed() as usize - self.headers())
     }
 
-    /// Whether the configuration uses probes to search for the path MTU, at once or after a suspected black hole.
+    /// Returns whether the configuration uses probes to search for the path MTU, at once or after a suspected black
+    /// hole.
     pub(crate) fn has_mtu_search(&self) -> bool {
         self.search.is_some()
     }
 
-    /// Whether a probe is due or outstanding.
+    /// Returns whether a probe is due or outstanding.
     pub(crate) fn is_searching(&self) -> bool {
         self.search.as_ref().is_some_and(|search| !search.is_idle())
     }
 
-    /// Whether a probe is to be sent.
+    /// Returns whether a probe is to be sent.
     pub(crate) fn wants_mtu_probe(&self) -> bool {
         self.search.as_ref().is_some_and(|search| search.is_wanted())
     }
 
-    /// Whether PMTU_RAISE_TIMER must run: no probe is due or unanswered, but a later probe may find a larger path MTU.
+    /// Returns whether PMTU_RAISE_TIMER must run: no probe is due or unanswered, but a later probe may find a larger
+    /// path MTU.
     pub(crate) fn may_rise(&self) -> bool {
         self.search.as_ref().is_some_and(|search| search.is_idle() && search.may_rise())
     }

@@ -169,28 +169,28 @@ impl Search {
         self.answered_heartbeats.get_or_insert(answered);
     }
 
-    /// Whether the peer has answered a HEARTBEAT without padding since this side sent the first probe of the present
-    /// size. `answered` is the number of HEARTBEATs without padding that the peer has answered so far.
+    /// Returns whether the peer has answered a HEARTBEAT without padding since this side sent the first probe of the
+    /// present size. `answered` is the number of HEARTBEATs without padding that the peer has answered so far.
     pub(crate) fn small_packets_pass(&self, answered: u64) -> bool {
         self.answered_heartbeats.is_some_and(|before| answered > before)
     }
 
-    /// Whether a probe is to be sent with the next call of `poll_transmit`.
+    /// Returns whether a probe is to be sent with the next call of `poll_transmit`.
     pub(crate) fn is_wanted(&self) -> bool {
         self.probe_pending
     }
 
-    /// Whether a probe is outstanding. If true, the running timer is PROBE_TIMER, otherwise PMTU_RAISE_TIMER.
+    /// Returns whether a probe is outstanding. If so, the running timer is PROBE_TIMER, otherwise PMTU_RAISE_TIMER.
     pub(crate) fn is_probing(&self) -> bool {
         self.outstanding.is_some()
     }
 
-    /// Whether no probe is wanted or outstanding.
+    /// Returns whether no probe is wanted or outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         !self.probe_pending && self.outstanding.is_none()
     }
 
-    /// Whether a later probe may find a larger size, so that PMTU_RAISE_TIMER must run.
+    /// Returns whether a later probe may find a larger size, so that PMTU_RAISE_TIMER must run.
     pub(crate) fn may_rise(&self) -> bool {
         self.plpmtu < self.max_plpmtu
     }

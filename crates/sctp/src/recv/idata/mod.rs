@@ -237,7 +237,7 @@ impl Interleaved {
         Ok(())
     }
 
-    /// Whether a message of one of `streams` is incomplete. An empty list stands for any stream.
+    /// Returns whether a message of one of `streams` is incomplete. An empty list stands for any stream.
     pub(crate) fn is_inside(&self, streams: &[u16]) -> bool {
         let has_incomplete =
             |sequence: &Sequence| sequence.messages.values().any(|message| !message.is_complete());

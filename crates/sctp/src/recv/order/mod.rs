@@ -55,7 +55,8 @@ struct Stream {
 }
 
 impl Stream {
-    /// Whether all messages of the stream are complete and ordered, and none of them waits for an earlier message.
+    /// Returns whether all messages of the stream are complete and ordered, and none of them waits for an earlier
+    /// message.
     #[inline]
     fn is_simple(&self) -> bool {
         self.unordered.is_none() && self.ordered.tail.is_none() && self.waiting.is_empty()
@@ -177,7 +178,7 @@ impl Order {
         self.out_of_order_messages = self.out_of_order_messages.saturating_sub(released);
     }
 
-    /// Whether data can be read on any stream.
+    /// Returns whether data can be read on any stream.
     pub(crate) fn has_unread(&self) -> bool {
         self.streams.iter().any(Stream::readable)
     }

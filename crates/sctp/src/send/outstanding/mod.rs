@@ -203,7 +203,7 @@ impl Outstanding {
         self.entries.push_back(entry);
     }
 
-    /// Whether one more TSN may be assigned to stand for the unsent rest of an abandoned message.
+    /// Returns whether one more TSN may be assigned to stand for the unsent rest of an abandoned message.
     pub(super) fn has_spare(&self) -> bool {
         self.entries.len() < MAX_OUTSTANDING + 1024
     }
@@ -296,7 +296,7 @@ impl Outstanding {
         self.set(offset, ChunkState::InFlight);
     }
 
-    /// Whether gap blocks have acknowledged a chunk beyond the cumulative TSN ack point.
+    /// Returns whether gap blocks have acknowledged a chunk beyond the cumulative TSN ack point.
     #[inline]
     pub(crate) fn has_gaps(&self) -> bool {
         !self.runs.is_empty()
@@ -309,14 +309,14 @@ impl Outstanding {
         self.in_flight == 0 && self.lost == 0
     }
 
-    /// Whether the peer reports no gaps, and this side has marked no chunk as lost. If true, all outstanding chunks are
-    /// in flight or abandoned.
+    /// Returns whether the peer reports no gaps, and this side has marked no chunk as lost. If so, all outstanding
+    /// chunks are in flight or abandoned.
     #[inline]
     pub(crate) fn has_no_gaps_or_losses(&self) -> bool {
         self.runs.is_empty() && self.lost == 0
     }
 
-    /// Whether a chunk is marked for retransmission.
+    /// Returns whether a chunk is marked for retransmission.
     #[inline]
     pub(crate) fn has_lost(&self) -> bool {
         self.lost > 0

@@ -117,7 +117,7 @@ impl Queue {
         }
     }
 
-    /// Whether the chunk `cut` is the first one of a message that may be abandoned.
+    /// Returns whether the chunk `cut` is the first one of a message that may be abandoned.
     #[inline]
     pub(crate) fn begins_limited(&self, cut: Cut) -> bool {
         cut.offset == 0 && self.messages[cut.message as usize].policy != ReliabilityPolicy::Full
@@ -133,7 +133,7 @@ impl Queue {
         Some(message)
     }
 
-    /// Whether the message can still be abandoned: its reliability is limited, and the message is neither fully
+    /// Returns whether the message can still be abandoned: its reliability is limited, and the message is neither fully
     /// acknowledged nor abandoned yet.
     pub(crate) fn is_limited(&self, message: u32) -> bool {
         self.messages[message as usize].policy == ReliabilityPolicy::Limited

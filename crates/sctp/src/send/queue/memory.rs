@@ -29,7 +29,7 @@ impl Queue {
         self.memory.is_some()
     }
 
-    /// Whether a `send` was rejected for lack of room in the buffer.
+    /// Returns whether a `send` was rejected for lack of room in the buffer.
     #[inline]
     pub(crate) fn has_rejected(&self) -> bool {
         self.smallest_rejected.is_some()
@@ -58,8 +58,8 @@ impl Queue {
         }
     }
 
-    /// Whether the buffers of the streams take more memory than 1.5 times the present limit of the send buffer plus
-    /// [`MARGIN`].
+    /// Returns whether the buffers of the streams take more memory than 1.5 times the present limit of the send buffer
+    /// plus [`MARGIN`].
     #[inline]
     pub(super) fn holds_much(&self) -> bool {
         self.memory.is_some() && self.payload_memory > self.limit + self.limit / 2 + MARGIN

@@ -513,8 +513,8 @@ impl Queue {
         (0..self.messages.len() as u32).filter(|&message| self.asks_for(message, key)).collect()
     }
 
-    /// Whether the message still needs this key: the key authenticates its chunks, and some of these chunks are not
-    /// acknowledged. An abandoned message needs no key.
+    /// Returns whether the message still needs this key: the key authenticates its chunks, and some of these chunks are
+    /// not acknowledged. An abandoned message needs no key.
     pub(crate) fn asks_for(&self, message: u32, key: u16) -> bool {
         let stored = &self.messages[message as usize];
         let abandoned = matches!(stored.policy, ReliabilityPolicy::Abandoned(_));

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Stands for `confined::Parent`, which exists only on Linux. On other systems no command needs a parent, so this type
-/// has no values.
+/// Replaces `confined::Parent`, which exists only on Linux. Other systems have no command that needs a parent
+/// directory, so this type has no values.
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
 enum Parent {}
@@ -39,7 +39,7 @@ static PENDING_PATHS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// hidden name could then be too long.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// A file that will be written. Its directory was found to be writable.
+/// A file that will be written. Creating it has checked that its directory is writable.
 #[derive(Debug)]
 pub struct PendingFile {
     /// The path of the file, as the user wrote it.
@@ -341,7 +341,7 @@ pub fn write(target: &Path, content: &[u8]) -> Result<(), Failure> {
 }
 
 /// Creates the directory that `--out` of a race names, and checks that it is writable. An existing directory must be
-/// empty, or an earlier race must have written it, because the race replaces files of its own there.
+/// empty or the output of an earlier race, because the race overwrites files in it.
 ///
 /// # Errors
 /// [`Failure::Usage`] if the directory holds something else, and the errors of [`reserve_directory`].

@@ -32,8 +32,8 @@ pub struct PathLog {
     sent: bool,
     received: bool,
     events: Rc<RefCell<Vec<PathEvent>>>,
-    /// The hosts whose paths are counted. The event callback of a host does not own this list, because a host would
-    /// otherwise keep itself alive.
+    /// The hosts whose paths are counted. The event callback of a host has its own empty list, because a host in this
+    /// list would keep itself alive.
     hosts: Rc<RefCell<Vec<Rc<dyn Host>>>>,
 }
 
@@ -97,7 +97,7 @@ impl PathLog {
         paths.filter(|path| !path.removed || path.received > 0).collect()
     }
 
-    /// Returns the lines about the paths that were used, if an event has occurred on any path.
+    /// Returns the lines about the used paths, or an empty string if no event has occurred on any path.
     pub fn summary(&self) -> String {
         if self.events.borrow().is_empty() { String::new() } else { report::path_lines(&self.paths()) }
     }

@@ -52,8 +52,8 @@ fn open(name: &str) -> Result<Study, Failure> {
     anabranch_papers::open(name).map_err(Failure::Usage)
 }
 
-/// Opens the study that `name` names, or the study in the folder `name`. If there is no such study, splits `name` at
-/// the last slash into a study and a table. Then opens that study, and returns the table's name, too.
+/// Opens the study that `name` names, or the study in the folder `name`. If there is no such study, `name` has the form
+/// `STUDY/TABLE`: opens the study before the last slash, and also returns the table's name.
 fn open_with_table(name: &str) -> Result<(Study, Option<&str>), Failure> {
     anabranch_papers::open(name).map(|study| (study, None)).or_else(|error| {
         let parts = name.rsplit_once('/').filter(|(name, _)| !matches!(*name, "" | "." | ".."));
@@ -137,7 +137,7 @@ fn plan_of(matches: &ArgMatches, transports: &Transports) -> Result<String, Fail
     }
     let draft = table.draft(runs, 1, &Seeds { changes: &changes, ..seeds }.changes_of(table, &[]));
     let draft = draft.map_err(Failure::Usage)?;
-    // Interprets the plan, so that an invalid value is reported now, and not when somebody runs the plan.
+    // Interprets the plan, so that an invalid value is reported now and not when the plan is run.
     table
         .table_points(&draft, &BTreeMap::new(), None, transports)
         .map_err(|line| Failure::Usage(if changes.is_empty() { line } else { format!("--set: {line}") }))?;

@@ -303,7 +303,7 @@ fn nothing_stands_above_a_test_that_has_not_begun() {
 fn a_test_over_a_protocol_of_the_kernels_ends_when_it_is_over() {
     let server = Server::start("--listen tcp://127.0.0.1:0");
     for arguments in ["", "--both", "--reverse", "--connections 2", "--both --connections 2"] {
-        // On a busy machine a transfer may take longer than 1.9 s, so it is enough that one of ten transfers is faster.
+        // On a busy machine a transfer may take longer than 1.9 s, so only one of ten transfers has to be faster.
         let is_sooner = |_| {
             let mut slow = Command::new("sleep").arg("1.9").spawn().expect("it starts");
             result(&bulk(&server.urls[0], &format!("--size 100kB --json - {arguments}")));

@@ -17,7 +17,7 @@ enum ServerClose {
     Reset,
 }
 
-/// Runs `get` against a server that sends `response` after a request and then ends the connection. Returns the exit
+/// Runs `get` against a server that reads a request, sends `response` and then ends the connection. Returns the exit
 /// code, the output, and whether `get` left a file.
 fn get(
     scratch: &Scratch,

@@ -316,9 +316,9 @@ fn alternative_connector(
     Box::new(move |alternative| {
         let (world, mut target, ending) = (world.clone(), target.clone(), ending.clone());
         Box::pin(async move {
-            // Alternatives on other hosts are ignored. For an alternative on the same host, `target` keeps the host's
-            // name, and only its port changes. The certificate is therefore checked against the name of the original
-            // host, as RFC 7838 §2.1 requires.
+            // Ignores alternatives on other hosts. For an alternative on the same host, `target` keeps the host's name,
+            // and only its port changes. The certificate is therefore checked against the name of the original host, as
+            // RFC 7838 §2.1 requires.
             if alternative.host.is_some_and(|host| !host.eq_ignore_ascii_case(&target.name)) {
                 return None;
             }

@@ -231,7 +231,7 @@ pub(super) fn nearest(low: u64, bits: u32, expected: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// RFC 9001 A.2 and RFC 9369 A.2: the mask of the client's Initial packet.
+    /// The mask of the client's Initial packet must be that of RFC 9001 A.2 and RFC 9369 A.2.
     #[test]
     fn initial_keys_are_those_of_the_examples_in_the_rfcs() {
         let id = [0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08];

@@ -39,9 +39,9 @@ const MAX_IDS: usize = 1 << 18;
 
 /// The maximum number of packets of a connection that wait for the ServerHello.
 const MAX_WAITING: usize = 16;
-/// The sizes in bytes of packets that a host may hand to its network card together.
+/// The possible sizes in bytes of packets that a host passes to its network card together (UDP segmentation offload).
 const SEGMENTS: std::ops::RangeInclusive<usize> = 1_200..=1_500;
-/// The maximum number of unsuccessful searches for the size of such packets, for each direction.
+/// The maximum number of searches without result for the size of segmented packets, in each direction.
 const MAX_SEARCHES: u32 = 8;
 /// The maximum number of streams of all connections that are followed, each direction counted.
 const MAX_STREAMS: usize = 1 << 18;
@@ -52,7 +52,7 @@ type Pair = [(IpAddr, u16); 2];
 /// The maximum number of connections of which logs are written. Each log is an open file.
 const MAX_LOGS: usize = 512;
 
-/// What the packets of a datagram have brought: new connection IDs with the sides that chose them, the causes of
+/// The results of a datagram's packets: new connection IDs with the sides that chose them, the causes of
 /// retransmissions, and the text of the ladder diagram.
 type DatagramContent<'a> = (&'a mut Vec<(Vec<u8>, Side)>, &'a mut Vec<(Cause, bool)>, &'a mut String);
 
@@ -68,11 +68,11 @@ pub(super) struct Connections {
     logs: Option<LogOpener>,
 }
 
-/// What all connections together may still keep.
+/// The memory that all connections together may still use.
 pub(super) struct Budget {
-    /// The number of bytes ahead of gaps.
+    /// The number of stream bytes that may still be kept ahead of gaps.
     bytes: usize,
-    /// The number of streams, each direction counted.
+    /// The number of streams that may still be followed, each direction counted.
     streams: usize,
 }
 
@@ -101,8 +101,8 @@ pub(super) struct Connection {
     log: Option<log::Log>,
     /// Whether the limits in the transport parameters of each side are in the timeline.
     has_limits: [bool; 2],
-    /// The size of the packets that each side hands to its network card together, and the number of searches for it
-    /// that found nothing.
+    /// For each side: the size of the packets that it passes to its network card together, and the number of searches
+    /// for this size without result.
     segments: [(Option<usize>, u32); 2],
 }
 
@@ -253,7 +253,7 @@ impl Connection {
     /// Returns whether an Initial packet belongs to this connection.
     fn knows(&self, header: &Header<'_>, by_id: &BTreeMap<Vec<u8>, (usize, Side)>, index: usize) -> bool {
         let known = |id: &[u8]| by_id.get(id).is_some_and(|(other, _)| *other == index);
-        // Until an Initial packet is acknowledged, the client may still send to the ID that it made up.
+        // Until the ServerHello has arrived, the client may still send to the ID that it made up.
         self.agreed.times[2].is_none() || known(header.target) || known(header.source)
     }
 
@@ -315,8 +315,8 @@ impl Connection {
             self.conversation.event(side, Event::Answer);
         }
         if header.kind == PacketType::Retry {
-            // RFC 9000 §17.2.5: the client begins again, with keys that belong to the server's connection ID. aioquic
-            // sends another ClientHello then.
+            // RFC 9000 §17.2.5: after a Retry, the client begins again, with keys that belong to the server's
+            // connection ID. aioquic sends another ClientHello then.
             self.keys.iter_mut().for_each(|keys| keys[0] = None);
             self.crypto[0][0] = Default::default();
             return;
@@ -361,8 +361,8 @@ impl Connection {
             && self.conversation.handshake.rtt_ns.is_none()
             && let [_, Some(asked), Some(answered), _] = self.agreed.times
         {
-            // The time to the ServerHello and the time to the client's next packet are two parts of a round trip, before
-            // and behind the place of capture.
+            // The round-trip time has two parts: from the ClientHello to the ServerHello, and from the ServerHello to
+            // the client's next packet.
             let nanos = answered.saturating_sub(asked) + arrival.at.saturating_sub(answered);
             self.conversation.handshake.rtt_ns = Some(nanos);
         }
@@ -420,7 +420,7 @@ impl Connection {
     /// card as one datagram (UDP segmentation offload). The size is not in the capture, so it is found by trying.
     fn packet_end(&mut self, side: Side, bytes: &[u8], header: &Header<'_>, log: &KeyLog) -> usize {
         let (known, failures) = self.segments[side];
-        // Two packets may be shorter than the longest one.
+        // Even a datagram that is not longer than the longest packet may consist of two packets.
         let is_short = bytes.len() <= *SEGMENTS.end();
         let is_one = is_short && known.is_none_or(|known| bytes.len() <= known);
         if header.kind != PacketType::OneRtt || is_one {
@@ -585,7 +585,7 @@ impl Connection {
         self.conversation.directions[side].bytes += fresh;
     }
 
-    /// Reads the HTTP/3 in the bytes of a stream.
+    /// Reads the HTTP/3 frames in the bytes of a stream.
     fn content(
         &mut self,
         at: u64,

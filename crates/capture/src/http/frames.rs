@@ -8,13 +8,13 @@ use anabranch_wire::quic::Frames;
 /// The frame types that are read. They are the same in both versions.
 const DATA: u64 = 0;
 const HEADERS: u64 = 1;
-/// HTTP/2: the flag at the end of a stream.
+/// HTTP/2: the flag of a frame that ends a stream.
 const END_STREAM: u8 = 1;
 /// HTTP/2: the flag of a frame with padding.
 const PADDED: u8 = 8;
 /// HTTP/2: the flag of a HEADERS frame that begins with a priority.
 const PRIORITY: u8 = 0x20;
-/// HTTP/2: the flag at the end of a head.
+/// HTTP/2: the flag of a frame that ends a head.
 const END_HEADERS: u8 = 4;
 /// HTTP/2: the frame that ends a stream early.
 const RST_STREAM: u64 = 3;
@@ -45,7 +45,7 @@ pub(super) struct FrameReader {
     is_lost: bool,
 }
 
-/// The frame whose content arrives.
+/// The frame whose content is being read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Frame {
     kind: u64,

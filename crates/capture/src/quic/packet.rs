@@ -10,7 +10,7 @@ use ring::aead::quic::HeaderProtectionKey;
 /// The longest connection ID in bytes (RFC 9000 §17.2).
 pub(super) const MAX_ID: usize = 20;
 
-/// The type of a packet. The packets with application data are numbered together (RFC 9000 §12.3).
+/// The type of a packet. The two types of packets with application data share a packet number space (RFC 9000 §12.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PacketType {
     Initial,

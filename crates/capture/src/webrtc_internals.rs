@@ -166,7 +166,7 @@ fn times(series: &BTreeMap<String, Series>, count: usize) -> Vec<u64> {
     if let Some(stamps) = series.get("timestamp").map(numbers).filter(|stamps| stamps.len() >= count) {
         return stamps[stamps.len() - count..].iter().map(|millis| nanos(millis.unwrap_or(0.0))).collect();
     }
-    // Without the times of all values, they are taken for equally distant.
+    // If the times of some values are missing, all values are assumed to be equally distant in time.
     let longest = series.values().max_by_key(|series| numbers(series).len());
     let time = |text: Option<&String>| text.and_then(|text| date(text)).unwrap_or(0.0);
     let begin = time(longest.and_then(|series| series.start_time.as_ref()));

@@ -1,4 +1,4 @@
-//! The devices over which packets leave a namespace and enter it: TUN, or pairs of Ethernet interfaces if there is no
+//! The devices through which packets leave and enter a namespace: TUN, or pairs of Ethernet interfaces if there is no
 //! TUN.
 //!
 //! In each pair of Ethernet interfaces, the inner interface is in the namespace. The emulator reads and writes the

@@ -51,7 +51,7 @@ pub(super) fn course(out: &mut String, point: &Point) {
     fairness::render(out, point);
 }
 
-/// Writes what the names of the contestants stand for, and the terms of the race.
+/// Writes the meaning of the contestants' names, and the terms of the race.
 pub(super) fn contestants(out: &mut String, point: &Point, lines: &[String]) {
     out.push_str("<section class=\"terms\"><h2>Contestants</h2>");
     words::contestants(out, point);

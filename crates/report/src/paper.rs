@@ -1,8 +1,8 @@
 //! Renders a study as a page: published values on our curves, each finding with its effect, and each claim with its
 //! result.
 //!
-//! This module decides the order of the sections on the page: question, answer and pictures first, the accounting last. The content is plain data ([`Paper`]), so this crate
-//! does not depend on the crate with the studies.
+//! This module decides the order of the sections on the page: question, answer and pictures first, the accounting last.
+//! The content is plain data ([`Paper`]), so this crate does not depend on the crate with the studies.
 
 use super::contrast::{self, Contrast};
 use super::graph::{self, Graph};

@@ -1,5 +1,6 @@
 //! Small pictures for a terminal: a bar for each contestant's time, a sparkline of the data that arrived over time, and
-//! a waterfall. The waterfall shows the fastest contestant's median run. Bars and sparklines become shorter on a narrow terminal.
+//! a waterfall. The waterfall shows the fastest contestant's median run. Bars and sparklines become shorter on a narrow
+//! terminal.
 
 use anabranch_results::label::{labels, shortened};
 use anabranch_results::verdict::milliseconds;

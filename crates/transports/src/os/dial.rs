@@ -61,8 +61,8 @@ pub enum DialFailure {
 pub struct Dialed {
     /// The transport.
     pub host: Rc<dyn Host>,
-    /// The first address of each list in the connector. All lists contain the addresses of the same server, in
-    /// different orders.
+    /// The addresses of the server: the first address of each list in the connector. The lists contain the same
+    /// addresses in different orders.
     pub servers: Vec<SocketAddr>,
     /// Whether one handshake tries all addresses. Otherwise a client tries the addresses in parallel (RFC 8305).
     pub tries_all: bool,
@@ -77,7 +77,7 @@ impl fmt::Debug for Dialed {
     }
 }
 
-/// A program that runs on a connector of any type. It is compiled for each type that [`Dialed::with`] uses.
+/// A program that takes a connector of any type. It is compiled for each type that [`Dialed::with`] uses.
 pub trait WithConnector {
     /// The result of the program.
     type Out;

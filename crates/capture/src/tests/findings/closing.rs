@@ -1,4 +1,4 @@
-//! Handshakes with several attempts, and resets and closes that do not end.
+//! Tests of the rules about handshakes with several attempts, and about resets and closes that do not complete.
 
 use super::*;
 use anabranch_base::IcmpKind;
@@ -158,7 +158,7 @@ fn a_peer_that_falls_silent_is_found() {
             large(unanswered(&[]), &[160, 1_160, 3_160, 7_160]).end(9_000),
         ],
         [
-            // Two lost packets are no silence, and neither is a peer that had nothing to answer.
+            // Two lost packets are no silence. A peer that had nothing to answer is not silent, either.
             acknowledged(unanswered(&[160, 1_160, 3_160]), 3_210),
             acknowledged(unanswered(&[160]), 210).end(60_000),
             // Other packets of the peer arrive.

@@ -94,7 +94,8 @@ impl Connections {
         (settings, room): (&Settings, bool),
     ) -> Option<Taken> {
         let bytes = datagram.payload;
-        // RFC 7983 §7: other protocols on the same port, such as STUN and SRTP, begin with other bytes.
+        // RFC 7983 §7: ignores other protocols on the same port, such as STUN and SRTP. Their packets begin with other
+        // bytes.
         bytes.first().filter(|first| (20..=63).contains(*first))?;
         let source = (carried.source, datagram.source_port);
         let target = (carried.target, datagram.target_port);

@@ -199,7 +199,7 @@ impl Http3 {
             2 | 3 if (stream & 1) as usize == side => return self.other(side, stream, bytes),
             _ => return,
         }
-        // A stream without a HEADERS frame of the client carries something else than HTTP/3.
+        // Ignores a stream on which the client has sent no HEADERS frame, because it does not carry HTTP/3.
         if side == 1 && !self.requests.open.contains_key(&stream) {
             return;
         }

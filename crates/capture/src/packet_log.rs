@@ -119,7 +119,7 @@ struct Clock {
 
 impl Clock {
     fn since_first_day(&mut self, at: u64) -> u64 {
-        // Lines of several threads may be slightly out of order. A large step back is midnight.
+        // Lines of several threads may be slightly out of order. A large step back means that a new day has begun.
         if at + NANOS_PER_DAY / 2 < self.last {
             self.day += 1;
         }

@@ -276,7 +276,7 @@ impl Endpoint {
         let name = header["packet_type"].as_str().unwrap_or_default();
         let (_, kind) = kinds.into_iter().find(|(kind, _)| kind.eq_ignore_ascii_case(name))?;
         let number = header["packet_number"].as_u64().filter(|number| *number < 1 << 62)?;
-        // The client sends the first Initial packet.
+        // If the log does not name its side, the end that sent the first Initial packet is the client.
         let local = *self.local.get_or_insert(usize::from(kind == PacketType::Initial && !sent));
         let side = if sent { local } else { 1 - local };
         self.events += 1;

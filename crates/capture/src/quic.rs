@@ -167,7 +167,7 @@ impl Connections {
             return self.by_id.get(header.target).copied();
         }
         // The length of the ID in a short header is not known before the connection. IDs of at least four bytes are
-        // unlikely to be met by chance.
+        // unlikely to match by chance.
         (bytes.first()? & 0xc0 == 0x40).then_some(())?;
         (4..=MAX_ID).rev().find_map(|length| self.by_id.get(bytes.get(1..1 + length)?).copied())
     }
@@ -264,7 +264,7 @@ impl Connection {
         let (mut ids, mut causes, mut text) = (Vec::new(), Vec::new(), String::new());
         let mut rest = arrival.bytes;
         while let Some(mut header) = Header::parse(rest, self.id_len[1 - side]) {
-            // A client may fill the datagram of its first packet with zeros behind the packet.
+            // Stops at zeros behind the first packet, with which a client may fill its first datagram.
             if rest.len() < arrival.bytes.len() && rest.iter().all(|byte| *byte == 0) {
                 break;
             }

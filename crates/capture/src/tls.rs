@@ -25,7 +25,7 @@ enum Keys {
     Tls13(Stage, TrafficKeys),
 }
 
-/// RFC 8446 §7.3: the traffic secrets of one side in the order of their use.
+/// RFC 8446 §7.3: the stages of a connection, in order. Each side has one traffic secret for each stage.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Early,

@@ -142,14 +142,14 @@ fn object(connection: &str, id: String, series: &BTreeMap<String, Series>) -> Op
         .filter_map(|name| Some(((*name).to_owned(), numbers(series.get(*name)?))))
         .filter(|(_, values)| !values.is_empty())
         .collect();
-    // Most candidate pairs are never used.
+    // Leaves out candidate pairs that were never used, which are most of them.
     let is_used =
         |name: &str| values.get(name).is_some_and(|values| values.last().is_some_and(|v| *v > Some(0.0)));
     if *kind == "candidate-pair" && !is_used("bytesSent") && !is_used("bytesReceived") {
         return None;
     }
     let count = values.values().map(Vec::len).max()?;
-    // Series that began later have fewer values.
+    // Series that began later have fewer values, so they are padded at the beginning.
     for values in values.values_mut() {
         let mut padded = vec![None; count - values.len()];
         padded.append(values);

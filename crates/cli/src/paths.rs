@@ -212,7 +212,7 @@ impl ServerLog {
 impl<N: Session> ServerReports<N> for ServerLog {
     fn settings(&self, session: &N) -> Settings {
         let mut settings = self.settings.clone();
-        // If the settings do not select the congestion control, the kernel does.
+        // If the settings do not select the congestion control, adds the one that the kernel uses.
         if settings.iter().all(|(key, _)| key != "cc") {
             settings.extend(session.congestion().map(|name| ("cc".to_owned(), name)));
         }
@@ -268,7 +268,7 @@ fn paths_of(session: &impl Session) -> Option<(u64, Vec<PathFigures>)> {
 /// Formats a time of day, for example `08:49:37.250 UTC`.
 fn time_of_day(at: SystemTime) -> String {
     let millis = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_millis());
-    // The date has the form `Sun, 06 Nov 1994 08:49:37 GMT`.
+    // The time of day is cut from a date of the form `Sun, 06 Nov 1994 08:49:37 GMT`.
     let date = httpdate::fmt_http_date(at);
     format!("{}.{millis:03} UTC", date.get(17..25).unwrap_or_default())
 }

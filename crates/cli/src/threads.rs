@@ -117,8 +117,7 @@ impl ListenSpecs {
             }
             let can = listen.scheme.can();
             for part in parts {
-                // Some transports have their own word for a session, which the messages to the user then contain. For
-                // other transports, these messages say "sessions".
+                // If a transport has no word of its own for a session, the messages to the user say "sessions".
                 if part.group.is_some() && can.words == Words::default() {
                     specs.sessions = "sessions";
                 }

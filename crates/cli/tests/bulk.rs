@@ -189,7 +189,7 @@ fn messages_have_the_ppid_and_streams_the_order_that_were_asked_for() {
 #[test]
 fn all_of_it_goes_over_ipv6() {
     let mut listens = vec!["tcp://[::1]:0", "sctp://[::1]:0"];
-    // These URLs work only if raw sockets are permitted, and if the kernel supports MPTCP.
+    // The first URL works only if raw sockets are permitted, and the second only if the kernel supports MPTCP.
     for (url, listen) in
         [("sctp-ip://[::1]:9", "sctp-ip://[::1]:5961"), ("mptcp://[::1]:9", "mptcp://[::1]:0")]
     {

@@ -232,7 +232,7 @@ fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     let levels: Vec<String> =
         point.factors.iter().map(|(key, level)| reasons::noun(&format!("{key}={level}"))).collect();
     let levels = if levels.is_empty() { String::new() } else { words::capital(&levels.join(", ")) + ": " };
-    // The name of a page ends with the variation of its loads, which only few readers need.
+    // Leaves out the end of a page's name, which describes how its loads vary. Only few readers need it.
     let name = match point.workload.name.split_once(", loads vary") {
         Some((name, _)) if !style.verbose => name,
         _ => &point.workload.name,

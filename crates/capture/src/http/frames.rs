@@ -114,7 +114,8 @@ impl FrameReader {
         let Frame { kind, flags, stream } = self.current;
         let carries_head = [HEADERS, PUSH_PROMISE, CONTINUATION].contains(&kind);
         if carries_head {
-            // RFC 9113 §6.2, §6.6: a priority or the promised stream comes first, and padding last.
+            // RFC 9113 §6.2, §6.6: skips a priority or the identifier of the promised stream, which come first, and
+            // padding, which comes last.
             let skipped = match kind {
                 HEADERS if flags & PRIORITY != 0 => 5,
                 PUSH_PROMISE => 4,

@@ -181,7 +181,7 @@ impl Table {
         let max_entries = self.max_capacity.unwrap_or(self.capacity as u64) / ENTRY as u64;
         let (range, most) = (2 * max_entries, self.inserted + max_entries);
         if range == 0 && self.inserted == 0 {
-            // Neither the SETTINGS nor the first instruction has been captured yet.
+            // The head must wait, because neither the SETTINGS nor the first instruction has been captured yet.
             return Err(SectionError::Blocked);
         }
         if encoded > range {

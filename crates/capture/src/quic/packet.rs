@@ -64,7 +64,8 @@ impl<'a> Header<'a> {
     /// header. Returns `None` if there is no QUIC packet of version 1 or 2.
     pub fn parse(bytes: &'a [u8], id_len: usize) -> Option<Self> {
         let first = *bytes.first()?;
-        // RFC 9287 lets peers grease the fixed bit 0x40, but only after the handshake.
+        // Does not check the fixed bit 0x40 of a short header, because RFC 9287 lets peers grease it after the
+        // handshake.
         if first & 0x80 == 0 {
             let target = bytes.get(1..1 + id_len)?;
             let (kind, end) = (PacketType::OneRtt, bytes.len());

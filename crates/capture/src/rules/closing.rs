@@ -125,7 +125,7 @@ fn silences<'a>(case: &Case<'a>) -> Vec<Silence<'a>> {
     let is_long = |silence: &Silence<'_>| silence.again.len() >= LEAST && silence.nanos() >= case.patience();
     for entry in case.entries {
         match &entry.event {
-            // This event belongs to the side whose data was measured. It is no packet of that side.
+            // Skips this event, because it belongs to the side whose data was measured, and is no packet of the peer.
             Event::RoundTrip(_) => {}
             event if entry.side != case.side => {
                 if let Event::Ack(ack) = event {
@@ -196,7 +196,7 @@ pub(super) fn close_unfinished(case: &Case<'_>) -> Option<Evidence> {
             ),
         }
     } else {
-        // If both sides have sent a FIN, one FIN is not acknowledged.
+        // If both sides have sent a FIN and the connection is still open, one FIN is not acknowledged.
         let is_acked = case.acks().any(|(entry, ack)| entry.at >= first.at && ack.flight == 0);
         let has_peer_closed = case.by(false).any(|entry| entry.event == Event::Close);
         match (is_acked, has_peer_closed) {

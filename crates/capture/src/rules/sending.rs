@@ -101,7 +101,7 @@ pub(super) fn room_unused(case: &Case<'_>) -> Option<Evidence> {
 /// Returns the stream of an HTTP response that had begun before the pause and was complete only after it.
 fn response(case: &Case<'_>, pause: &Pause<'_>) -> Option<u64> {
     let until = pause.from.at + pause.nanos;
-    // A tunnel or a WebSocket may be silent (RFC 9110 §9.3.6, §15.2.2).
+    // Ignores tunnels and WebSockets, because they may be silent (RFC 9110 §9.3.6, §15.2.2).
     let mut open = case.talk.requests.iter().filter(|request| {
         let is_tunnel = request.status == Some(101) || request.method.as_deref() == Some("CONNECT");
         !is_tunnel

@@ -63,7 +63,8 @@ fn lost_and_late_packets_are_found_whichever_file_comes_first() {
             [&flow.directions[0], &flow.directions[1]]
         };
         let counts = |of: &MatchedDirection| [of.sent, of.arrived, of.lost, of.outside, of.only_received];
-        // The first packet was sent when no capture ran at B, and the last ones when A's had ended.
+        // The first packet was sent before the capture at B began, and the last packets after the capture at A had
+        // ended.
         assert_eq!(counts(up), [6, 4, 1, 1, 0], "{up:?}");
         assert_eq!(counts(down), [3, 1, 0, 2, 0], "{down:?}");
         assert_eq!((up.overtaken, up.delay.samples, up.delay.max_ns), (1, 3, 15_000_000));

@@ -256,7 +256,8 @@ fn bandwidth_use(contestant: &Contestant, protocols: Protocols<'_>, has_requests
     // A transport that is not in `protocols` is described with the default words.
     let can = find(protocols, setting("transport")).map(|it| it.capabilities()).unwrap_or_default();
     let [session, sessions] = can.words.session;
-    // The setting is a limit for each host of the page, and the runs may open fewer.
+    // The setting is a limit for each host of the page. If the runs opened another number of connections, both numbers
+    // are given.
     let opened = opened(contestant);
     let connections = match (setting("connections"), setting("connections").parse::<u64>()) {
         (_, Ok(n)) if opened > n => {

@@ -222,8 +222,8 @@ fn local_addresses(scheme: &UrlScheme, addresses: &mut Vec<SocketAddr>) -> Vec<I
 fn facing(ip: IpAddr, scheme: &UrlScheme) -> IpAddr {
     match ip {
         IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        // Every raw socket receives every packet. If client and server had the same address, the client's stack would
-        // answer packets for the server with an ABORT.
+        // Chooses another address than the server's. Every raw socket receives every packet, so with the same address,
+        // the client's stack would answer packets for the server with an ABORT.
         IpAddr::V4(v4) if scheme.needs_raw_sockets() && v4 == Ipv4Addr::LOCALHOST => {
             IpAddr::from([127, 0, 0, 2])
         }

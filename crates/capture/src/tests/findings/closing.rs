@@ -161,7 +161,7 @@ fn a_peer_that_falls_silent_is_found() {
             // Two lost packets are no silence. A peer that had nothing to answer is not silent, either.
             acknowledged(unanswered(&[160, 1_160, 3_160]), 3_210),
             acknowledged(unanswered(&[160]), 210).end(60_000),
-            // Other packets of the peer arrive.
+            // The peer is not silent, because other packets from it arrive.
             unanswered(&[160, 1_160, 3_160, 7_160])
                 .chunk(7_500, B, |b| Heartbeat { info: &[1; 8], rest: &[] }.emit(b))
                 .end(9_000),

@@ -1,6 +1,6 @@
 //! The DTLS connections in a capture. Their records carry SCTP packets (RFC 8261), as in WebRTC.
 //!
-//! A connection is recognized by its ClientHello. Records with connection IDs (RFC 9146) are not opened.
+//! A connection is recognized by its ClientHello. Records with connection IDs (RFC 9146) are not decrypted.
 //!
 //! Implements RFC 6347 §4.1 (records of DTLS 1.2) and §4.2.2 (handshake messages), RFC 9147 §4 (records of DTLS 1.3) and
 //! §6.1 (epochs).
@@ -55,7 +55,7 @@ impl Default for Connections {
     }
 }
 
-/// The keys of one epoch of DTLS 1.3, and the largest record number opened with them.
+/// The keys of one epoch of DTLS 1.3, and the largest record number decrypted with them.
 struct Epoch {
     keys: TrafficKeys,
     header: HeaderProtectionKey,
@@ -199,8 +199,8 @@ impl Connection {
         data
     }
 
-    /// Opens the records of a datagram. Returns a description of them. For a copy of a datagram, `room` is `None`, and
-    /// only the application data is delivered.
+    /// Decrypts the records of a datagram. Returns a description of them. For a copy of a datagram, `room` is `None`,
+    /// and only the application data is delivered.
     fn records(
         &mut self,
         arrival: &Arrival<'_>,
@@ -389,7 +389,7 @@ impl Connection {
 }
 
 impl Epoch {
-    /// RFC 9147 §4, §4.2.3: opens a record. Returns its content and the type of the content.
+    /// RFC 9147 §4, §4.2.3: decrypts a record. Returns its content and the type of the content.
     fn open(&mut self, record: &[u8]) -> Option<(u8, Vec<u8>)> {
         let first = *record.first()?;
         let number_len = if first & 0b1000 == 0 { 1 } else { 2 };

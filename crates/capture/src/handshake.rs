@@ -114,8 +114,8 @@ impl Agreed {
         Some(())
     }
 
-    /// Describes the connection for the results. `opened` has the numbers of records or packets that were opened and
-    /// that could not be opened.
+    /// Describes the connection for the results. `opened` has the number of records or packets that were decrypted, and
+    /// the number of those that could not be decrypted.
     pub fn describe(&self, protocol: String, opened: [u64; 2], why: Option<&str>) -> Security {
         let [first, last, answered, finished] = self.times;
         let took = |from: Option<u64>, to: Option<u64>| Some(to?.saturating_sub(from?));

@@ -169,13 +169,13 @@ pub(super) struct Http3 {
     readers: BTreeMap<(u64, Side), FrameReader>,
     /// The dynamic tables of QPACK, by the side of the encoder.
     tables: [qpack::Table; 2],
-    /// The streams with one direction: their types, as far as they are known, and bytes that are incomplete.
+    /// The unidirectional streams: the type of each, once it is known, and the bytes that are not processed yet.
     others: BTreeMap<u64, (Option<u64>, Vec<u8>)>,
     /// The heads that wait for entries of the dynamic table: the index of the request, the sender, and the head.
     blocked: Vec<(usize, Side, Vec<u8>)>,
 }
 
-/// RFC 9114 §6.2, RFC 9204 §4.2: the types of streams with one direction.
+/// RFC 9114 §6.2, RFC 9204 §4.2: the types of unidirectional streams.
 const CONTROL: u64 = 0;
 const ENCODER: u64 = 2;
 /// The marker that replaces the type of a control stream once its SETTINGS have been read.
@@ -185,14 +185,14 @@ const SETTINGS: u64 = 4;
 const QPACK_MAX_TABLE_CAPACITY: u64 = 1;
 /// The maximum length in bytes of the SETTINGS.
 const MAX_SETTINGS: usize = 1_024;
-/// The maximum number of streams with one direction that are followed. HTTP/3 needs six.
+/// The maximum number of unidirectional streams that are followed. HTTP/3 needs six.
 const MAX_OTHERS: usize = 64;
 /// The maximum number of heads that wait for entries of the dynamic table.
 const MAX_BLOCKED: usize = 256;
 
 impl Http3 {
-    /// Processes the next bytes of a stream in one direction. `fin` says whether the stream ends after them. Only
-    /// streams that the client has opened in both directions carry requests (RFC 9114 §6.1).
+    /// Processes the next bytes that `side` has sent on a stream. `fin` says whether the stream ends after them. Only
+    /// bidirectional streams that the client has opened carry requests (RFC 9114 §6.1).
     pub fn bytes(&mut self, at: u64, side: Side, stream: u64, bytes: &[u8], fin: bool) {
         match stream & 3 {
             0 => {}
@@ -218,7 +218,7 @@ impl Http3 {
             }
         }
     }
-    /// Processes the next bytes of a stream with one direction.
+    /// Processes the next bytes of a unidirectional stream.
     fn other(&mut self, side: Side, stream: u64, bytes: &[u8]) {
         if self.others.len() >= MAX_OTHERS && !self.others.contains_key(&stream) {
             return;

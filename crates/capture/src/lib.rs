@@ -4,8 +4,8 @@
 //! another one, and from either host or the network between them. Memory does not grow with the size of the file, but
 //! with the number of conversations, which is limited.
 //!
-//! Instead of a capture, the input may be a log that has packets (`packet_log`), events of QUIC (`qlog`) or statistics of
-//! WebRTC (`webrtc_internals`); `input` tells which. `ends` compares the captures of both ends.
+//! Instead of a capture, the input may be a log that has packets (`packet_log`), events of QUIC (`qlog`) or statistics
+//! of WebRTC (`webrtc_internals`); The module `input` recognizes the format. `ends` compares the captures of both ends.
 //!
 //! Modules: `frame`, `layers`, `tunnel` and `fragments` find the payload of IP packets. `sctp` and `tcp` assign the
 //! payload to conversations. `conversation` has the state of one conversation. `track` classifies retransmissions and

@@ -1,8 +1,8 @@
 //! The QUIC connections in a capture.
 //!
-//! This module assigns datagrams to connections by addresses and ports, or by connection IDs after a migration. It opens
-//! the packets whose keys are known. Initial packets need no key log. Datagrams of connections whose handshake was not
-//! captured are not recognized.
+//! This module assigns datagrams to connections by addresses and ports, or by connection IDs after a migration. It
+//! decrypts the packets whose keys are known. Initial packets need no key log. Datagrams of connections whose handshake
+//! was not captured are not recognized.
 //!
 //! - `log`: the log of a connection in qlog format
 //! - `packet`: headers and keys of packets
@@ -96,7 +96,7 @@ pub(super) struct Connection {
     id_len: [usize; 2],
     /// The packets that came before the ServerHello, with their paths. Their keys are not known yet.
     waiting: Vec<(u64, Side, usize, Vec<u8>)>,
-    /// The numbers of packets that were opened and that could not be opened.
+    /// The number of packets that were decrypted, and the number of packets that could not be decrypted.
     opened: [u64; 2],
     log: Option<log::Log>,
     /// Whether the limits in the transport parameters of each side are in the timeline.
@@ -436,7 +436,7 @@ impl Connection {
         found.unwrap_or(header.end)
     }
 
-    /// Opens a packet. Derives the keys that it needs, if they are known by now.
+    /// Decrypts a packet. Derives the keys that it needs, if they are known by now.
     fn open(
         &mut self,
         side: Side,
@@ -468,7 +468,7 @@ impl Connection {
         self.keys[side][space].as_mut()?.open(bytes, header, largest, most_updates)
     }
 
-    /// Opens a 0-RTT packet. The cipher suite is that of an earlier connection, and is found by trying.
+    /// Decrypts a 0-RTT packet. The cipher suite is that of an earlier connection, and is found by trying.
     fn open_early(&mut self, bytes: &[u8], header: &Header<'_>, log: &KeyLog) -> Option<(u64, Vec<u8>)> {
         let largest = self.largest[0][2];
         if let Some(keys) = &mut self.early {

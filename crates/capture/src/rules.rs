@@ -179,7 +179,7 @@ impl<'a> Case<'a> {
         self.round_trip().saturating_mul(4).max(SECOND)
     }
 
-    /// Returns the time to which an unfinished state lasts: the end of the conversation or of the capture.
+    /// Returns the time until which an unfinished state lasts: the end of the conversation or of the capture.
     fn until(&self) -> u64 {
         self.talk.end.at_ns.unwrap_or(self.end)
     }
@@ -213,7 +213,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Returns whether a time is at least `percent` of another time.
+/// Returns whether `part` is at least `percent` percent of `whole`.
 fn is_share(part: u64, percent: u64, whole: u64) -> bool {
     u128::from(part) * 100 >= u128::from(whole) * u128::from(percent)
 }

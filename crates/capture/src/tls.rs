@@ -1,4 +1,4 @@
-//! TLS within one TCP connection: opens the records whose keys are known.
+//! TLS within one TCP connection: decrypts the records whose keys are known.
 //!
 //! Implements RFC 8446 §5 (records of TLS 1.3), §4.6.3 and §7.2 (key updates), §4.2.10 (early data); RFC 5246 §6.2 and
 //! RFC 5288 §3 (records of TLS 1.2). Renegotiation in TLS 1.2 is not followed.
@@ -231,7 +231,7 @@ impl Session {
     }
 }
 
-/// RFC 8446 §5.2: opens a record of TLS 1.3. Returns its content and the type of the content.
+/// RFC 8446 §5.2: decrypts a record of TLS 1.3. Returns its content and the type of the content.
 fn open(keys: &TrafficKeys, number: u64, head: &[u8], body: &[u8]) -> Option<(u8, Vec<u8>)> {
     let mut body = body.to_vec();
     let opened = keys.key.open(number, head, &mut body)?;

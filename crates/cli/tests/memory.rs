@@ -263,7 +263,7 @@ fn gateway_requests_with_large_heads() {
     rig.holds("large heads");
 }
 
-/// The origin conspires with the clients: it sends response heads of almost the maximum size, complete or incomplete.
+/// A malicious origin sends response heads of almost the maximum size, complete or incomplete.
 fn answers_with_large_heads(whole: bool) {
     let rig = Rig::in_front_of(&format!("memory-answers-{whole}"), move || {
         let listener = TcpListener::bind("127.0.0.1:0").expect("listening");

@@ -1,4 +1,4 @@
-//! How long a recorded load took, and how long the same load takes in the simulation.
+//! Compares how long a recorded load took with how long the same load takes in the simulation.
 
 use serde::{Deserialize, Serialize};
 

@@ -35,8 +35,8 @@ pub struct Changed {
     pub flips: bool,
 }
 
-/// The keys of a plan whose levels count as changes of one another. The laboratory runs other values of these keys only
-/// if the race has none.
+/// The plan keys whose other values in the same race count as changes. The laboratory runs a change of such a key only
+/// if the race has no points with other values of the key.
 pub const KEYS: [&str; 5] = ["loss", "origins", "visit", "rtt", "rate"];
 
 impl Changed {

@@ -1,4 +1,4 @@
-//! Splits datagrams into QUIC packets, and opens the packets.
+//! Splits datagrams into QUIC packets, and decrypts the packets.
 //!
 //! Implements RFC 8999, RFC 9000 §17 (headers), RFC 9001 §5.4 (header protection) and
 //! §6 (key updates), RFC 9369 §3.2 (packet types of version 2).
@@ -110,7 +110,7 @@ pub(super) struct PacketKeys {
     current: TrafficKeys,
     /// The key phase of `current`.
     phase: bool,
-    /// The lowest number of a packet that `current` has opened.
+    /// The lowest number of a packet that `current` has decrypted.
     since: u64,
     next: Option<TrafficKeys>,
     previous: Option<TrafficKeys>,
@@ -122,8 +122,9 @@ impl PacketKeys {
         Some(Self { header, current: keys, phase: false, since: u64::MAX, next, previous: None })
     }
 
-    /// Opens a packet of a datagram. `largest` is the largest packet number opened so far in this direction and space.
-    /// Assumes at most `most_updates` key updates since the previous packet. Returns the packet number and the payload.
+    /// Decrypts a packet of a datagram. `largest` is the largest packet number decrypted so far in this direction and
+    /// space. Assumes at most `most_updates` key updates since the previous packet. Returns the packet number and the
+    /// payload.
     pub fn open(
         &mut self,
         bytes: &[u8],

@@ -389,7 +389,7 @@ pub(super) fn loss_burst(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence { cost_ns, text, packets: numbers })
 }
 
-/// Returns the length of a piece of data, in the numbers that [`key`] gives.
+/// Returns the length of a piece of data, in the unit of the positions that [`key`] returns.
 fn length(case: &Case<'_>, data: &Data) -> u64 {
     match case.talk.transport {
         "quic" => data.bytes.into(),

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The name of the factor that numbers the people, from 1.
 pub const PERSON: &str = "person";
-/// For one in this many people, the program searches for the causes of the person's results.
+/// The program searches for the causes of the results for one person out of this many.
 pub const EXPLAINED: usize = 10;
 /// The metric that decides which contestant serves a person best.
 const METRIC: &str = "page_ms";

@@ -6,8 +6,8 @@
 //! qlog are recognized by their packet numbers.
 //!
 //! The clocks of the hosts need not agree. Delays are therefore given above the least delay of their direction. The sum
-//! of the least delays in both directions does not depend on the clocks, and is positive if the first file was captured
-//! at the first end. The sum therefore shows at which end each file was captured.
+//! of the least delays in both directions does not depend on the clocks. The sum is positive if the first file was
+//! captured at the first end, and so shows at which end each file was captured.
 
 use super::conversation::shown;
 use super::frame::IpPayload;

@@ -3,8 +3,7 @@
 //! Content is written to a hidden file next to its final name. [`publish`] renames all files of a command when every
 //! one is complete. After a failure or an interrupt, [`clean_up`] or [`abandon`] removes unfinished files. A target
 //! that is not a regular file (a pipe, a terminal, a device) is written to and never replaced. Files whose names come
-//! from another host are confined to one directory ([`PendingFile::confined`]). Symbolic links cannot lead these files
-//! out of that directory.
+//! from another host stay in one directory, even if it contains symbolic links ([`PendingFile::confined`]).
 
 #[cfg(target_os = "linux")]
 mod confined;

@@ -26,8 +26,8 @@ use terminal_size::terminal_size_of;
 pub static STOP: AtomicBool = AtomicBool::new(false);
 
 /// Reads and checks the plan, and prepares this process for an emulated race. Returns `None` if the command only prints
-/// a list. Must be called before the process starts a second thread, because only a process with a single thread can
-/// enter the namespaces that an emulated race may need.
+/// a list. Must be called while the process has a single thread, because only such a process can enter the namespaces
+/// of an emulated race.
 pub fn prepare(matches: &ArgMatches, transports: &Transports) -> Result<Option<Planned>, Failure> {
     if matches.contains_id("list") {
         return Ok(None);

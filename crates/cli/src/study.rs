@@ -207,9 +207,9 @@ impl<'a> Request<'a> {
         self.studies.iter().map(count).collect()
     }
 
-    /// Returns how many of a study's runs are missing in `store`. With `--readings`, this includes all runs of the
-    /// alternative readings of the paper, but not the runs for their calibration, whose number is not known in advance.
-    /// Fails if a change to a plan of the study does not fit that plan.
+    /// Returns how many of a study's runs are missing in `store`. With `--readings`, the runs of the paper's
+    /// alternative readings count, too. The runs for their calibration do not count, because their number is not known
+    /// in advance. Fails if a change to a plan of the study does not fit that plan.
     fn runs_of(&self, study: &Study, store: &dyn Store) -> Result<usize, StudyError> {
         let (seeds, mut bench) = (self.seeds(), StudyRuns::counting(store));
         study.run(self.size, &seeds, &mut bench)?;

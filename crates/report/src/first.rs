@@ -1,5 +1,5 @@
-//! The first screen of a point. It shows the winner and its lead, the cause, how the page loaded over time, how the
-//! contestants shared the network, and what would change the result.
+//! The first screen of a point. It shows the winner, its lead and the cause. It also shows how the page loaded over
+//! time, how the contestants shared the network, and what would change the result.
 
 use super::answer::{self, Line};
 use super::chart::Width;

@@ -24,9 +24,9 @@ pub struct Paper {
     pub answer: String,
     /// The differences between this study and the study that is shipped with the program.
     pub changed: Vec<String>,
-    /// Charts of the tables that differ from the study without its changes.
+    /// Charts of the tables that differ between this study and the study without its changes.
     pub against: Vec<Contrast>,
-    /// The numbers that differ from the study without its changes.
+    /// The numbers that differ between this study and the study without its changes.
     pub against_numbers: Grid,
     /// One line per table, and one line for the claims.
     pub summary: Vec<String>,

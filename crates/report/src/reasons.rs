@@ -172,8 +172,8 @@ fn finding(cause: &Cause, loser: &str) -> String {
     text
 }
 
-/// Returns a noun phrase for a setting of the winner that the loser lacks, and the object of a sentence that gives it to
-/// the loser ("if the loser had ...").
+/// Returns two phrases about a setting of the winner that the loser lacks: a noun phrase for the setting, and the
+/// object of a sentence that begins with "if the loser had".
 fn change(cause: &Cause) -> (String, String) {
     let was = cause.was.as_str();
     let Some((key, value)) = cause.change.split_once('=').filter(|(_, value)| !value.contains(',')) else {

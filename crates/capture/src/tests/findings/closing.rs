@@ -48,7 +48,7 @@ fn handshakes_with_several_attempts_are_found() {
     assert!(finding.text.contains("COOKIE ECHO 3 times, in packets 3, 4 and 5, and no COOKIE ACK"));
 }
 
-/// A server of DTLS asks for a second ClientHello with a cookie. This is no retry.
+/// A second ClientHello with a cookie, for which a DTLS server has asked, must not count as a retry.
 #[test]
 fn a_second_hello_that_the_server_asked_for_is_no_retry() {
     let verified = [(0, 0, Event::Request), (50, 1, Event::Answer), (50, 0, Event::Request)];

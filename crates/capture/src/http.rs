@@ -128,7 +128,7 @@ enum Version {
     Unknown,
     Http1(Box<Http1>),
     Http2(Box<[FrameReader; 2]>),
-    /// Another protocol than HTTP.
+    /// A protocol other than HTTP.
     Other,
 }
 

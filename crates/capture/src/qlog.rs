@@ -31,7 +31,7 @@ use std::net::IpAddr;
 /// The largest plausible length of an HTTP body in bytes.
 const MAX_BODY: u64 = 1 << 40;
 
-/// Reads a log. Returns the offset at which it ends within an event.
+/// Reads a log. If the log ends within an event, returns the offset of its end.
 pub(super) fn read(input: impl Read, reading: &mut Reading) -> Result<Option<u64>, DecodeError> {
     let mut parts = Parts::new(BufReader::with_capacity(1 << 16, input));
     let mut trace = None;

@@ -14,7 +14,7 @@ use std::fmt;
 use std::io::{BufReader, Read};
 use std::marker::PhantomData;
 
-/// The maximum size of a dump in bytes. The rest of a longer dump is missing, so it counts as damaged.
+/// The maximum size of a dump in bytes. A longer dump is read only up to this size, so it counts as damaged.
 const MAX_SIZE: u64 = 256 << 20;
 /// The maximum number of connections, and of series of a connection.
 const MAX_ENTRIES: usize = 1 << 12;

@@ -121,7 +121,7 @@ fn half_of_the_budget_is_a_floor_for_each_session() {
     }
 }
 
-/// The factor by which attacks are repeated.
+/// Returns the factor by which the environment variable `ATTACK` prolongs all attacks; 1 by default.
 fn times() -> usize {
     std::env::var("ATTACK").ok().and_then(|times| times.parse().ok()).unwrap_or(1)
 }

@@ -240,7 +240,7 @@ fn an_absolute_url_overrides_the_host_field() {
     }
 }
 
-/// Waits for the first response.
+/// Waits for the first response. Returns the bytes that arrive until the stream ends or is silent for 50 ms.
 async fn answers_of(world: &OsWorld, stream: &mut impl Stream) -> Vec<u8> {
     let (began, mut all) = (world.now(), Vec::new());
     while all.is_empty() && world.now() < began + LONG {

@@ -43,7 +43,7 @@ pub struct AddressRange {
 pub enum LinkEnd {
     /// The end at which the command runs.
     Near,
-    /// The end opposite to the command.
+    /// The other end of the links.
     Far,
 }
 

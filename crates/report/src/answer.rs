@@ -70,7 +70,7 @@ fn result(standing: &Standing<'_>) -> Line {
     line
 }
 
-/// Says between which contestants the race does not decide, and why.
+/// Names the contestants between which the race does not decide, and says why.
 fn unclear(standing: &Standing<'_>, first: &Finisher<'_>) -> Line {
     let point = standing.point;
     let (loads, load) = (plural(point), noun(point));

@@ -18,10 +18,10 @@ const PRIORITY: u8 = 0x20;
 const END_HEADERS: u8 = 4;
 /// HTTP/2: the frame that ends a stream early.
 const RST_STREAM: u64 = 3;
-/// HTTP/2: the frames of flow control.
+/// HTTP/2: the types of the frames that control the flow of data.
 const SETTINGS: u64 = 4;
 const WINDOW_UPDATE: u64 = 8;
-/// HTTP/2: the frames that carry a part of a head: the promise of a push, and a continuation.
+/// HTTP/2: the types of the frames that have a part of a head: the promise of a push, and a continuation.
 const PUSH_PROMISE: u64 = 5;
 const CONTINUATION: u64 = 9;
 /// The maximum length of an encoded head in bytes. Longer heads are not decoded.

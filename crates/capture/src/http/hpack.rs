@@ -12,7 +12,7 @@ const MAX_TABLE: usize = 1 << 16;
 /// An HPACK decoder. It decodes every field of a head, because the dynamic table depends on all of them.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// The newest entry comes first.
+    /// The dynamic table. The newest entry comes first.
     entries: VecDeque<(Vec<u8>, Vec<u8>)>,
     size: usize,
     /// The table size that the peer's encoder has set. If it has set none (`None`), the size is 4,096 bytes.
@@ -81,7 +81,7 @@ const UNKNOWN: &str = "no table has an entry of that index";
 /// RFC 7541 §4.1: the size of an entry in addition to its name and its value.
 const ENTRY: usize = 32;
 
-/// RFC 7541 Appendix A.
+/// The static table (RFC 7541 Appendix A).
 #[rustfmt::skip]
 const STATIC_TABLE: [(&str, &str); 61] = [
     (":authority", ""), (":method", "GET"), (":method", "POST"), (":path", "/"), (":path", "/index.html"),

@@ -16,7 +16,7 @@ const ENTRY: usize = 32;
 /// The dynamic table of one encoder, as its instructions describe it.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// The oldest entry comes first.
+    /// The entries of the table. The oldest entry comes first.
     entries: VecDeque<(Vec<u8>, Vec<u8>)>,
     /// The number of entries that were ever inserted.
     inserted: u64,

@@ -1,7 +1,8 @@
-//! Takes back a segment that the packet filter of this host has dropped on its way out.
+//! Undoes the sending of a segment that this host's own packet filter has dropped.
 //!
-//! The acknowledgement in such a segment counts as sent, as in tcp_transmit_skb of Linux. So do a SYN, a window probe and
-//! a segment without data: nobody is told, or the timer repeats them.
+//! The acknowledgement in a dropped segment still counts as sent, as in tcp_transmit_skb of Linux. A dropped SYN,
+//! window probe or segment without data also counts as sent. Timers repeat the SYN and the probe; nothing repeats a
+//! segment without data.
 
 use super::timers::Timer;
 use super::{Connection, Outbox, State};

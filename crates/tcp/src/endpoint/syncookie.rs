@@ -166,7 +166,7 @@ impl Endpoint {
         let (iss, irs) = (Seq(header.ack.0.wrapping_sub(1)), Seq(header.seq.0.wrapping_sub(1)));
         let Some(mss) = self.cookies.check(now, &ends, irs, iss) else { return false };
         if !self.listeners.can_accept_open(port) {
-            // The ACK is dropped, although the peer takes the connection for open. The peer's next segments acknowledge
+            // The ACK is dropped, although the peer considers the connection open. The peer's next segments acknowledge
             // the cookie again. By then, the backlog may have room for the connection.
             self.dropped.backlog += 1;
             return true;

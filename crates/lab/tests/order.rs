@@ -17,7 +17,7 @@ fn run(transport: &str) -> Run {
         ("rtt", "100ms"),
         ("loss", "0"),
         ("page", "news"),
-        // A plain client requests all that the document names at once. A browser would hold most images back.
+        // The plain client requests all objects that the document names at once. A browser would delay most images.
         ("client", "plain"),
         ("origins", "merge"),
         ("variation", "none"),

@@ -316,7 +316,7 @@ fn a_plan_is_read_back_as_it_is_written() {
     }
 }
 
-/// A browser loads pages. A plan says who loads the objects, whatever the default is.
+/// By default, a browser loads pages. The full text of a plan must name the client, even if it is the default.
 #[test]
 fn the_client_is_part_of_the_plan() {
     for (line, client) in [

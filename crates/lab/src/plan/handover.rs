@@ -40,7 +40,7 @@ pub struct Handover {
     pub detection: Duration,
     /// The time after `detection` until Mobile IP delivers packets for the old address in the new network.
     pub registration: Duration,
-    /// The time that the client stays in each network, if it moves to and fro.
+    /// The time that the client stays in each network, if it moves back and forth.
     pub dwell: Option<Duration>,
     /// The interval at which a router advertises itself. The client waits at most this time for the first
     /// advertisement, after which `detection` begins.

@@ -6,8 +6,8 @@
 //! takes half a round trip. It then waits for earlier requests and for the server's processing time. The response
 //! arrives at the rate of the link, or of the processor if the plan has a cost per byte. A packet has the size of the
 //! MTU, of which 40 bytes are headers, and every second packet is acknowledged. Nothing is lost and no window limits
-//! the rate. Of a transport, the model considers only the numbers of connections, streams and outstanding requests in
-//! the plan.
+//! the rate. The model ignores all properties of a transport, except its numbers of connections, streams and
+//! outstanding requests in the plan.
 //!
 //! *PFTK* ([`pftk`]) is the arithmetic model with one more limit. A connection is no faster than the formula of Padhye,
 //! Firoiu, Towsley and Kurose (1998) allows. The formula accounts for loss, timeouts and the receiver's window.

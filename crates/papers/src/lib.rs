@@ -454,8 +454,8 @@ mod tests {
             let all: Vec<String> = (1..=claims).map(|number| format!("{letter}{number:02}")).collect();
             assert_eq!(ids, all, "{name}: its claims, in order, each once");
             assert!(study.definition.figures.len() >= figures, "{name}: tables and figures");
-            // Only these claims may be undecidable: statements of other authors, a question, and sentences about a rig that
-            // no run of a model has.
+            // Only these claims may be undecidable: statements of other authors, a question, and statements about
+            // properties of a test rig that no simulation has.
             let undecidable = study
                 .claims
                 .iter()

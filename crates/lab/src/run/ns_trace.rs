@@ -5,10 +5,12 @@
 //! event time from to sctp size flags flow source.port target.port chunks TSN packet stream SSN
 //! ```
 //!
-//! The format is that of the ns Manual, chapters 26 and 36; SCTP has a line for each chunk. Node 0 is the client, and the
-//! servers follow. A packet enters the network (`+`), and is received (`r`) or dropped (`d`). The captures of the hosts
-//! do not show when a packet leaves a queue or where it is dropped. So no line begins with `-`, and a drop has the time
-//! at which its packet was sent. Sequence numbers of TCP count bytes, as those of ns-2's FullTcp do.
+//! The format is that of the ns Manual, chapters 26 and 36. SCTP has a line for each chunk. Node 0 is the client, and
+//! the servers follow. A packet enters the network (`+`), and is then received (`r`) or dropped (`d`).
+//!
+//! The captures of the hosts do not show when a packet leaves a queue, so no line begins with `-`. They do not show where
+//! a packet is dropped, so a drop has the time at which its packet was sent. Sequence numbers of TCP count bytes, as in
+//! ns-2's FullTcp.
 
 use anabranch_base::Ecn;
 use anabranch_wire::ip::{self, protocol};

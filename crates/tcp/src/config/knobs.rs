@@ -137,12 +137,12 @@ anabranch_base::knobs! {
         /// delayed.
         quickack: u32 = 16, "Linux 6 TCP_MAX_QUICKACKS = 16",
             Number(0, 1_000_000), "first segments that are acknowledged at once: a number";
-        /// The number of quick acknowledgements depends on how many segments fit into half of the offered window. It is at
-        /// least two if none fits, and at most `quickack`.
+        /// Whether the number of quick acknowledgements is the number of segments that fit into half of the offered
+        /// window. It is two if none fits, and at most `quickack`.
         quickack_window: bool = false, "ours: off (Linux 6 tcp_incr_quickack does this; not modelled)",
             SWITCH, "quick acknowledgements for half a window of segments, at most quickack (Linux): yes or no";
-        /// As in Linux: data with PSH is acknowledged once the application has read it, and a segment that widens the
-        /// receive window is acknowledged immediately.
+        /// Whether acknowledgements are sent early as in Linux. Data with PSH is then acknowledged once the application
+        /// has read it, and a segment that widens the receive window is acknowledged immediately.
         ack_push: bool = true, "Linux 6 __tcp_cleanup_rbuf, tcp_measure_rcv_mss, tcp_grow_window",
             SWITCH,
             "a pushed segment is acknowledged once it is read, one that widens the window at once (Linux): yes or no";

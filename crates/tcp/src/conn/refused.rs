@@ -12,7 +12,7 @@ use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_wire::tcp::{Flags, Segment};
 
 impl Connection {
-    /// Returns whether the host forgets this half-open connection if it cannot send the SYN ACK (tcp_v4_conn_request of
+    /// Returns whether the host forgets this half-open connection if it cannot send the SYN-ACK (tcp_v4_conn_request of
     /// Linux 2.6). The peer then repeats its SYN.
     pub(crate) fn is_forgotten_when_refused(&self) -> bool {
         self.passive && self.state == State::SynReceived && self.config.syn_queue == SynQueue::Scan

@@ -1,5 +1,4 @@
-//! Tests the order of responses. It must be by urgency over every transport with streams, so that a race compares only
-//! the transports.
+//! Responses must be sent by urgency over every transport with streams, so that a race compares only the transports.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::{batch, one};

@@ -1,6 +1,6 @@
-//! Simple models that predict the values in a paper's table. A model uses only the plan with which the table is
-//! simulated, and does not simulate. If a study's results are no nearer to the published values than these predictions,
-//! the study explains nothing.
+//! Simple models that predict the values in a paper's table. A model computes its values from the table's plan alone,
+//! without a simulation. If a study's results are no nearer to the published values than these predictions, the study
+//! explains nothing.
 //!
 //! *Arithmetic only*: a connection opens in one round trip. A request leaves when its connection is open and free, and
 //! takes half a round trip. It then waits for earlier requests and for the server's processing time. The response
@@ -202,11 +202,11 @@ fn loss(spec: &LossSpec) -> f64 {
     }
 }
 
-/// Returns packets per second according to J. Padhye, V. Firoiu, D. Towsley and J. Kurose, "Modeling TCP throughput: a
-/// simple model and its empirical validation" (1998), the full model. `p` is the share of lost packets. `timeout` is
-/// the timeout before any back-off. `rtt` and `timeout` are in seconds. `window` is the maximum number of packets in
-/// flight that the receiver allows. `ack_every` is the number of packets per acknowledgement. Without loss the result
-/// is one window per round trip.
+/// Returns the packets per second of the full model of J. Padhye, V. Firoiu, D. Towsley and J. Kurose, "Modeling TCP
+/// throughput: a simple model and its empirical validation" (1998). `p` is the share of lost packets. `timeout` is the
+/// timeout before any back-off. `rtt` and `timeout` are in seconds. `window` is the maximum number of packets in flight
+/// that the receiver allows. `ack_every` is the number of packets per acknowledgement. Without loss the result is one
+/// window per round trip.
 #[must_use]
 pub fn pftk(p: f64, rtt: f64, timeout: f64, window: f64, ack_every: f64) -> f64 {
     if p <= 0.0 {

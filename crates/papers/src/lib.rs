@@ -494,8 +494,8 @@ mod tests {
         }
     }
 
-    /// If a study cannot be opened, its line in the listing has the error. The listing then also returns that not all
-    /// studies can be opened.
+    /// If a study cannot be opened, its line in the listing must have the error. The listing must also return that not
+    /// all studies can be opened.
     #[test]
     fn what_cannot_be_opened_is_listed() {
         let fault = || Err("broken/study.toml: no such key".to_owned());

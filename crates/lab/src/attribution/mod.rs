@@ -219,9 +219,9 @@ struct Readiness {
 }
 
 impl Readiness {
-    /// A connection is usable from the time at which its handshake is complete. If the client sends data before that
-    /// time, the connection is usable from the time of that data. With TLS (`secured`), both handshakes must be
-    /// complete, and the bytes of the TLS handshake do not count as data.
+    /// Returns the times at which a connection reached each stage. A connection is usable once its handshake is
+    /// complete, or from the time at which the client first sends data, if that is earlier. With TLS (`secured`), both
+    /// handshakes must be complete, and the bytes of the TLS handshake do not count as data.
     fn of(connection: Option<&Connection>, milestones: Option<&ConnectionRecord>, secured: bool) -> Self {
         let opened = connection.and_then(|c| c.opening).or(milestones.map(|m| m.opened.as_nanos()));
         let session = milestones.and_then(|m| m.established).map(|at| at.as_nanos());

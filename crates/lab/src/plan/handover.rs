@@ -49,8 +49,8 @@ pub struct Handover {
     /// leaves the old network, the loss there rises to this value. During the time `edge` after the client reaches the
     /// new network, the loss there falls from this value.
     pub edge_loss: Ratio,
-    /// The time for which the client is at the edge of a network: the length of the edge divided by the speed. Unless
-    /// the plan has a length, the edge is the overlap.
+    /// The time for which the client is at the edge of a network: the length of the edge divided by the speed. If the
+    /// plan sets no length, the edge is as long as the overlap.
     pub edge: Duration,
     /// The number of bytes that Mobile IP adds to each packet of its tunnel. The tunnel carries packets for the old
     /// address to the new network.

@@ -227,7 +227,7 @@ fn start_jitter_delays_the_load_and_request_jitter_each_request() {
     let of = |run: &Run| (run.page_ns, run.objects.clone());
     let runs = |race: &Race| race.points[0].contestants[0].runs.clone();
     for (other, plain) in runs(&late).iter().zip(&runs(&plain)) {
-        // The network does not depend on the time, so a load that begins later must have the same results.
+        // The network does not depend on the time, so a load that begins later must give the same results.
         assert!(of(other) == of(plain), "{other:?}\n{plain:?}");
         assert!(other.started_ns.is_some_and(|at| (1..50_000_000).contains(&at)), "{:?}", other.started_ns);
     }

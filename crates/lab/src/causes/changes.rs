@@ -179,7 +179,8 @@ fn round_trip(point: &PointPlan) -> Option<(String, PointPlan)> {
         .then(|| (format!("rtt={}", format_duration(rtt)), with(point, |side| side.delay *= FACTOR)))
 }
 
-/// The change divides the rate of a path from this download rate on, and multiplies lower rates: 25 Mbit/s.
+/// The lowest download rate that counts as fast: 25 Mbit/s. The change divides the rate of a fast path, and multiplies
+/// lower rates.
 const FAST: u64 = 25_000_000;
 
 /// Multiplies the rates of the only path by four or, if the path is fast (`FAST`), divides them by four.

@@ -81,7 +81,7 @@ pub async fn start(
         if logs {
             host.start_logging();
         }
-        // 0 stands for the setting `backlog` of the contestant.
+        // A backlog of 0 means the value of the contestant's setting `backlog`.
         let listener = host.listen(PORT, 0).map_err(|error| error.to_string())?;
         serve(world, listener, &job, recorder.clone());
         servers.push(host);

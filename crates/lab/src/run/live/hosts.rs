@@ -335,7 +335,7 @@ const CLOSING: Duration = Duration::from_secs(5);
 mod tests {
     use super::*;
 
-    /// Checks that the thread of a host ends if the sender of its start signal is dropped.
+    /// The thread of a host must end if the sender of its start signal is dropped.
     #[test]
     fn a_host_whose_run_is_given_up_ends() {
         let options = || os::Options { addresses: Vec::new(), seed: Some(1), sleep_at_once: true };

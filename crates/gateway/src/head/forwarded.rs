@@ -22,8 +22,8 @@ pub(crate) struct Forwarded {
 }
 
 impl Forwarded {
-    /// Creates the description of the client at `address`. `secure` is whether the request arrived over TLS. `proxies`
-    /// are the trusted proxies.
+    /// Creates the description of the client at `address`. `secure` says whether the request arrived over TLS.
+    /// `proxies` are the trusted proxies.
     pub(crate) fn new(address: Option<IpAddr>, secure: bool, proxies: &[Network]) -> Self {
         let client = address.map(|ip| ip.to_canonical());
         let is_trusted = client.is_some_and(|ip| proxies.iter().any(|proxy| proxy.contains(ip)));

@@ -205,8 +205,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
                 return Poll::Ready(Err(failed));
             }
             match self.session.poll_closed(cx) {
-                // A graceful end of the session is no failure yet, because data that arrived before the end may still
-                // have to be read.
+                // A graceful end of the session does not count as a failure yet, because data that arrived before the
+                // end may still have to be read.
                 Poll::Pending | Poll::Ready(CloseReason::Finished) => {}
                 Poll::Ready(reason) => return Poll::Ready(Err(SessionFailure::Closed(reason))),
             }
@@ -566,7 +566,7 @@ async fn read<W: World, N: Session>(
     }
 }
 
-/// Writes control frames as soon as they are queued, and data frames in between.
+/// Writes the frames of a test. Control frames are written as soon as they are queued, and data frames in between.
 async fn write<W: World, N: Session>(
     end: Rc<MeasuredSession<W, N>>,
     hello: Hello,

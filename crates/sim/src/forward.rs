@@ -127,7 +127,7 @@ impl State {
         let now = self.now;
         while let Some(packet_buf) = self.directions[index].chain.pop(now) {
             self.on_link_exit(index, packet_buf);
-            // Usually no second packet is due.
+            // Usually no second packet is due, and the loop ends here.
             if self.directions[index].chain.next().is_none_or(|at| at > now) {
                 break;
             }

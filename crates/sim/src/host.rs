@@ -1,9 +1,9 @@
 //! Sockets, timers and the processor of a host.
 //!
 //! The queue of a socket is bounded in bytes. Packets that do not fit are dropped and counted, as in an operating
-//! system. By default a processor takes no time for its work. A processor that takes time has one queue. It holds the
-//! incoming and outgoing packets, and the work on connections and requests that programs report with `World::charge`.
-//! Hosts may share one processor. Its queue then holds the work of all of them.
+//! system. By default a processor takes no time for its work. A processor that takes time has one queue. The queue
+//! holds the incoming and outgoing packets, and the work on connections and requests that programs report with
+//! `World::charge`. If hosts share a processor, its queue holds the work of all of these hosts.
 
 use crate::events::Slot;
 use crate::packet_buf::PacketBuf;

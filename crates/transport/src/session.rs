@@ -328,7 +328,7 @@ pub trait Stream: 'static {
     /// this.
     ///
     /// # Errors
-    /// As [`poll_write`](Self::poll_write).
+    /// The errors of [`poll_write`](Self::poll_write).
     fn poll_write_vectored(
         &mut self,
         cx: &mut Context<'_>,
@@ -370,7 +370,7 @@ pub trait Stream: 'static {
     /// transport supports this.
     ///
     /// # Errors
-    /// As `poll_write_message`.
+    /// The errors of [`poll_write_message`](Self::poll_write_message).
     fn poll_write_messages(
         &mut self,
         cx: &mut Context<'_>,

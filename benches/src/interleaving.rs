@@ -26,7 +26,7 @@ const QUEUE: u64 = 50_000;
 const IP_HEADER: u64 = 20;
 const BULK: usize = 256_000;
 const EVERY: Duration = Duration::from_millis(400);
-/// The small messages start after slow start, and end with the run.
+/// Small messages are sent from `FIRST`, which is after slow start, until `END`, the end of the run.
 const FIRST: Instant = Instant::from_millis(5_000);
 const END: Instant = Instant::from_millis(125_000);
 const SCHEDULERS: [&str; 6] = ["fcfs", "rr", "rr_packet", "priority", "fair", "wfq"];

@@ -435,7 +435,8 @@ fn pages_are_plain_english() {
     assert_none(wrong, "rewrite");
 }
 
-/// Checks the string literals of the crates, because help, errors and output are made of them, and Python's docstrings.
+/// Checks the string literals of the crates, of which help, errors and output are made. Also checks the docstrings of
+/// Python.
 #[test]
 fn messages_are_plain_english() {
     let mut wrong = Vec::new();

@@ -54,8 +54,8 @@ struct QueueEntry {
     waker: RefCell<Option<Waker>>,
 }
 
-/// The place of a new connection in the queue, and after the grant its permission to begin. When the `Turn` is dropped,
-/// the next connection may begin.
+/// The place of a new connection in the queue. Once the turn is granted, this value is the permission to begin the
+/// connection. When the value is dropped, the next connection may begin.
 #[derive(Debug)]
 pub(super) struct Turn {
     queue: Rc<ConnectionQueue>,

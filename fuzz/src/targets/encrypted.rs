@@ -76,7 +76,8 @@ impl Keys {
         [head, &sealed].concat()
     }
 
-    /// Masks the packet number or record number at `at`, which has two bytes, and the `bits` of the first byte.
+    /// Masks the two bytes of the packet number or record number at the offset `at`, and the bits `bits` of the first
+    /// byte.
     fn mask(&self, packet: &mut [u8], at: usize, sample_at: usize, bits: u8) {
         let Some(sample) = packet.get(sample_at..sample_at + 16) else { return };
         let mask = self.header.new_mask(sample).expect("a sample");

@@ -192,7 +192,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             // Check whether the test is complete before checking whether the session has ended. A peer whose test is
             // complete may have closed the session already.
             if self.is_done() {
-                // The path report comes last. A test is complete without the report.
+                // The path report is sent last, because a test is complete even without it.
                 if let Some(hello) = self.unsent_path_report.take() {
                     self.report_paths(&hello);
                 }

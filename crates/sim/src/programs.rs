@@ -50,7 +50,8 @@ impl Programs {
         self.is_enabled() && !self.runnable.borrow().is_empty()
     }
 
-    /// Removes and returns the task that runs next: one of the program that ran last, if it has a runnable task.
+    /// Removes and returns the task that runs next. This is a task of the program that ran last, if that program has a
+    /// runnable task.
     pub(crate) fn take(&self) -> Option<u32> {
         let mut runnable = self.runnable.borrow_mut();
         let goes_on = runnable.iter().position(|(host, _)| Some(*host) == self.current.get());

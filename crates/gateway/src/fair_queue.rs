@@ -165,7 +165,7 @@ mod tests {
         };
         let mut greedy = enter(80, 1, 5000);
         assert_eq!(granted(&greedy), MAX_NEW / 2);
-        // Connections of a second client begin immediately. So do connections to a second origin, which has port 81.
+        // Connections of a second client begin immediately, and so do connections to a second origin, which has port 81.
         let modest = enter(80, 2, 10);
         assert_eq!((granted(&modest), granted(&enter(81, 3, 10))), (10, 10));
         let second = enter(80, 3, 5000);

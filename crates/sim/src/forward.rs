@@ -384,7 +384,7 @@ impl State {
             other => host.protocols.iter().find(|(known, _)| *known == other).map(|(_, socket)| *socket),
         };
         match socket {
-            // An empty packet is discarded, because a `Datagrams` socket never returns empty packets.
+            // An empty packet is discarded, because a `DatagramSocket` never returns empty packets.
             Some(_) if payload >= end => self.discard(packet_buf),
             Some(socket) => {
                 packet_buf.buffer.truncate(end);

@@ -379,8 +379,8 @@ impl Udp {
             return false;
         }
         self.drain(number);
-        // True makes the caller poll again, even if the queue was empty. This poll gives the new readiness future a
-        // waker.
+        // The result is true even if the queue was empty, because it makes the caller poll again. That poll gives the
+        // new readiness future a waker.
         true
     }
 

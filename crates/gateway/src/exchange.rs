@@ -84,7 +84,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             Ok(lease) => lease,
             Err(why) => {
                 let refusal = refusal_of(&why);
-                // Report the fault to the operator, because the client cannot repair it.
+                // Reports the fault to the operator, because the client cannot repair it.
                 if let (Some(faults), Some(line)) = (&service.options.faults, authentication_failure(&why)) {
                     faults.tell(&format!("{}: {line}", destination.to));
                 }

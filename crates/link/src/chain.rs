@@ -246,7 +246,7 @@ enum ChainOutcome {
     Through(Instant),
     /// The packet was lost at this instant.
     Lost(Instant, DropCause),
-    /// An element has duplicated the packet. The packet leaves this element at this instant.
+    /// An element has duplicated the packet. The packet and its copy leave this element at this instant.
     Doubled(Instant),
     /// At this instant, the packet has reached an element that has to hold it.
     Held(Instant),

@@ -6,7 +6,8 @@
 //! situations there is none, because the contestants are equally fast. In many situations, some of these settings have
 //! no effect on this network and workload, so that the search could name a wrong one.
 //!
-//! The pages are loaded without a browser, and all their hosts are one server. The measured gaps are of such loads.
+//! The pages are loaded without a browser, and all their hosts are one server. The gaps of the situations were measured
+//! with such loads.
 
 /// The setting that makes one contestant slower than the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

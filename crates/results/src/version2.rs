@@ -15,8 +15,8 @@ pub const SCHEMA: &str = "anabranch.race/2";
 /// The fields that the older format lacks.
 const NEWER: [&str; 4] = ["p75", "median_ratio", "median_ci95", "changes"];
 
-/// Other names of fields: the field that contains the object with the name, the name, and the older name. An empty text
-/// stands for any field.
+/// The fields whose names differ in the older format. Each entry has the field that contains the object, the present
+/// name, and the older name. If the first text is empty, the entry applies in any field.
 const RENAMED: [(&str, &str, &str); 5] = [
     ("points", "contestants", "arms"),
     ("contestants", "name", "arm"),
@@ -145,7 +145,7 @@ impl Ordered {
             Self::Object(fields) => {
                 fields.retain(|(name, _)| !NEWER.contains(&name.as_str()) || within == "plan");
                 for (name, value) in fields {
-                    // The plan holds keys of the user, whatever their names. Only knobs get their older names.
+                    // The plan holds the user's own keys, which keep their names. Only knobs get their older names.
                     if name == "plan" && within.is_empty() {
                         value.age_knobs();
                         continue;

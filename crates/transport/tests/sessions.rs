@@ -309,7 +309,7 @@ fn readers_and_writers_that_wait_learn_that_the_session_has_ended() {
             let mut listener = rig.listen();
             let [client, server] = rig.pair(&mut listener).await;
             let [mut reading, mut writing] = [client.open(0).expect("a stream"), {
-                // TCP has only one stream: the reader gets the client's end, and the writer gets the server's end.
+                // TCP has only one stream. The client reads from it, and the server writes to it.
                 match client.open(1) {
                     Ok(stream) => stream,
                     Err(_) => server.accept().await.expect("a stream"),

@@ -406,7 +406,7 @@ impl SessionEngine for SctpEngine {
 
     fn settings(&self) -> Box<dyn Settings> {
         let mut config = self.endpoint.config().clone();
-        // `layer_overhead` follows from the protocol or layer below SCTP. It is no choice of the user, so it is not
+        // `layer_overhead` follows from the protocol or layer below SCTP. The user cannot choose it, so it is not
         // reported as a setting.
         config.layer_overhead = 0;
         Box::new(config)

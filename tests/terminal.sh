@@ -59,13 +59,13 @@ check() {
 }
 
 quoted=$(printf %q "$program")
-"$program" race --quiet --runs 1 --objects 20x10kB --loss 2% --transport tcp,sctp --out "$scratch/race"
+"$program" race --quiet --runs 1 --bulk 1MB --loss 2% --transport tcp:rcvbuf=16KiB --out "$scratch/race" >"$scratch/race.txt"
 check race "$quoted race --runs 20 --quiet"
 check help "$quoted --help"
 for verb in race study decode serve get load bulk gateway link; do
   check "help-$verb" "$quoted $verb --help"
 done
-cp "$scratch/race/sctp.seed-1.server.pcapng.gz" "$scratch/capture.pcapng.gz"
+cp "$scratch"/race/*.seed-1.server.pcapng.gz "$scratch/capture.pcapng.gz"
 check decode-why "cd '$scratch'; $quoted decode capture.pcapng.gz --why"
 check study-run "$quoted study run alternative-transport/init --quick --quiet"
 exit "$wrong"

@@ -7,12 +7,21 @@ use terminal_size::terminal_size_of;
 /// The width below which text is not wrapped any further.
 const MIN_WIDTH: usize = 40;
 
-/// Prints text to standard output. On a terminal, wraps lines that are longer than the terminal is wide.
+/// The columns within which a gap between two columns of text sets the indent of the lines that continue a line.
+const MAX_INDENT: usize = 26;
+
+/// Prints text to standard output, fitted to the terminal.
 pub fn say_fitted(text: &str) -> Result<(), Failure> {
+    say(&fitted(text))
+}
+
+/// Returns the text with the lines wrapped that are longer than the terminal is wide. Without a terminal, returns the
+/// text as it is.
+pub fn fitted(text: &str) -> String {
     let stdout = std::io::stdout();
     match terminal_size_of(&stdout).filter(|_| stdout.is_terminal()) {
-        Some((width, _)) => say(&wrapped(&joined(text), usize::from(width.0).max(MIN_WIDTH))),
-        None => say(text),
+        Some((width, _)) => wrapped(&joined(text), usize::from(width.0).max(MIN_WIDTH)),
+        None => text.to_owned(),
     }
 }
 
@@ -37,26 +46,35 @@ fn joined(text: &str) -> String {
     out
 }
 
-/// Wraps the lines that have more than `width` characters, at spaces only. The rest of a line is indented by two columns
-/// more than the line. A longer word keeps a line of its own.
+/// Wraps the lines that have more than `width` characters, at spaces only. The rest of a line is indented. A longer word
+/// keeps a line of its own.
 fn wrapped(text: &str, width: usize) -> String {
     let mut out = String::new();
     for line in text.split_inclusive('\n') {
         let (content, end) = line.strip_suffix('\n').map_or((line, ""), |content| (content, "\n"));
-        let own_indent = content.chars().take_while(|letter| *letter == ' ').count();
-        let (mut rest, mut indent, mut skipped) = (content, 0, own_indent);
+        let (mut rest, mut indent) = (content, 0);
+        let mut skipped = content.chars().take_while(|letter| *letter == ' ').count();
         while let Some(at) = break_at(rest, skipped, width - indent) {
             out.extend(std::iter::repeat_n(' ', indent));
             out.push_str(rest[..at].trim_end());
             out.push('\n');
             rest = rest[at..].trim_start();
-            (indent, skipped) = ((own_indent + 2).min(width / 2), 0);
+            (indent, skipped) = (continuation_indent(content).min(width / 2), 0);
         }
         out.extend(std::iter::repeat_n(' ', indent));
         out.push_str(rest);
         out.push_str(end);
     }
     out
+}
+
+/// Returns the indent of the lines that continue a line: where its last column of text begins, if that is near its start,
+/// or else two more than the indent of the line.
+fn continuation_indent(line: &str) -> usize {
+    let own = line.chars().take_while(|letter| *letter == ' ').count();
+    let letters: Vec<char> = line.chars().take(MAX_INDENT + 1).collect();
+    let begins_column = |at: &usize| letters[at - 2..*at] == [' ', ' '] && letters[*at] != ' ';
+    (own + 3..letters.len()).rev().find(begins_column).unwrap_or(own + 2)
 }
 
 /// Returns the index of the space at which a line is broken so that its first part has at most `width` characters; `None`
@@ -91,6 +109,7 @@ mod tests {
         assert_eq!(wrapped("one two\nthree\n", 7), "one two\nthree\n");
         assert_eq!(wrapped("one two three\nfour", 8), "one two\n  three\nfour");
         assert_eq!(wrapped("  - one two three four\n", 12), "  - one two\n    three\n    four\n");
+        assert_eq!(wrapped("  1 s  one two three\n", 15), "  1 s  one two\n       three\n");
         assert_eq!(wrapped("extraordinarily long\n", 8), "extraordinarily\n  long\n");
         assert_eq!(wrapped("a   b\n", 4), "a\n  b\n");
         assert_eq!(wrapped("", 8), "");

@@ -37,7 +37,6 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
     ("cargo run -p anabranch-tokio --example axum", Step("\"$examples/axum\""), "it builds"),
     ("cargo run -p anabranch-sctp --example two_endpoints", Step("\"$examples/two_endpoints\""), "it builds"),
     ("cargo run -p anabranch-tokio --example echo", Nothing, "a test of that crate runs it"),
-    ("cargo run -p anabranch-tokio --example chat", Nothing, "a test of that crate runs it"),
     ("cargo build -p anabranch-tokio --example multihoming", Nothing, "it builds"),
     (
         "anabranch link --path rate=10mbit,rtt=40ms --path rate=5mbit,rtt=90ms --fail path=1,at=2s --far \

@@ -95,8 +95,8 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
     ),
     ("anabranch race", Nothing, "a test of quotes runs it, and compares what it prints"),
     (
-        "anabranch race --loss 1% --transport http2=tcp:http=2,tls=yes --transport http2-bbr=tcp:http=2,tls=yes,cc=bbr \
-         --transport quic --transport quic:cc=bbr --transport sctp:dtls=yes --transport sctp:dtls=yes,cc=bbr",
+        "anabranch race --loss 1% --transport http2 --transport http2:cc=bbr --transport http3 --transport http3:cc=bbr \
+         --transport sctp-dtls --transport sctp-dtls:cc=bbr",
         Nothing,
         "a test of quotes runs it, and compares what it prints",
     ),

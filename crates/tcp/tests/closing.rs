@@ -110,8 +110,9 @@ fn half_closed() {
 /// closes before the engine is asked for packets.
 #[test]
 fn the_fin_travels_with_data_that_waits() {
-    // For each case: knobs, the number of bytes written in each call, and whether the FIN has a segment of its own.
-    let cases: [(&[(&str, &str)], &[usize], bool); 8] = [
+    // Knobs, the number of bytes written in each call, and whether the FIN has a segment of its own.
+    type Case = (&'static [(&'static str, &'static str)], &'static [usize], bool);
+    let cases: [Case; 8] = [
         (&[], &[500], true),
         (&[], &[2000], true),
         (&[], &[2500], false),

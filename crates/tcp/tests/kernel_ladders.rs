@@ -32,7 +32,7 @@ const RATE: u64 = 10_000_000;
 /// Bursts are separated by at least this time without a packet.
 const SILENCE: Duration = Duration::from_millis(20);
 
-/// An exchange is repeated so many times if it fails, because a busy machine can delay any timer.
+/// The maximum number of attempts of an exchange. One that fails is repeated, because a busy machine can delay any timer.
 const TRIES: usize = 3;
 
 /// A step of an exchange.
@@ -50,7 +50,7 @@ enum Step {
 
 /// The kind of packets that a loss counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum PacketKind {
     Syn,
     /// Segments with at least 48 bytes of data.
     Data,
@@ -60,7 +60,7 @@ enum Kind {
 #[derive(Clone, Copy, Debug)]
 struct Loss {
     from: Side,
-    kind: Kind,
+    kind: PacketKind,
     /// Their numbers among the packets of this kind, counted from 1.
     numbers: &'static [u64],
 }
@@ -208,8 +208,8 @@ fn ours(exchange: &Exchange) -> Vec<SentPacket> {
         let packet = sent_packet(at - Instant::ZERO, from, bytes).expect("a segment");
         let is_counted = loss.as_ref().is_some_and(|loss| {
             let of_kind = match loss.kind {
-                Kind::Syn => packet.flags.has(Flags::SYN),
-                Kind::Data => packet.length >= 48,
+                PacketKind::Syn => packet.flags.has(Flags::SYN),
+                PacketKind::Data => packet.length >= 48,
             };
             loss.from == from && of_kind
         });
@@ -273,28 +273,28 @@ const PLAIN: Exchange = Exchange { name: "", initial_window: 10, loss: None, rea
 /// The client's first two SYNs are lost. The timer doubles.
 #[test]
 fn the_syn_is_repeated() {
-    let loss = Some(Loss { from: Left, kind: Kind::Syn, numbers: &[1, 2] });
+    let loss = Some(Loss { from: Left, kind: PacketKind::Syn, numbers: &[1, 2] });
     check(&Exchange { name: "SYN", loss, steps: &[Wait(50)], ..PLAIN });
 }
 
 /// A segment is lost three times. The retransmission timer is 200 ms, and doubles.
 #[test]
 fn the_retransmission_timer_doubles() {
-    let loss = Some(Loss { from: Left, kind: Kind::Data, numbers: &[1, 2, 3] });
+    let loss = Some(Loss { from: Left, kind: PacketKind::Data, numbers: &[1, 2, 3] });
     check(&Exchange { name: "timer", loss, steps: &[Sends(Left, 1000), Wait(1800)], ..PLAIN });
 }
 
 /// The third of ten segments is lost, and retransmitted for the third report of later ones.
 #[test]
 fn a_loss_is_repaired_by_sack() {
-    let loss = Some(Loss { from: Left, kind: Kind::Data, numbers: &[3] });
+    let loss = Some(Loss { from: Left, kind: PacketKind::Data, numbers: &[3] });
     check(&Exchange { name: "SACK", loss, steps: &[Sends(Left, 14_480), Wait(100)], ..PLAIN });
 }
 
 /// The last two of ten segments are lost. Nothing reports them, so they wait for the timer.
 #[test]
 fn a_tail_loss_waits_for_the_timer() {
-    let loss = Some(Loss { from: Left, kind: Kind::Data, numbers: &[9, 10] });
+    let loss = Some(Loss { from: Left, kind: PacketKind::Data, numbers: &[9, 10] });
     check(&Exchange { name: "tail", loss, steps: &[Sends(Left, 14_480), Wait(600)], ..PLAIN });
 }
 

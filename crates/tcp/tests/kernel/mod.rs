@@ -5,7 +5,7 @@
 //! 10 Mbit/s, so that the answers to the segments of a burst come between them. Rules of iptables drop chosen packets
 //! where they arrive. `dumpcap` captures at the client, behind the token bucket.
 
-use super::{Exchange, Kind, RATE, SentPacket, Step, sent_packet};
+use super::{Exchange, PacketKind, RATE, SentPacket, Step, sent_packet};
 use anabranch_emu::netns::Namespace;
 use anabranch_tcp::testing::Side;
 use anabranch_wire::pcap::CaptureReader;
@@ -165,9 +165,9 @@ fn connect_to_network(interface: &str, address: Ipv4Addr, initial_window: u32) {
 fn drop_packets(exchange: &Exchange, from: Side) {
     let Some(loss) = exchange.loss.as_ref().filter(|loss| loss.from == from) else { return };
     let kind: &[&str] = match loss.kind {
-        Kind::Syn => &["--syn"],
+        PacketKind::Syn => &["--syn"],
         // The headers of these packets have at most 72 bytes.
-        Kind::Data => &["-m", "length", "--length", "100:"],
+        PacketKind::Data => &["-m", "length", "--length", "100:"],
     };
     for (earlier, number) in loss.numbers.iter().enumerate() {
         // A rule does not see the packets that the rules before it have dropped. It counts from 0.

@@ -106,8 +106,6 @@ const EXCEPTIONS: &[(&str, usize)] = &[
     ("crates/lab/src/plan/keys.rs", 3),
     ("crates/lab/src/plan/named.rs", 1),
     ("crates/lab/src/plan/workload.rs", 3),
-    ("crates/papers/src/page.rs", 1),
-    ("crates/papers/src/text.rs", 1),
 ];
 
 /// The page that a study writes. Its lists are summaries, not prose.

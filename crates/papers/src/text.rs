@@ -129,7 +129,7 @@ pub(super) fn whole_table_effect(findings: &Findings, id: &str) -> String {
     let effect = all.find(|(known, _)| known == id);
     effect.map_or(String::new(), |(_, effect)| {
         format!(
-            " Of the whole table it brings {} near print, and {}.",
+            " Of the whole table it brings {} near the published values, and {}.",
             cells_in_words(effect.newly_near),
             effect.describe_other_cells()
         )

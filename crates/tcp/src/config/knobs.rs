@@ -156,7 +156,7 @@ anabranch_base::knobs! {
             PUSH, "PSH marks the end of each write, or of each burst, too: write or burst";
         /// Which segment carries the FIN: the last data segment or a segment of its own.
         fin: Fin = Fin::Data, "Linux 6 tcp_send_fin: on the last segment that waits, if one does",
-            FIN, "the FIN is sent with the last data, if that was not sent before, or alone: data or alone";
+            FIN, "the FIN is sent with unsent data, alone, or with data that has to wait (Linux): data, alone or waiting";
         /// Whether the acknowledgement of the peer's FIN is delayed like that of data, so that our FIN can carry it.
         /// Otherwise it is sent immediately.
         fin_delack: bool = false, "RFC 9293 §3.10.7.4 (Linux 6 tcp_fin waits where the peer closes first: not taken over)",

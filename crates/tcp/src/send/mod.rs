@@ -46,6 +46,7 @@ pub(crate) struct SendHalf {
     pub(crate) rtt: RttEstimator,
     /// Whether the application will write no more data.
     pub(crate) finished: bool,
+    fin: Fin,
     /// Whether the FIN is sent in a segment without data.
     fin_alone: bool,
     /// The largest payload of a segment in bytes.
@@ -128,7 +129,8 @@ impl SendHalf {
             controller: Algorithm::new(config.controller(), InitialParams::new(mss, config.iw)),
             rtt: RttEstimator::new(config.rtt()),
             finished: false,
-            fin_alone: config.fin == Fin::Alone,
+            fin: config.fin,
+            fin_alone: false,
             mss,
             edge: 0,
             farthest_edge: 0,

@@ -53,7 +53,11 @@ pub(super) const PROFILE: Profile = Profile {
         ("ack_push", "yes", "tcp.c cleanup_rbuf, tcp_input.c tcp_grow_window"),
         ("psh_counts", "no", "tcp_input.c tcp_measure_rcv_mss: only a small segment sets TCP_ACK_PUSHED"),
         ("push", "write", "tcp.c tcp_push (and half a window: forced_push, not modelled)"),
-        ("fin", "data", "tcp_output.c tcp_send_fin: on the last segment that waits"),
+        (
+            "fin",
+            "waiting",
+            "tcp_output.c tcp_send_fin: on the last segment that waits; tcp.c tcp_push sends at each write",
+        ),
         ("fin_delack", "yes", "tcp_input.c tcp_fin: pingpong in ESTABLISHED"),
         ("mss", "auto", "tcp_output.c tcp_sync_mss (half of the window bounds it; not modelled)"),
         (

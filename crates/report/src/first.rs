@@ -55,16 +55,19 @@ pub(super) fn course(out: &mut String, point: &Point) {
 pub(super) fn contestants(out: &mut String, point: &Point, lines: &[String]) {
     out.push_str("<section class=\"terms\"><h2>Contestants</h2>");
     words::contestants(out, point);
-    terms(out, lines);
+    terms(out, lines, &words::names(point));
     out.push_str("</section>\n");
 }
 
 /// Writes the terms of the race: how each contestant uses the network, then the settings that differ between
-/// contestants (marked), then the settings that are equal for all (collapsed).
-fn terms(out: &mut String, lines: &[String]) {
+/// contestants (marked), then the settings that are equal for all (collapsed). `names` are the names of the contestants,
+/// which keep their spelling.
+fn terms(out: &mut String, lines: &[String], names: &[String]) {
     for line in lines {
         let (key, text) = line.split_once(": ").unwrap_or(("terms", line));
-        let (key, text) = (words::capital(key), escape(text));
+        let is_name = names.iter().any(|name| name == key);
+        let key = if is_name { escape(key) } else { words::capital(&escape(key)) };
+        let text = escape(text);
         let _ = match key.as_str() {
             "Equal" | "Terms" => {
                 write!(out, "<details><summary>{key} for all</summary><p class=\"note\">{text}</p></details>")
@@ -121,7 +124,7 @@ fn change(out: &mut String, race: &Race, point: &Point, ranking: &Ranking) {
     if race.points.len() < 2 && point.changes.is_empty() {
         out.push_str(
             "<p>This is one network and one workload. Race others to see whether the result holds, such as \
-             <code>--loss 0,0.5%,2%</code>, <code>--rate 2mbit,50mbit</code> or <code>--rtt 20ms,200ms</code>.</p>",
+             <code class=\"option\">--loss 0,0.5%,2%</code>, <code class=\"option\">--rate 2mbit,50mbit</code> or <code class=\"option\">--rtt 20ms,200ms</code>.</p>",
         );
     }
     out.push_str("</section>\n");

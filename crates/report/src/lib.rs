@@ -1,5 +1,5 @@
-//! Renders results: the report of a race, the table of a race ([`table`]), and the page about a population of simulated
-//! users ([`people`]).
+//! Renders results: the report of a race, the table of a race ([`table`]), the page about a population of simulated
+//! users ([`people`]), and the page about latency under load ([`under_load`]).
 //!
 //! The report of a race is one self-contained HTML page. The page draws its figures from the results alone and fetches
 //! nothing. It fits large screens, narrow screens and paper, and has a light and a dark colour scheme. A small script
@@ -40,6 +40,7 @@ pub mod table;
 mod terms;
 mod times;
 mod traffic;
+pub mod under_load;
 mod waterfall;
 mod words;
 

@@ -18,6 +18,7 @@ mod host;
 pub mod live;
 pub mod ns_trace;
 pub mod one;
+mod paint;
 pub mod sequence;
 pub mod topology;
 mod traffic;

@@ -75,7 +75,8 @@ fn report(directory: &Path, kind: &'static str, arguments: &str) -> Option<Repor
     Some(Report { kind, page, results: serde_json::from_str(&results).expect("JSON") })
 }
 
-const KINDS: [(&str, &str); 8] = [
+const KINDS: [(&str, &str); 9] = [
+    ("default", "--runs 5"),
     ("page", "--page news --loss 1% --runs 5 --transport tcp:connections=6 --transport tcp --transport sctp"),
     (
         "messages",
@@ -105,6 +106,9 @@ const KINDS: [(&str, &str); 8] = [
     ),
 ];
 
+/// The most pages that the report of the default race has on paper.
+const MAX_PAGES: usize = 12;
+
 /// Whether the test runs as root, who can set up emulated links on any host.
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -124,6 +128,10 @@ fn every_kind_of_report_is_whole_in_a_browser() {
             is_whole(&mut browser, &report, look);
         }
         browser.open(&report.page, Look::ALL[0]);
+        if report.kind == "default" {
+            let pages = browser.printed_pages();
+            assert!((2..=MAX_PAGES).contains(&pages), "the default race has {pages} pages on paper");
+        }
         says_what_results_say(&mut browser, &report);
         script_works(&mut browser, &report);
         let complaints = browser.complaints();
@@ -294,8 +302,19 @@ fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
         const style = getComputedStyle(document.body);
         const wide = [...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > innerWidth + 1
             && !e.closest('.scroll, pre, [hidden], .tip, svg'));
+        // Texts of one figure that cover each other.
+        const covered = [];
+        for (const svg of seen) {
+            const boxes = [...svg.querySelectorAll('text')].map((text) => [text, text.getBoundingClientRect()]);
+            boxes.forEach(([text, a], i) => boxes.slice(i + 1).forEach(([other, b]) => {
+                const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+                const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+                if (wide > 2 && high > 0.4 * Math.min(a.height, b.height)) covered.push([text.textContent, other.textContent]);
+            }));
+        }
         return {
             overflow: document.documentElement.scrollWidth - innerWidth,
+            covered: covered.slice(0, 5),
             wide: wide.slice(0, 3).map((e) => e.outerHTML.slice(0, 120)),
             headline: document.querySelector('h1').textContent,
             figures: seen.length,
@@ -308,6 +327,7 @@ fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
     // The page must not need a horizontal scroll bar.
     assert!(found["overflow"].as_f64() <= Some(0.0), "{what}: sticks out sideways: {found}");
     assert_eq!(found["wide"], Value::Array(Vec::new()), "{what}");
+    assert_eq!(found["covered"], Value::Array(Vec::new()), "{what}: texts that cover each other");
     assert!(
         found["figures"].as_u64() > Some(1) && found["mute"] == 0 && found["nameless"] == 0,
         "{what}: {found}"

@@ -239,20 +239,21 @@ fn sections(out: &mut String, race: &Race, (number, point): (usize, &Point), con
     sequences(out, point, number, context);
 }
 
-/// Draws the packets of the median runs.
+/// Draws the packets of the median runs. These figures are for the screen: on paper they would take four pages.
 fn sequences(out: &mut String, point: &Point, number: usize, context: &PageContext<'_>) {
     let own: Vec<&Captured> = context.captures.iter().filter(|captured| captured.point == number).collect();
     if own.is_empty() {
         return;
     }
     let names = words::names(point);
-    out.push_str("<h2>Packets of the median runs</h2>\n");
+    out.push_str("<section class=\"packets\"><h2>Packets of the median runs</h2>\n");
     for captured in own {
         let name = names.get(captured.contestant).map_or("", String::as_str);
         let subject = format!("{name} ({})", captured.about);
         packets::views(out, &captured.decoded, &subject, packets::OF_A_CONTESTANT);
         course::render(out, &captured.course, &subject);
     }
+    out.push_str("</section>\n");
 }
 
 fn warnings(out: &mut String, race: &Race) {

@@ -470,7 +470,7 @@ fn table(out: &mut String, points: &[Point], names: &[(&str, String)]) {
         if let [one] = wholes[..] { format!("{one} times") } else { "times until all is there".to_owned() };
     let _ = writeln!(
         out,
-        "</tbody></table></div>\n<p class=\"note\">Geometric means of the {whole}. A winner stands out only where the interval of its ratio \
+        "</tbody></table></div>\n<p class=\"note\">Medians of the {whole}. A winner stands out only where the interval of its ratio \
          to the next excludes 1 and the gap is at least 3 %.</p>",
     );
 }

@@ -5,7 +5,7 @@ use super::distributions::Samples;
 use super::standing;
 use super::svg::{self, escape, format_value, span};
 use super::words::{self, capital};
-use anabranch_results::Point;
+use anabranch_results::{Contestant, Point};
 use std::fmt::Write;
 
 pub(super) fn render(out: &mut String, point: &Point) {

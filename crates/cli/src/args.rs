@@ -220,7 +220,7 @@ fn lasting(arg: Arg) -> Arg {
     fn read(text: &str) -> Result<String, &'static str> {
         match parse_duration(text) {
             Ok(Duration::ZERO) => Err("must be more than zero"),
-            // An invalid duration is reported later, by the code that reads the flag.
+            // Accepts an invalid duration here. The code that reads the flag reports it later.
             _ => Ok(text.to_owned()),
         }
     }

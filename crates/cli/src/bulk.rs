@@ -48,8 +48,8 @@ pub fn command() -> Command {
         .arg(
             flag("listen", "URL", "Be a server at this URL; * means all addresses, port 0 any free port")
                 .action(ArgAction::Append)
-                // These flags have no effect on a server's command line. They set up the test, which the client
-                // describes to the server, or they name outputs of the client.
+                // Only a client uses these flags: they describe the test, or name the output files of the client. The
+                // client sends the description of the test to the server.
                 .conflicts_with_all([
                     "for",
                     "drain",

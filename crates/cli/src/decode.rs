@@ -208,10 +208,12 @@ fn decoded<'a>(
     Ok((decoded, are_cut.into_iter().find(|(_, is_cut)| is_cut.get()).map(|(file, _)| file)))
 }
 
-/// The bytes of a file, unpacked if it is compressed, and whether they ended early.
+/// The content of a file, decompressed if necessary, and a flag that is set at the end if the compressed data was cut
+/// off.
 type Unpacked = (BufReader<Box<dyn Read>>, Rc<Cell<bool>>);
 
-/// Opens a file, which is decompressed if necessary. The flag says at its end whether it was cut off.
+/// Opens a file, and decompresses it if necessary. Once the content has been read to its end, the flag says whether the
+/// compressed data was cut off.
 fn unpacked(file: &str) -> Result<Unpacked, Failure> {
     let unreadable = |error: io::Error| Failure::Host(format!("{file}: {error}"));
     let gzip::Capture { bytes, is_cut } = gzip::unpacked(open(file)?).map_err(unreadable)?;
@@ -228,7 +230,7 @@ fn failure(file: &str, error: &DecodeError) -> Failure {
     if is_io_error { Failure::Host(message) } else { Failure::Usage(message) }
 }
 
-/// Returns what opens the logs of `--qlog` in a directory.
+/// Returns the function that creates the qlog files of `--qlog` in this directory.
 fn log_opener(directory: &str) -> Result<LogOpener, Failure> {
     let directory = qlog::directory(directory)?;
     Ok(Box::new(move |name: &str| directory.begin(name).map(|log| log as Box<dyn Write>)))

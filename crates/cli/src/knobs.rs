@@ -81,7 +81,7 @@ mod linux {
         engines: Vec<(Arc<Transport>, Box<dyn Settings>)>,
         /// The kernel's transports, which have no knobs that `--set` can change.
         kernels: Vec<(Arc<Transport>, Box<dyn Settings>)>,
-        /// Whether a transport with knobs is used.
+        /// Whether the command uses a transport with knobs.
         used: bool,
         /// For each entry of `engines`, whether output shows the transport's name before the knobs. Only the first of
         /// all transports that has knobs is shown without its name.
@@ -94,8 +94,8 @@ mod linux {
 
     impl Tuned {
         /// Returns the settings of the transports that the URL schemes `schemes` use, adapted to `needs`. Fails if the
-        /// user set a knob with `--set` and several of these transports have knobs, because two transports may have a
-        /// knob of the same name.
+        /// user set a knob with `--set` and several of these transports have knobs. Two transports may have a knob of
+        /// the same name, so `--set` would be ambiguous.
         pub fn read<'a>(
             matches: &ArgMatches,
             transports: &Transports,

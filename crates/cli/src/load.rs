@@ -402,7 +402,7 @@ mod verb {
         context.path_lines = paths.summary();
         let tally = load.tally();
         let unreachable = tally.never_connected().filter(|_| !context.interrupted);
-        // Without a server there is nothing to measure, so one line replaces the report.
+        // If no server was reached, nothing was measured, so one line replaces the report.
         let text = unreachable.map_or_else(|| report::text(&plan, &tally, &context), |_| String::new());
         if let Some(reason) = unreachable {
             crate::complain(&format!("{}: cannot connect: {reason}", context.url));
@@ -469,6 +469,6 @@ mod verb {
     /// Memory is trimmed when at most this number of sessions are open. Trimming the memory of so few sessions takes a
     /// negligible time.
     const FEW: u64 = 4;
-    /// The time that the last associations are given for closing.
+    /// The time limit for closing the last associations.
     const CLOSING: Duration = Duration::from_secs(2);
 }

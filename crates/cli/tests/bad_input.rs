@@ -335,7 +335,7 @@ const WRONG: &[(&str, &str)] = &[
     ("race empty.har --bulk 1MB", "empty.har: goes not with --bulk: give one of page, objects and bulk"),
     ("race old.json", "old.json: a result of race: --compare old.json compares with it"),
     ("race x.pcapng", "x.pcapng: a capture: anabranch decode x.pcapng reads it"),
-    // Units and flags as other programs write them.
+    // Units and flags that other programs accept, but `anabranch` does not.
     (
         "race --rate 10Mbps",
         "--rate: '10Mbps': 'bps' means bits to some tools and bytes to others (did you mean 10mbit?); write a rate such as \
@@ -367,7 +367,7 @@ const WRONG: &[(&str, &str)] = &[
         "unit.toml: delay: '40': the unit is missing; write a time such as 40ms, 1.08s, 250us, \
          10ns or 2min",
     ),
-    // Flags of the command itself.
+    // Wrong flags and values of the commands themselves.
     ("race --los 1%", "unexpected argument '--los' found; a similar argument exists: '--loss' (see --help)"),
     ("race --runs 0", "--runs: '0': write a number from 1 to 1000000"),
     ("race --threads 0", "invalid value '0' for '--threads <N>': 0 is not in 1..=4096 (see --help)"),
@@ -474,7 +474,7 @@ fn every_wrong_input_gets_one_line_and_exit_2_and_writes_nothing() {
     let before = listing(&scratch);
     let mut wrong = Vec::new();
     for (line, expected) in WRONG {
-        // These result files must not appear.
+        // The result files of this command line, which must not appear.
         let outputs = match line.starts_with("race") && !line.contains("--json") {
             true => " --json out.json --csv out.csv --out results",
             false => "",

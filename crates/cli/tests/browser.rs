@@ -292,7 +292,8 @@ fn capture_is_drawn(browser: &mut Browser, report: &Report) {
     assert!(complaints.is_empty(), "decoded: {complaints:?}");
 }
 
-/// Checks what must hold for any page in any look.
+/// Checks a page in one look: it must fit the width, label its figures, be readable, and cause no complaint of the
+/// browser.
 fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
     let what = format!("{} {look:?}", report.kind);
     browser.keep(&format!("{}-{}", report.kind, look.name()));

@@ -189,7 +189,7 @@ fn messages_have_the_ppid_and_streams_the_order_that_were_asked_for() {
 #[test]
 fn all_of_it_goes_over_ipv6() {
     let mut listens = vec!["tcp://[::1]:0", "sctp://[::1]:0"];
-    // These URLs work only if raw sockets are permitted, and if the kernel supports MPTCP.
+    // The first URL works only if raw sockets are permitted, and the second only if the kernel supports MPTCP.
     for (url, listen) in
         [("sctp-ip://[::1]:9", "sctp-ip://[::1]:5961"), ("mptcp://[::1]:9", "mptcp://[::1]:0")]
     {
@@ -303,7 +303,7 @@ fn nothing_stands_above_a_test_that_has_not_begun() {
 fn a_test_over_a_protocol_of_the_kernels_ends_when_it_is_over() {
     let server = Server::start("--listen tcp://127.0.0.1:0");
     for arguments in ["", "--both", "--reverse", "--connections 2", "--both --connections 2"] {
-        // On a busy machine a transfer may take longer than 1.9 s, so it is enough that one of ten transfers is faster.
+        // On a busy machine a transfer may take longer than 1.9 s, so only one of ten transfers has to be faster.
         let is_sooner = |_| {
             let mut slow = Command::new("sleep").arg("1.9").spawn().expect("it starts");
             result(&bulk(&server.urls[0], &format!("--size 100kB --json - {arguments}")));

@@ -383,7 +383,7 @@ fn is_repeatable(command: &str) -> bool {
     deterministic && !writes
 }
 
-/// What the test has found so far.
+/// The state of the test: used exceptions, repeatable commands that have run, and errors.
 #[derive(Default)]
 struct Met {
     /// The entries of [`EXCEPTIONS`] that were used.

@@ -23,7 +23,7 @@ fn captures(scratch: &Scratch) -> [PathBuf; 2] {
     [of("tcp"), of("sctp")]
 }
 
-/// `--why` shows the findings that the JSON has, and the page has them, too.
+/// The text of `--why`, the JSON and the HTML page must show the same findings.
 #[test]
 fn reasons_are_shown_in_text_json_and_page() {
     let scratch = Scratch::new("decode-why");
@@ -132,7 +132,7 @@ fn a_compressed_capture_is_unpacked_and_messages_are_told_by_their_ppid() {
         let output = run(anabranch().arg("decode").arg(file));
         assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
         let text = String::from_utf8(output.stdout).expect("text");
-        // Removes the file name, with which the first line begins.
+        // Removes the file name at the start of the first line.
         text.split_once(": ").expect("a name").1.to_owned()
     };
     let output = text(&sctp);

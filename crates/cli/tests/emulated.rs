@@ -146,7 +146,8 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
         }
         assert!(number(&run["packets"]["down"]["retransmitted"]) > 0, "{contestant}: losses are mended");
     }
-    // Random loss by iptables must be like the link's own: 10 % of about 1000 packets, within six standard deviations.
+    // Random loss by iptables and by the link must have the same rate: 10 % of about 1000 packets, within six standard
+    // deviations.
     let found = race(&format!("--loss-by link,iptables --loss 10% --runs 3 {network}"));
     let of = |by: &str| {
         let points = found["points"].as_array().expect("points");

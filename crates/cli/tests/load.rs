@@ -125,7 +125,7 @@ fn every_pace_brings_every_object() {
             assert_eq!(at(&text, "plan.latency_from"), from, "{url} {arguments}");
         }
     }
-    // A TCP connection has one stream, however many objects use it.
+    // A TCP connection has a single stream, whatever the number of objects on it.
     for (url, streams) in server.urls("1k").iter().zip([1, 20]) {
         let text = out(&load(url, "-c 1 --requests 20 --objects-per-session 20 --json -"));
         assert_eq!(at(&text, "plan.streams"), streams, "{url}");

@@ -635,7 +635,7 @@ fn a_changed_study_is_compared_with_itself_first() {
     assert!(positions.is_sorted(), "{positions:?}");
     let plain = run(&mut study(&scratch, &["run", "own", "--quick", "--quiet"]));
     assert!(!String::from_utf8_lossy(&plain.stdout).contains("What the change does"));
-    // What changes nothing is said to change nothing.
+    // If `--set` changes no number of a table, the output must say so.
     let same = run(&mut study(&scratch, &["run", "own", "--quick", "--quiet", "--set", "deadline=600s"]));
     let same = String::from_utf8_lossy(&same.stdout).into_owned();
     assert!(same.contains("\npages: all 4 numbers are the same\n"), "{same}");

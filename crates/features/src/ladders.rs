@@ -108,7 +108,7 @@ fn setup(
         }
         harness.send(A, b"first bytes of data", MessageOptions::default());
         harness.until(1_000, |harness| !harness.received[B].is_empty()).await;
-        // Waits for packets that are still on the way back to A, so that the ladder includes them.
+        // Waits for packets that are still in flight to A, so that the ladder includes them.
         harness.pass(30).await;
         harness.received[B].first().map(|part| (part.at - started_at).as_millis())
     })?;

@@ -103,8 +103,8 @@ fn a_full_search_tests_every_pair_in_both_directions() {
     }
 }
 
-/// Checks a gap that comes only from handshakes. It must disappear if all connections are established before the page
-/// time starts.
+/// If a gap comes only from handshakes, it must disappear when all connections are established before the page time
+/// starts.
 #[test]
 fn a_gap_of_handshakes_alone_is_only_where_they_are_waited_for() {
     let without = |objects: &str, loser: &str| {

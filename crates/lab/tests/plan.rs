@@ -80,7 +80,7 @@ fn the_bare_race_is_the_default_network_without_loss_and_with() {
     assert!(plan.contestants.iter().all(|contestant| contestant.profile == "modern"), "{plan:?}");
 }
 
-/// Checks that the default contestants are encrypted exactly when the documentation of `race` says so.
+/// The default contestants must be encrypted exactly when the documentation of `race` says so.
 #[test]
 fn who_races_unnamed_is_secured_where_that_can_be() {
     let contestants = |line: &str| {
@@ -100,7 +100,8 @@ fn who_races_unnamed_is_secured_where_that_can_be() {
         flags("--world emulated").expect("a plan").contestants.len()
     );
     assert_eq!(contestants("--bulk 1MB").1, 4);
-    // A contestant that the user names is encrypted only if its transport always is (QUIC) or if its settings say so.
+    // A contestant that the user names must be encrypted only if its transport always is (QUIC) or if its settings say
+    // so.
     assert_eq!(contestants("--transport tcp,sctp,quic").1, 1);
     for secured in ["quic", "tcp:tls=yes", "sctp:dtls=yes"] {
         let error = flags(&format!("--cleartext --transport tcp --transport {secured}")).expect_err(secured);
@@ -316,7 +317,7 @@ fn a_plan_is_read_back_as_it_is_written() {
     }
 }
 
-/// A browser loads pages. A plan says who loads the objects, whatever the default is.
+/// By default, a browser loads pages. The full text of a plan must name the client, even if it is the default.
 #[test]
 fn the_client_is_part_of_the_plan() {
     for (line, client) in [

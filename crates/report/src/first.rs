@@ -1,5 +1,5 @@
-//! The first screen of a point. It shows the winner and its lead, the cause, how the page loaded over time, how the
-//! contestants shared the network, and what would change the result.
+//! The first screen of a point. It shows the winner, its lead and the cause. It also shows how the page loaded over
+//! time, how the contestants shared the network, and what would change the result.
 
 use super::answer::{self, Line};
 use super::chart::Width;
@@ -51,7 +51,7 @@ pub(super) fn course(out: &mut String, point: &Point) {
     fairness::render(out, point);
 }
 
-/// Writes what the names of the contestants stand for, and the terms of the race.
+/// Writes the meaning of the contestants' names, and the terms of the race.
 pub(super) fn contestants(out: &mut String, point: &Point, lines: &[String]) {
     out.push_str("<section class=\"terms\"><h2>Contestants</h2>");
     words::contestants(out, point);

@@ -152,7 +152,7 @@ pub fn html(race: &Race, context: &PageContext<'_>) -> String {
                     escape(&factors(point)),
                     escape(&title_of(point))
                 );
-                // The first screen has the answers of a few points.
+                // If there are only a few points, the first screen already has their answers.
                 if !few {
                     lead(&mut out, race, point);
                 }

@@ -463,23 +463,23 @@ pub struct SendDetail {
 /// The other two, `issued` and `delivered`, are in [`Object`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Instants {
-    /// The moment from which the object can use a connection: the connection is usable, and a stream or slot is free.
+    /// The time from which the object can use a connection: the connection is usable, and a stream or slot is free.
     pub assigned_ns: u64,
     /// The time of the first transmission of the packet that completed the request.
     pub req_sent_ns: u64,
     /// The send time of the copy that completed the request: the first transmission of its packet or a retransmission.
     pub req_copy_ns: u64,
-    /// The request is complete at the server's host.
+    /// The time at which the request is complete at the server's host.
     pub req_in_ns: u64,
-    /// The server starts to process the request.
+    /// The time at which the server starts to process the request.
     pub serving_ns: u64,
-    /// The server gives the first response byte to the transport.
+    /// The time at which the server gives the first response byte to the transport.
     pub written_ns: u64,
     /// The time of the first transmission of the packet that completed the object.
     pub sent_ns: u64,
     /// The send time of the copy that completed the object: the first transmission of its packet or a retransmission.
     pub copy_ns: u64,
-    /// All bytes of the object have arrived at the receiver.
+    /// The time at which all bytes of the object have arrived at the receiver.
     pub complete_ns: u64,
 }
 

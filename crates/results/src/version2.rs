@@ -27,8 +27,8 @@ const NEWER: [&str; 10] = [
     "byte_index_ms",
 ];
 
-/// Other names of fields: the field that contains the object with the name, the name, and the older name. An empty text
-/// stands for any field.
+/// The fields whose names differ in the older format. Each entry has the field that contains the object, the present
+/// name, and the older name. If the first text is empty, the entry applies in any field.
 const RENAMED: [(&str, &str, &str); 5] = [
     ("points", "contestants", "arms"),
     ("contestants", "name", "arm"),
@@ -105,7 +105,7 @@ impl Ordered {
                     if name == "runs" && within == "contestants" {
                         value.expand_objects();
                     }
-                    // The plan holds keys of the user, whatever their names.
+                    // The plan holds the user's own keys, which keep their names.
                     if name == "plan" && within.is_empty() {
                         continue;
                     }

@@ -1,4 +1,5 @@
-//! The limits that the receiver sets: the receive window of SCTP and TCP, and the flow control of QUIC and HTTP/2.
+//! Rules that find the limits that the receiver sets: the receive window of SCTP and TCP, and the flow control of QUIC
+//! and HTTP/2.
 
 use super::{Case, Evidence, MILLISECOND, is_share, packets};
 use crate::data_class::DataClass;
@@ -6,8 +7,8 @@ use crate::table::{counted, seconds};
 use crate::timeline::{Entry, Event};
 use std::collections::BTreeMap;
 
-/// The receive window has closed and never opens again. RFC 9260 §6.1 A and RFC 9293 §3.8.6.1: the sender then only
-/// probes the window.
+/// Finds a receive window that has closed and never opens again. The sender then only probes the window (RFC 9260 §6.1
+/// A, RFC 9293 §3.8.6.1).
 pub(super) fn closed(case: &Case<'_>) -> Option<Evidence> {
     let least = case.usual_piece();
     let mut closed = None;
@@ -61,11 +62,11 @@ fn unfinished(case: &Case<'_>, cumulative: i64) -> Option<u64> {
     begun.into_iter().find(|(_, count)| *count > 0 && is_complete && is_sctp).map(|(stream, _)| stream)
 }
 
-/// The receive window limits the sender: all that it allows is in flight.
+/// Finds a receive window that limits the sender: all data that the window allows is in flight.
 pub(super) fn limited(case: &Case<'_>) -> Option<Evidence> {
     let (least, unit, active) = (case.usual_piece(), case.bytes_per_unit(), case.active());
     let (mut window, mut since, mut cost_ns, mut largest) = (None, None::<&Entry>, 0, 0);
-    // The longest time with the packets at its ends.
+    // The longest period with a full window: its duration, and the packets at its beginning and its end.
     let mut longest: Option<(u64, u64, u64)> = None;
     for entry in case.entries {
         let flight = match &entry.event {
@@ -122,8 +123,8 @@ struct Reached {
     raised: Option<u64>,
 }
 
-/// The flow control of QUIC (RFC 9000 §4.1) or HTTP/2 (RFC 9113 §5.2) limits the sender, on a stream or in the
-/// connection.
+/// Finds the flow control of QUIC (RFC 9000 §4.1) or HTTP/2 (RFC 9113 §5.2) that limits the sender, on a stream or in
+/// the connection.
 pub(super) fn flow_control(case: &Case<'_>) -> Option<Evidence> {
     let mut reached: BTreeMap<Option<u64>, Reached> = BTreeMap::new();
     let mut limits: BTreeMap<Option<u64>, u64> = BTreeMap::new();

@@ -81,7 +81,7 @@ impl Client {
                 let _ = say(text);
             }
         };
-        // The heading is printed with the first line, so that a test that never starts prints no heading.
+        // The heading is printed just before the first line. A test that never starts therefore prints no heading.
         let headed = Cell::new(quiet);
         let head = |figures: Option<&Figures>| {
             if !headed.replace(true) {

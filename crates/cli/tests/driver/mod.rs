@@ -47,7 +47,8 @@ impl Look {
     }
 }
 
-/// A command that only chromedriver has: the rest of the URL path after the session id, and the JSON body.
+/// A command that only chromedriver has. The fields are the end of the URL path, after the session ID, and the JSON
+/// body.
 #[derive(Debug)]
 struct Own(&'static str, Value);
 

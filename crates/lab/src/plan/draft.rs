@@ -192,8 +192,8 @@ impl Draft {
         table
     }
 
-    /// Returns the current name of a key, and records a line if `name` is the key's name in an earlier version. `before`
-    /// and `dashes` are what stands before the old and the new name in this line.
+    /// Returns the current name of a key, and records a line if `name` is the key's name in an earlier version.
+    /// `before` and `dashes` are the texts before the old and the new name in this line.
     fn renamed<'a>(&mut self, name: &'a str, before: &str, dashes: &str) -> &'a str {
         let Some(current) = current_name(name) else { return name };
         self.renamed.push(format!("{before}{name}: now {dashes}{current}; the old name works until 0.2"));

@@ -35,7 +35,7 @@ fn layout(corner: &str, headings: &[&str], point: &Point, rows: &[Vec<String>], 
 }
 
 /// Renders the median, the 75th and the 95th percentile of each contestant's times. The other columns are the share of
-/// the runs in which it is the fastest, and the ratio of its median to the smallest.
+/// the runs in which the contestant is the fastest, and the ratio of its median to the smallest.
 pub(super) fn times(point: &Point, style: Style) -> String {
     let metric = point.decisive();
     let finished =
@@ -78,8 +78,8 @@ pub(super) fn times(point: &Point, style: Style) -> String {
 /// The length of the longest name that the heading of a ratio contains, in characters.
 const LONGEST_IN_HEADING: usize = 16;
 
-/// Returns the percentage of the runs in which each contestant is the fastest. Contestants that are equally fast share
-/// the run.
+/// Returns the percentage of the runs in which each contestant is the fastest. If several contestants are equally fast
+/// in a run, the run is divided among them.
 fn wins(point: &Point) -> Vec<f64> {
     let runs = point.contestants.iter().map(|contestant| contestant.runs.len()).max().unwrap_or(0);
     let mut wins = vec![0.0; point.contestants.len()];
@@ -97,7 +97,7 @@ fn wins(point: &Point) -> Vec<f64> {
     wins
 }
 
-/// Formats the ratio of a contestant's median to that of the first, with its 95 % interval.
+/// Formats the ratio of a contestant's median to the median of contestant `first`, with its 95 % interval.
 fn to_first(point: &Point, contestant: &Contestant, first: &Contestant) -> String {
     if contestant.name == first.name {
         return "1".to_owned();
@@ -140,7 +140,7 @@ pub(super) fn means(point: &Point, style: Style) -> String {
             ratio(point, &contestant.name, "page_ms"),
             limit.map_or("-".to_owned(), |x| format!("{x:.2}")),
         ];
-        // A bulk transfer is one object, and the table already has its time.
+        // A bulk transfer is a single object, whose time the table already has.
         if !point.workload.is_bulk() {
             row.push(typical(&contestant.summary.object_ms));
         }

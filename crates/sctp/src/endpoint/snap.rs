@@ -111,7 +111,7 @@ impl Endpoint {
     }
 }
 
-/// Returns the configuration for an INIT that is exchanged through signalling, so that no INIT ACK is needed.
+/// Returns the configuration for an association without INIT ACK, whose INITs are exchanged through signalling.
 /// Authentication is off, because its keys cannot be derived from the INIT alone.
 fn bare(config: &Config) -> Config {
     let mut config = config.clone().without_addresses();

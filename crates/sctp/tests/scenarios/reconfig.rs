@@ -457,15 +457,15 @@ fn hostile_requests() {
         vec![ReConfigParam::ResetOutgoing { request, response: 0, last, streams }]
     });
     inject(&mut script, 1, |request| vec![ReConfigParam::ResetIncoming { request, streams }]);
-    // A repeated request gets the same answer as the first copy. Requests with older or future numbers are answered
-    // with an error.
+    // A repeated request must get the same answer again. Requests with older or future numbers must be answered with an
+    // error.
     inject(&mut script, 1, |request| vec![ReConfigParam::ResetIncoming { request, streams }]);
     inject(&mut script, 0, |request| vec![ReConfigParam::ResetTsn { request }]);
     inject(&mut script, 7, |request| vec![ReConfigParam::ResetTsn { request }]);
     inject(&mut script, 2, |request| vec![ReConfigParam::ResetTsn { request }; 2]);
     inject(&mut script, 2, |request| vec![ReConfigParam::AddOutgoing { request, streams: 65_532 }]);
     inject(&mut script, 3, |request| vec![ReConfigParam::AddOutgoing { request, streams: 0 }]);
-    // This response belongs to no request.
+    // A response that belongs to no request is ignored.
     inject(&mut script, 3, |response| vec![ReConfigParam::Response { response, result: 1, next: None }]);
     script.check(expect![[r#"
          2.000  A ──► B   RE-CONFIG reset-out(#1 re=#1789646930 last=-887563335 sid=9)     injected

@@ -125,7 +125,7 @@ fn by_a_restart_of_the_peer() {
     "#]]);
 }
 
-/// An abandoned message is reported as abandoned. It is not reported again as undelivered.
+/// An abandoned message is reported as abandoned, and not again as undelivered.
 #[test]
 fn not_what_was_given_up_before() {
     let mut script = Script::warm(&[("partial_reliability", "yes")]);

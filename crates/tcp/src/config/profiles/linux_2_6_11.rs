@@ -1,13 +1,13 @@
 //! Linux 2.6.11 of March 2005, which came before CUBIC and before buffers of 4 MiB.
 //!
 //! The values were read in Linux 2.6.12-rc2 (commit 1da177e4c3f4), the first version in the public history and the next
-//! release after 2.6.11. docs/period-hosts.md has a table of its behaviours, the functions that were read, and what is
-//! not modelled.
+//! release after 2.6.11. docs/period-hosts.md has a table of the behaviours of this version, the functions that were
+//! read, and what is not modelled.
 
 use super::MODERN;
 use anabranch_base::knobs::Profile;
 
-/// The value of a knob that this version does not have.
+/// The source that is given for the value of a knob that this version does not have.
 const NONE: &str = "Linux 2.6.11 has none";
 
 pub(super) const PROFILE: Profile = Profile {

@@ -5,7 +5,7 @@ use super::answer::{self, Line};
 use super::chart::Width;
 use super::standing::Ranking;
 use super::svg::escape;
-use super::words::{self, short_time, term};
+use super::words::{self, short_time, term, unbroken};
 use super::{bars, causes, failover, fairness, overview, progress, reasons};
 use anabranch_results::{Point, Race};
 use std::fmt::Write;
@@ -39,7 +39,8 @@ pub(super) fn several(out: &mut String, points: &[Point]) {
 
 /// Writes a line of the answer.
 pub(super) fn lead(out: &mut String, line: &Line) {
-    let _ = writeln!(out, "<p class=\"lead\"><b>{}:</b> {}</p>", escape(&line.label), escape(&line.text()));
+    let _ =
+        writeln!(out, "<p class=\"lead\"><b>{}:</b> {}</p>", unbroken(&line.label), unbroken(&line.text()));
 }
 
 /// Draws the course of the race: how data arrived over time, and how the network was shared.
@@ -67,7 +68,7 @@ fn terms(out: &mut String, lines: &[String], names: &[String]) {
         let (key, text) = line.split_once(": ").unwrap_or(("terms", line));
         let is_name = names.iter().any(|name| name == key);
         let key = if is_name { escape(key) } else { words::capital(&escape(key)) };
-        let text = escape(text);
+        let text = unbroken(text);
         let _ = match key.as_str() {
             "Equal" | "Terms" => {
                 write!(out, "<details><summary>{key} for all</summary><p class=\"note\">{text}</p></details>")

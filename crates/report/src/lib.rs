@@ -120,7 +120,8 @@ pub fn html(race: &Race, context: &PageContext<'_>) -> String {
         points => overview::headline(points),
     };
     let mut out = document::begin(&title);
-    let _ = write!(out, "<header><p class=\"over\">anabranch race</p>\n<h1>{}</h1>\n", escape(&title));
+    let _ =
+        write!(out, "<header><p class=\"over\">anabranch race</p>\n<h1>{}</h1>\n", words::unbroken(&title));
     match race.points.as_slice() {
         [] => out.push_str("</header>\n"),
         [point] => {
@@ -150,7 +151,7 @@ pub fn html(race: &Race, context: &PageContext<'_>) -> String {
                     out,
                     "<section class=\"point\" id=\"p{i}\"><h2>{}</h2>\n<h1 class=\"of-point\">{}</h1>",
                     escape(&factors(point)),
-                    escape(&title_of(point))
+                    words::unbroken(&title_of(point))
                 );
                 // If there are only a few points, the first screen already has their answers.
                 if !few {
@@ -214,7 +215,7 @@ fn lead(out: &mut String, race: &Race, point: &Point) {
     let lines = answer::lines(point);
     let certainty = lines.first().map_or(String::new(), |line| line.clauses[1..].join(" "));
     if !certainty.is_empty() {
-        let _ = writeln!(out, "<p class=\"lead\">{}</p>", escape(&certainty));
+        let _ = writeln!(out, "<p class=\"lead\">{}</p>", words::unbroken(&certainty));
     }
     for line in lines.iter().skip(1) {
         first::lead(out, line);

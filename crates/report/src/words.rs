@@ -88,6 +88,15 @@ pub(super) fn capital(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
+/// Escapes a text, as HTML. A browser does not break a word after its hyphens, so that names and options stay whole.
+pub(super) fn unbroken(text: &str) -> String {
+    let word = |word: &str| match word.contains('-') && word.chars().count() <= NAME {
+        true => format!("<span class=\"unbroken\">{}</span>", escape(word)),
+        false => escape(word),
+    };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
 /// Returns each of the items once, in the order in which they appear first.
 pub(super) fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
     items.fold(Vec::new(), |mut all, item| {
@@ -219,6 +228,14 @@ mod tests {
         let expected = ["2.3\u{a0}s", "340\u{a0}ms", "10\u{a0}ms", "8.2\u{a0}ms", "1.0\u{a0}s", "120\u{a0}s"];
         assert_eq!(times, expected);
         assert_eq!((and(&["a"]), and(&["a", "b", "c"])), ("a".to_owned(), "a, b and c".to_owned()));
+    }
+
+    #[test]
+    fn names_and_options_are_not_broken() {
+        assert_eq!(unbroken("a<b uses tcp"), "a&lt;b uses tcp");
+        assert_eq!(unbroken("use sctp-dtls"), "use <span class=\"unbroken\">sctp-dtls</span>");
+        assert_eq!(capital("http3 wins"), "http3 wins");
+        assert_eq!(capital("no loss"), "No loss");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A result has up to a hundred thousand objects. As columns they take about a fifth of the space of one JSON object for
 //! each. Nothing is lost:
 //!
-//! - A column without information is left out: `background` and `failure` if no object has them, and a part of `why` or
+//! - A column without information is left out: all if there are no objects, `background` and `failure` if no object has them, and a part of `why` or
 //!   `send_detail` that is 0 for all objects.
 //! - A run whose objects have the names of the contestant's first run has no column `name`.
 //! - Each of `instants` counts from the instant before it, and the first counts from `issued_ns`.
@@ -21,25 +21,31 @@ type Numbers = Vec<Option<u64>>;
 
 /// The columns as they are written.
 #[derive(Default, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 struct Columns {
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     name: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     bytes: Vec<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     connection: Numbers,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     stream: Numbers,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     issued_ns: Numbers,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     first_byte_ns: Numbers,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     delivered_ns: Numbers,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     background: Vec<bool>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     failure: Vec<Option<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<Why>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     send_detail: Option<Detail>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     instants: Option<Gaps>,
 }
 
@@ -362,8 +368,11 @@ mod tests {
             let read: Holder = serde_json::from_str(&text).expect("objects");
             assert_eq!(read.0, objects, "{text}");
         }
-        let none: Holder = serde_json::from_str(&text(&[])).expect("no objects");
-        assert_eq!(none.0, []);
+        assert_eq!(text(&[]), "{}");
+        for text in ["{}", "[]"] {
+            let none: Holder = serde_json::from_str(text).expect("no objects");
+            assert_eq!(none.0, []);
+        }
     }
 
     #[test]
@@ -386,6 +395,8 @@ mod tests {
         let text = text(&objects()).replace("\"bytes\":[10000,", "\"bytes\":[10000,1,");
         let error = serde_json::from_str::<Holder>(&text).expect_err("too long").to_string();
         assert!(error.contains("a column of 3 values for 4 objects"), "{error}");
+        let error = serde_json::from_str::<Holder>(r#"{"bytes":[1]}"#).expect_err("no columns").to_string();
+        assert!(error.contains("a column of 0 values for 1 objects"), "{error}");
     }
 
     #[test]

@@ -175,6 +175,13 @@ impl Browser {
         self.loosen();
     }
 
+    /// Whether the document has been rendered. It is rendered for the first time when its parser has reached the body, and
+    /// the style sheets of the head have arrived. The parser waits for the blocking scripts of the head before that.
+    #[must_use]
+    pub const fn has_rendered(&self) -> bool {
+        self.has_layout
+    }
+
     /// Reports that the response for `object` has begun. `rtt` is the time since its request was sent.
     pub fn answered(&mut self, object: usize, rtt: Duration) {
         if self.is_public[object]

@@ -41,7 +41,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
         escape(&loser)
     );
     for line in lines.iter().skip(1) {
-        let _ = write!(out, "<li>{}.</li>", escape(&words::capital(line)));
+        let _ = write!(out, "<li>{}.</li>", words::unbroken(&words::capital(line)));
     }
     out.push_str("</ul>");
     picture(out, experiment, &loser);

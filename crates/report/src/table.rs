@@ -294,6 +294,9 @@ fn details(point: &Point, style: Style) -> String {
     let mut out =
         if point.workload.messages { figures::delays(point, style) } else { figures::means(point, style) };
     out.push('\n');
+    if let Some(paint) = figures::paint(point, style) {
+        out += &(paint + "\n");
+    }
     if style.pictures {
         for picture in [pictures::bars(point, style.width), pictures::waterfall(point, style.width)] {
             if !picture.is_empty() {

@@ -16,6 +16,7 @@ pub mod calibration;
 mod cause;
 pub mod cell;
 pub mod changes;
+mod columns;
 pub mod course;
 mod coverage;
 pub mod csv;
@@ -186,6 +187,7 @@ pub struct Contestant {
     /// times of an object differ.
     pub distinct_runs: u64,
     /// The runs, one for each seed, in the order of the seeds.
+    #[serde(with = "columns::runs")]
     pub runs: Vec<Run>,
     /// Statistics over the runs.
     pub summary: Summary,
@@ -204,6 +206,19 @@ pub struct Run {
     pub started_ns: Option<u64>,
     /// Time from the start until every object was delivered; null unless the outcome is `done`.
     pub page_ns: Option<u64>,
+    /// Time from the start until a browser could render the page for the first time: its parser had reached the body, and
+    /// the style sheets and blocking scripts of the head had arrived. Absent if the client was no browser, or if the run
+    /// ended before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_render_ns: Option<u64>,
+    /// Time from the start until a browser had the whole of the largest image, by body bytes. Absent if the client was no
+    /// browser, if the page has no images, or if this image was not delivered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub largest_image_ns: Option<u64>,
+    /// The integral over time of the share of the body bytes that a browser had not received, in nanoseconds. It is a lower
+    /// bound if the run did not finish. Absent if the client was no browser.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub byte_index_ns: Option<u64>,
     /// Lower bound on the page time for any contestant on this network. The laboratory's `limit` computes it.
     pub limit_ns: Option<u64>,
     /// Mean time from opening a connection until it may carry user data; null if no connection was established.
@@ -223,7 +238,8 @@ pub struct Run {
     pub path_events: Vec<PathEvent>,
     /// The number of connections or associations that were opened.
     pub connections: u64,
-    /// The objects, in the order of the page.
+    /// The objects, in the order of the page. Results hold them as columns.
+    #[serde(with = "columns")]
     pub objects: Vec<Object>,
     /// The number of packets in each direction.
     pub packets: Directions<Packets>,

@@ -1,9 +1,10 @@
 //! Reads and writes `anabranch.race/2`, the format before `anabranch.race/3`.
 //!
-//! The older format has other names for some fields, and lacks the newer ones. Everything else has the same bytes.
+//! The older format has other names for some fields, and lacks the newer ones. It has the objects of a run as a list, and
+//! not as columns. Everything else has the same bytes.
 
 use crate::stats::metrics;
-use crate::{Race, Run, changes};
+use crate::{Race, Run, changes, columns};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -13,7 +14,18 @@ use std::fmt;
 pub const SCHEMA: &str = "anabranch.race/2";
 
 /// The fields that the older format lacks.
-const NEWER: [&str; 4] = ["p75", "median_ratio", "median_ci95", "changes"];
+const NEWER: [&str; 10] = [
+    "p75",
+    "median_ratio",
+    "median_ci95",
+    "changes",
+    "start_render_ns",
+    "largest_image_ns",
+    "byte_index_ns",
+    "start_render_ms",
+    "largest_image_ms",
+    "byte_index_ms",
+];
 
 /// The fields whose names differ in the older format. Each entry has the field that contains the object, the present
 /// name, and the older name. If the first text is empty, the entry applies in any field.
@@ -90,6 +102,9 @@ impl Ordered {
             Self::Object(fields) => {
                 fields.retain(|(name, _)| !NEWER.contains(&name.as_str()) || within == "plan");
                 for (name, value) in fields {
+                    if name == "runs" && within == "contestants" {
+                        value.expand_objects();
+                    }
                     // The plan holds the user's own keys, which keep their names.
                     if name == "plan" && within.is_empty() {
                         continue;
@@ -108,6 +123,31 @@ impl Ordered {
             }
             Self::Array(items) => items.iter_mut().for_each(|item| item.age(within)),
             Self::Plain(_) => {}
+        }
+    }
+}
+
+impl Ordered {
+    /// Replaces the columns of objects in these runs by lists of objects.
+    fn expand_objects(&mut self) {
+        let Self::Array(runs) = self else { return };
+        let columns = runs.iter_mut().filter_map(|run| match run {
+            Self::Object(fields) => fields.iter_mut().find(|(name, _)| name == "objects"),
+            _ => None,
+        });
+        let mut names: Vec<String> = Vec::new();
+        for (_, objects) in columns {
+            let text = serde_json::to_string(objects).unwrap_or_default();
+            let mut reader = serde_json::Deserializer::from_str(&text);
+            let Ok(mut list) = columns::deserialize(&mut reader) else { continue };
+            columns::name(&mut list, &names);
+            if names.is_empty() {
+                names = list.iter().map(|object| object.name.clone()).collect();
+            }
+            let text = serde_json::to_string(&list).unwrap_or_default();
+            if let Ok(list) = serde_json::from_str(&text) {
+                *objects = list;
+            }
         }
     }
 }

@@ -154,6 +154,19 @@ impl Browser {
         self.runtime.block_on(self.client().execute(script, Vec::new())).expect("it runs")
     }
 
+    /// Returns the number of A4 pages that the open page has on paper.
+    pub fn printed_pages(&mut self) -> usize {
+        let print = json!({ "preferCSSPageSize": true, "printBackground": true });
+        let printed = self.debugger("Page.printToPDF", print);
+        let pdf = decode(printed["data"].as_str().unwrap_or_default());
+        // Chromium does not compress the dictionaries of pages. That of the whole list has `/Type /Pages`.
+        String::from_utf8_lossy(&pdf)
+            .split("/Type /Page")
+            .skip(1)
+            .filter(|rest| !rest.starts_with('s'))
+            .count()
+    }
+
     /// Saves a screenshot of the page if the environment asks for it.
     pub fn keep(&mut self, name: &str) {
         let Some(directory) = std::env::var_os("SCREENSHOTS") else { return };

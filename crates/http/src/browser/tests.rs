@@ -482,3 +482,18 @@ fn the_phases_of_a_page_are_as_in_chromium() {
     ];
     assert_eq!(lines, expected);
 }
+
+#[test]
+fn first_rendering_waits_for_the_head_and_not_for_the_body() {
+    let objects = [named("js1", 100), named("css1", 200), named("js2", 300), named("css2", 5_000)];
+    let mut deferred = named("js3", 400);
+    deferred.reference.script = Some(ScriptMode::Defer);
+    let mut loading = Loading::prioritised(page(objects.into_iter().chain([deferred])));
+    loading.html(6_000);
+    assert!(!loading.browser.has_rendered(), "the parser waits for js1");
+    loading.done("js1");
+    loading.done("js2");
+    assert!(!loading.browser.has_rendered(), "js2 waits for css1");
+    loading.done("css1");
+    assert!(loading.browser.has_rendered(), "css2 and js3 are not in the way");
+}

@@ -75,6 +75,13 @@ impl<W: World, C: Connector> Fetch<W, C> {
         any
     }
 
+    /// Records the time of the first rendering, if the browser has rendered the document.
+    pub(super) fn record_rendering(&self) {
+        if self.browser.as_ref().is_some_and(Browser::has_rendered) {
+            self.recorder.rendered(self.world.now());
+        }
+    }
+
     /// Requests the objects that the browser has found since the last call.
     pub(super) fn discover(&mut self) {
         if self.browser.is_some() {
@@ -92,6 +99,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
             if let Some(browser) = &mut this.browser {
                 change(browser);
             }
+            this.record_rendering();
             this.dispatch_all();
         }));
     }

@@ -319,6 +319,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         if let Some(browser) = &mut self.browser {
             browser.delivered(object, self.objects[object].delivered);
         }
+        self.record_rendering();
     }
 
     /// Handles the end of the exchange at the front of a pipeline. `result` is the delivered response or the error.
@@ -529,6 +530,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         if let Some(browser) = &mut self.browser {
             browser.finished(object);
         }
+        self.record_rendering();
         self.left -= 1;
         if self.left == 0
             && let Some(waker) = self.waker.take()

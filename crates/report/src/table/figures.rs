@@ -153,6 +153,28 @@ pub(super) fn means(point: &Point, style: Style) -> String {
     layout("", &headings[..shown], point, &rows, style)
 }
 
+/// Renders when a user sees the page: for each of the paint metrics the median and the 95th percentile over the runs.
+/// `None` if no browser loaded the page.
+pub(super) fn paint(point: &Point, style: Style) -> Option<String> {
+    let stats = |contestant: &Contestant| {
+        let summary = &contestant.summary;
+        [summary.start_render_ms, summary.largest_image_ms, summary.byte_index_ms]
+    };
+    if point.contestants.iter().flat_map(stats).all(|stat| stat.is_empty()) {
+        return None;
+    }
+    let cells = |stat: Stat| {
+        let cell = |ms: Option<f64>| {
+            ms.map_or("-".to_owned(), |ms| format!("{}{}", at_least(&stat), milliseconds(ms)))
+        };
+        [cell(stat.median), cell(stat.p95)]
+    };
+    let row = |contestant: &Contestant| stats(contestant).into_iter().flat_map(cells).collect();
+    let rows: Vec<Vec<String>> = point.contestants.iter().map(row).collect();
+    let headings = ["start render", "p95", "largest image", "p95", "byte index", "p95"];
+    Some(layout("medians", &headings, point, &rows, style))
+}
+
 /// Returns the prefix `>=` if some runs did not finish. An unfinished run counts as if it had finished at the deadline,
 /// so the number after the prefix is a lower bound.
 fn at_least(stat: &Stat) -> &'static str {

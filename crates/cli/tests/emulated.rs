@@ -275,7 +275,7 @@ fn what_rules_cannot_do_is_refused() {
             2,
             "cc=no/name: write a name of the kernel's, such as cubic",
         ),
-        ("--transport mptcp:streams=3 --runs 1", 2, "'streams' is a key of sctp"),
+        ("--transport mptcp:num_ostreams=3 --runs 1", 2, "'num_ostreams' is a key of sctp"),
         ("--transport sctp-kernel:cc=reno --runs 1", 2, "sctp-kernel:cc=reno: 'cc' is a key of tcp"),
         ("--transport mptcp:paths=2 --runs 1", 2, "paths=2: the network has 1"),
         (

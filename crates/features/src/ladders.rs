@@ -143,7 +143,7 @@ fn ending(title: &str, note: &str, kind: TransportKind) -> Result<Drawing, Strin
 
 fn streams() -> Result<Drawing, String> {
     let testbed = Testbed::quiet()?;
-    connected(&testbed, &MessageTransport::sctp(&[("streams", "3")]), async |harness| {
+    connected(&testbed, &MessageTransport::sctp(&[("num_ostreams", "3")]), async |harness| {
         harness.pass(300).await;
         for _ in 0..2 {
             for stream in 0..3 {

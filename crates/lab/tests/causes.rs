@@ -195,7 +195,7 @@ fn no_causes_are_searched_if_disabled_or_impossible() {
 fn a_plan_can_say_what_a_change_does() {
     let claim = |bounds: &str| {
         let text = format!(
-            "{THREE}\ncauses = 'off'\n[[cause]]\nof = 'sctp:profile=modern'\nchange = ['connections=6', 'streams=20']\n{bounds}"
+            "{THREE}\ncauses = 'off'\n[[cause]]\nof = 'sctp:profile=modern'\nchange = ['connections=6', 'num_ostreams=20']\n{bounds}"
         );
         race(&plan(&text), 1).expectations
     };

@@ -99,7 +99,7 @@ fn coalesced_hosts_share_what_carries_several_requests() {
         ],
     );
     for (transport, connections) in
-        [("tcp:http=2,tls=yes", 1), ("quic", 1), ("sctp:streams=10", 1), ("tcp", 2)]
+        [("tcp:http=2,tls=yes", 1), ("quic", 1), ("sctp:num_ostreams=10", 1), ("tcp", 2)]
     {
         let found = race(&with(&[("page", &path), ("transport", transport)]));
         assert_eq!(run(&found).connections, connections, "{transport}");

@@ -86,7 +86,7 @@ impl Study {
                     |one: &toml::Value| one.as_str().is_some_and(|other| label::shown(other) == name);
                 if all.iter().any(is_taken) {
                     return Err(format!(
-                        "'{text}': {} has a contestant {name}; give this one another name, as mine=sctp:streams=1",
+                        "'{text}': {} has a contestant {name}; give this one another name, as mine=sctp:num_ostreams=1",
                         table.name
                     ));
                 }

@@ -123,7 +123,7 @@ const CASES: &[Case] = &[
         claim: "o40",
         levels: &[],
         as_shipped: Outcome::Holds,
-        changes: &["sctp-streams:streams=1", "sctp-streams:per-object=yes"],
+        changes: &["sctp-streams:num_ostreams=1", "sctp-streams:per-object=yes"],
         changed: Outcome::Fails,
     },
     // The claim says that a server with a short backlog refuses connections. If the backlog has room for all

@@ -195,7 +195,7 @@ fn change(cause: &Cause) -> (String, String) {
         ("priority", "yes") => plain("urgent objects first", "that order"),
         ("tls" | "dtls", "no") => plain("no encryption", "none"),
         ("tls" | "dtls", _) => plain("encryption", "it"),
-        ("streams", _) => (format!("{value} streams instead of {was}"), value.to_owned()),
+        ("num_ostreams" | "streams", _) => (format!("{value} streams instead of {was}"), value.to_owned()),
         ("cc", _) => {
             let (value, was) = (value.to_uppercase(), was.to_uppercase());
             (format!("congestion control {value} instead of {was}"), value)

@@ -143,7 +143,7 @@ pub(super) fn contestant(name: &str, objects: usize, slow: u64, runs: u64, paths
         ("delack", "200ms"),
         ("mss", "1460"),
     ];
-    let streams = (transport == "sctp").then_some(&("streams", "100"));
+    let streams = (transport == "sctp").then_some(&("num_ostreams", "100"));
     let settings = settings.iter().chain(streams).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     Contestant {
         name: name.to_owned(),

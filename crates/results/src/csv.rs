@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn fields_are_quoted_where_they_must_be() {
         assert_eq!(field("tcp"), "tcp");
-        assert_eq!(field("sctp:streams=1,iw=3"), "\"sctp:streams=1,iw=3\"");
+        assert_eq!(field("sctp:num_ostreams=1,iw=3"), "\"sctp:num_ostreams=1,iw=3\"");
         assert_eq!(field("say \"a\""), "\"say \"\"a\"\"\"");
     }
 }

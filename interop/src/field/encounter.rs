@@ -93,7 +93,7 @@ fn config(setup: &Setup) -> Result<Config, String> {
         ("rto_max", "1s"),
         ("path_max_retrans", "3"),
         ("assoc_max_retrans", "8"),
-        ("streams", "16"),
+        ("num_ostreams", "16"),
         ("sndbuf", "4MiB"),
         ("rcvbuf", "1MiB"),
         // The kernel of a peer with a raw socket sends Protocol Unreachable whenever the socket's buffer is full. Our

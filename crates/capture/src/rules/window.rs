@@ -103,7 +103,7 @@ pub(super) fn limited(case: &Case<'_>) -> Option<Evidence> {
     let (sender, receiver) = (case.sender(), case.receiver());
     let text = format!(
         "The receive window of {receiver} limited {sender} for {} of {}. All that it allowed was in flight, longest from \
-         packet {from} to {until} ({}); it was at most {}. A larger receive buffer, or an application that reads sooner, \
+         packet {from} to {until} ({}); it was at most {}. A larger receive buffer, or an application that reads faster, \
          helps.",
         seconds(cost_ns),
         seconds(active),

@@ -25,6 +25,7 @@ pub mod named;
 pub mod network;
 pub mod outline;
 pub mod population;
+mod renamed;
 pub mod security;
 pub mod sources;
 pub mod variation;

@@ -455,7 +455,7 @@ fn page(concrete: &Concrete, sources: &mut Sources) -> Result<Arc<Page>, PlanErr
         if let Some(setting) = other {
             return Err(PlanError::at(
                 &setting.place,
-                "goes not with messages: give one of page, objects and messages",
+                "cannot be combined with messages: give one of page, objects and messages",
             ));
         }
         return message_page(concrete, flow, sources);
@@ -469,7 +469,7 @@ fn page(concrete: &Concrete, sources: &mut Sources) -> Result<Arc<Page>, PlanErr
         }
         [one] => *one,
         [one, other, ..] => {
-            let what = format!("goes not with {}: give one of page, objects and bulk", other.place);
+            let what = format!("cannot be combined with {}: give one of page, objects and bulk", other.place);
             return Err(PlanError::at(&one.place, what));
         }
     };
@@ -502,9 +502,12 @@ fn first_object(concrete: &Concrete) -> Result<Option<(Bytes, &str)>, PlanError>
         return Ok(None);
     };
     let what = if concrete.setting("objects").is_none() {
-        "goes with objects: a page has a first object of its own, and nothing else has objects".to_owned()
+        "needs objects: a page has a first object of its own, and nothing else has objects".to_owned()
     } else if let Some(other) = concrete.setting("arrivals") {
-        format!("goes not with {}: what is requested by the clock waits for no object", other.place)
+        format!(
+            "cannot be combined with {}: objects that are requested at a rate wait for no other object",
+            other.place
+        )
     } else {
         return match setting.value.parse() {
             Ok(size) => Ok(Some((size, &setting.place))),

@@ -35,12 +35,13 @@ const SECURITY: &str = "security";
 
 /// Settings that affect how much bandwidth a contestant gets. The first line of text about the terms of a race
 /// describes them, so the other lines leave them out.
-const BANDWIDTH_SETTINGS: [&str; 12] = [
+const BANDWIDTH_SETTINGS: [&str; 13] = [
     "connections",
     "per-object",
     "objects-per-connection",
     "streams",
-    "inbound",
+    "num_ostreams",
+    "max_instreams",
     "pipeline",
     "when-full",
     "http",
@@ -285,9 +286,12 @@ fn bandwidth_use(contestant: &Contestant, protocols: Protocols<'_>, has_requests
             _ => "",
         };
         // A request and its response take one stream in each direction, so the smaller of the two limits counts.
-        let pairs =
-            ["streams", "inbound"].into_iter().filter_map(|key| setting(key).parse::<u64>().ok()).min();
-        let streams = pairs.map_or_else(|| setting("streams").to_owned(), |pairs| pairs.to_string());
+        let pairs = ["num_ostreams", "max_instreams"]
+            .map(|key| setting(key).parse::<u64>().ok())
+            .into_iter()
+            .flatten()
+            .min();
+        let streams = pairs.map_or_else(|| setting("num_ostreams").to_owned(), |pairs| pairs.to_string());
         terms.push(format!("{streams} {}{full}", if streams == "1" { "stream" } else { "streams" }));
     } else if can.streams == Streams::Fresh {
         let http3 = if has_requests && setting("http") == "3" { "HTTP/3, " } else { "" };

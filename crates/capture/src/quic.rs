@@ -406,6 +406,10 @@ impl Connection {
             Frame::MaxStreamData { id, limit } => Event::Limit(Some(id), limit),
             Frame::DataBlocked(limit) => Event::Blocked(None, limit),
             Frame::StreamDataBlocked { id, limit } => Event::Blocked(Some(id), limit),
+            Frame::MaxStreams { unidirectional, limit } => Event::StreamsLimit { unidirectional, limit },
+            Frame::StreamsBlocked { unidirectional, limit } => {
+                Event::StreamsBlocked { unidirectional, limit }
+            }
             Frame::ResetStream(id) | Frame::StopSending(id) => {
                 // Nothing waits for the limit of this stream any more, in either direction.
                 self.conversation.event(1 - side, Event::Limit(Some(id), u64::MAX));
@@ -506,9 +510,15 @@ impl Connection {
     /// RFC 9000 §18.2: adds the limits of flow control in the transport parameters of a side to the timeline, once.
     fn initial_limits(&mut self, side: Side) {
         const MAX_DATA: u64 = 4;
+        const MAX_STREAMS: [u64; 2] = [8, 9];
         if let Some(limit) = self.parameter(side, MAX_DATA).filter(|_| !self.has_limits[side]) {
             self.has_limits[side] = true;
             self.conversation.event(side, Event::Limit(None, limit));
+            for (unidirectional, key) in [false, true].into_iter().zip(MAX_STREAMS) {
+                if let Some(limit) = self.parameter(side, key) {
+                    self.conversation.event(side, Event::StreamsLimit { unidirectional, limit });
+                }
+            }
         }
     }
 
@@ -678,6 +688,12 @@ fn describe(text: &mut String, frame: &Frame<'_>) {
         Frame::MaxStreamData { id, limit } => write!(text, " MAX_STREAM_DATA {id} {limit}"),
         Frame::DataBlocked(limit) => write!(text, " DATA_BLOCKED {limit}"),
         Frame::StreamDataBlocked { id, limit } => write!(text, " STREAM_DATA_BLOCKED {id} {limit}"),
+        Frame::MaxStreams { unidirectional, .. } => {
+            write!(text, " frame 0x{:x}", 0x12 + u8::from(*unidirectional))
+        }
+        Frame::StreamsBlocked { unidirectional, .. } => {
+            write!(text, " frame 0x{:x}", 0x16 + u8::from(*unidirectional))
+        }
         Frame::ResetStream(id) => write!(text, " RESET_STREAM {id}"),
         Frame::StopSending(id) => write!(text, " STOP_SENDING {id}"),
         Frame::Ping => write!(text, " PING"),

@@ -2,9 +2,11 @@
 //! near misses do not.
 
 mod closing;
+mod flow_control;
 mod network;
 mod quic;
 mod recovery;
+mod recreated;
 mod sending;
 mod window;
 

@@ -60,7 +60,9 @@ pub(super) fn parse(value: &Value) -> Option<Frame<'static>> {
         "stop_sending" => Frame::StopSending(number("stream_id")?),
         "new_connection_id" => Frame::NewConnectionId(&[]),
         "connection_close" => {
-            let transport = value["error_space"] != "application";
+            // The crate qlog, which quiche and neqo use, has another word.
+            let space = value["error_space"].as_str();
+            let transport = !matches!(space, Some("application" | "application_error"));
             Frame::Close { transport, code: error_code(value, transport) }
         }
         "path_challenge" => Frame::PathChallenge(token(value)),

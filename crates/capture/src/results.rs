@@ -302,6 +302,11 @@ pub struct DataChannel {
     /// The largest number of bytes that A and B had sent and that were not acknowledged. What a sender had buffered and
     /// not yet sent is unknown. 0 if findings were not requested.
     pub most_unacknowledged: [u64; 2],
+    /// When these numbers were first reached. Null if they are 0.
+    pub most_unacknowledged_ns: [Option<u64>; 2],
+    /// The number of these bytes over time, from A and from B: pairs of a time in nanoseconds and a number of bytes. Of a
+    /// long series, at most 256 pairs are kept: the largest numbers, each with its time.
+    pub unacknowledged: [Vec<(u64, u64)>; 2],
     /// The numbers of messages and bytes on the stream that do not belong to the channel, from A and from B.
     #[serde(skip)]
     pub(super) before: [(u64, u64); 2],

@@ -4,13 +4,15 @@
 //! evidence in packets: where the packets do not show the cause, the text says so. Round-trip times are measured at the
 //! place of capture.
 //!
-//! - `window`: the limits that the receiver sets
+//! - `window`: the receive window
+//! - `flow_control`: the limits of QUIC and HTTP/2
 //! - `sending`: a sender or receiver that waits without need
 //! - `recovery`: losses and their repair
 //! - `network`: marks and queues
 //! - `handshake`, `closing`: the beginning and the end of conversations, and resets of streams
 
 mod closing;
+mod flow_control;
 mod handshake;
 mod network;
 mod recovery;
@@ -39,7 +41,8 @@ const RULES: &[Rule] = &[
     Rule { name: "handshake_retries", find: handshake::retries, unless: &[] },
     Rule { name: "window_closed", find: window::closed, unless: &[] },
     Rule { name: "window_limited", find: window::limited, unless: &[] },
-    Rule { name: "flow_control_limited", find: window::flow_control, unless: &[] },
+    Rule { name: "flow_control_limited", find: flow_control::flow_control, unless: &[] },
+    Rule { name: "streams_limited", find: flow_control::streams_limited, unless: &[] },
     Rule { name: "room_unused", find: sending::room_unused, unless: &["window_closed"] },
     Rule {
         name: "not_retransmitted",

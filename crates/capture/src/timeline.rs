@@ -56,6 +56,16 @@ pub(super) enum Event {
     Used(Option<u64>, u64),
     /// The sender has more data than this limit allows.
     Blocked(Option<u64>, u64),
+    /// QUIC: the number of streams of a kind that the peer may open in total.
+    StreamsLimit {
+        unidirectional: bool,
+        limit: u64,
+    },
+    /// QUIC: the sender wants to open more streams than this limit allows.
+    StreamsBlocked {
+        unidirectional: bool,
+        limit: u64,
+    },
     /// The packet has the ECN mark Congestion Experienced.
     Marked,
     /// The packet reports a mark to the peer.

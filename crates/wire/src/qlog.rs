@@ -123,21 +123,8 @@ impl QuicFrame<'_> {
     /// Writes a frame whose type has no variant of [`Frame`].
     fn other(&self, kind: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [_, value, ..] = self.numbers();
-        let direction = if kind & 1 == 0 { "bidirectional" } else { "unidirectional" };
         match kind {
             0x07 => write!(f, "{{\"frame_type\":\"new_token\",\"token\":{{\"length\":{value}}}}}"),
-            0x12 | 0x13 => {
-                write!(
-                    f,
-                    "{{\"frame_type\":\"max_streams\",\"stream_type\":\"{direction}\",\"maximum\":{value}}}"
-                )
-            }
-            0x16 | 0x17 => {
-                write!(
-                    f,
-                    "{{\"frame_type\":\"streams_blocked\",\"stream_type\":\"{direction}\",\"limit\":{value}}}"
-                )
-            }
             0x19 => write!(f, "{{\"frame_type\":\"retire_connection_id\",\"sequence_number\":{value}}}"),
             _ => match name(kind) {
                 Some(name) => write!(f, "{{\"frame_type\":\"{name}\"}}"),
@@ -176,6 +163,16 @@ impl fmt::Display for QuicFrame<'_> {
             Frame::StreamDataBlocked { id, limit } => {
                 write!(f, "{{\"frame_type\":\"stream_data_blocked\",\"stream_id\":{id},\"limit\":{limit}}}")
             }
+            Frame::MaxStreams { unidirectional, limit } => write!(
+                f,
+                "{{\"frame_type\":\"max_streams\",\"stream_type\":\"{}\",\"maximum\":{limit}}}",
+                direction(*unidirectional)
+            ),
+            Frame::StreamsBlocked { unidirectional, limit } => write!(
+                f,
+                "{{\"frame_type\":\"streams_blocked\",\"stream_type\":\"{}\",\"limit\":{limit}}}",
+                direction(*unidirectional)
+            ),
             Frame::ResetStream(id) => {
                 let [_, _, code, size] = self.numbers();
                 write!(
@@ -216,13 +213,15 @@ impl fmt::Display for QuicFrame<'_> {
     }
 }
 
+const fn direction(unidirectional: bool) -> &'static str {
+    if unidirectional { "unidirectional" } else { "bidirectional" }
+}
+
 /// Returns the qlog name of a frame type whose content is not logged; `None` if the type is unknown.
 #[must_use]
 pub const fn name(kind: u64) -> Option<&'static str> {
     Some(match kind {
         0x07 => "new_token",
-        0x12 | 0x13 => "max_streams",
-        0x16 | 0x17 => "streams_blocked",
         0x19 => "retire_connection_id",
         0x1e => "handshake_done",
         0x30 | 0x31 => "datagram",

@@ -4,7 +4,7 @@ use super::closing::SMALLEST;
 use super::{Case, Evidence, MILLISECOND, is_share, packets};
 use crate::data_class::{Cause, DataClass};
 use crate::table::{counted, seconds};
-use crate::timeline::{Data, Entry, Event};
+use crate::timeline::{Data, Entry, Event, IcmpReport};
 use std::collections::BTreeMap;
 
 /// The shortest time after which a retransmission timer expires.
@@ -123,8 +123,14 @@ pub(super) fn path_mtu_black_hole(case: &Case<'_>) -> Option<Evidence> {
         true => format!("In packet {}, smaller packets repaired it.", stuck.packets.last()?),
         false => "It never arrived.".to_owned(),
     };
-    let reason = match case.icmp(stuck.from) {
-        Some((reason, _)) => format!("{reason} {sender} did not send smaller packets for it in time."),
+    let reason = match too_big(case, stuck) {
+        Some((told, mtu)) => {
+            let mtu = if mtu == 0 { "less".to_owned() } else { format!("at most {mtu} bytes") };
+            format!(
+                "A router told {sender} by ICMP, first in packet {told}, that the next hop carries {mtu}. This is no silent \
+                 black hole: {sender} ignored the message, or did not get it."
+            )
+        }
         None => {
             "This is a path-MTU black hole: a router drops large packets, and no message about it arrives."
                 .to_owned()
@@ -138,6 +144,16 @@ pub(super) fn path_mtu_black_hole(case: &Case<'_>) -> Option<Evidence> {
         packets(&stuck.packets),
     );
     Some(Evidence { cost_ns, text, packets: stuck.packets.clone() })
+}
+
+/// Returns the first ICMP error that says that these packets are too big, and the size that it allows (0 if it names none).
+fn too_big(case: &Case<'_>, stuck: &Attempts) -> Option<(u64, u32)> {
+    let since = case.by(true).filter(|entry| entry.at >= stuck.from);
+    let mut errors = since.filter_map(|entry| match entry.event {
+        Event::Icmp(IcmpReport::TooBig(mtu)) if mtu < stuck.least => Some((entry.packet, mtu)),
+        _ => None,
+    });
+    errors.next()
 }
 
 /// A series of transmissions of the same FORWARD TSN. `answers` is the number of acknowledgements in between that are

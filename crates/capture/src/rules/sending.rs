@@ -149,9 +149,17 @@ pub(super) fn not_retransmitted(case: &Case<'_>) -> Option<Evidence> {
         return None;
     }
     let (sender, receiver) = (case.sender(), case.receiver());
+    let acks = case.by(true).filter(|entry| entry.at > last.at && matches!(entry.event, Event::Ack(_)));
+    let reason = match acks.last() {
+        Some(entry) => format!(
+            "{sender} still acknowledges data, last in packet {}, so its transport runs without this timer",
+            entry.packet
+        ),
+        None => format!("{sender} has stopped, or lost its connection"),
+    };
     let text = format!(
         "{sender} did not send data again {}. {receiver} has not acknowledged all data up to packet {}, and {} passed \
-         after it. A retransmission timer would have expired: {sender} has stopped, or lost its connection.",
+         after it. A retransmission timer would have expired: {reason}.",
         case.until_when(),
         last.packet,
         seconds(cost_ns),

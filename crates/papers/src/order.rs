@@ -1,8 +1,8 @@
 //! Orders of pairs of contestants. An order says which contestant of the pair has the larger published value at a point
 //! of a table. Our values confirm the order if the same contestant has the larger value in our results.
 //!
-//! The orders of the pairs in one row of the table depend on each other. Therefore the confirmed orders are counted,
-//! and also the rows whose orders are all confirmed. Random values would confirm half of the orders.
+//! The orders of the pairs in one row of the table depend on each other. Therefore two numbers are reported: the
+//! confirmed orders, and the rows whose orders are all confirmed. Random values would confirm half of the orders.
 
 use super::cell::{Evidence, PublishedCell};
 use super::table::Table;

@@ -101,7 +101,7 @@ fn each_packet_is_received_or_dropped_once() {
     }
 }
 
-/// The packets over time must add up to the packets that a run counts.
+/// The packets in the time series of a run must add up to the packets that the run counts.
 #[test]
 fn packets_over_time_are_all_packets() {
     for transport in ["tcp", "sctp"] {

@@ -1,5 +1,5 @@
-//! Tests the assumptions behind experiments. Settings can be changed separately, and changed contestants run with the
-//! same seeds and the same random losses.
+//! Tests two assumptions behind the search for causes. Settings can be changed separately, and changed contestants run
+//! with the same seeds and the same random losses.
 
 use super::conditions;
 use super::factors::{Differences, MOST};
@@ -53,7 +53,7 @@ fn conditions_of_a_point_can_be_removed() {
     let slow = conditions(&[("server-time", "50ms"), ("loss", "0")], both);
     let (name, at_once) = &slow[1];
     assert_eq!((*name, at_once.workload.server_time), ("server time", Some(Duration::ZERO)));
-    // A recorded trace has no rate that could be removed.
+    // The link follows a recorded trace, which has no rate that could be removed.
     let file = std::env::temp_dir().join(format!("anabranch-conditions-{}", std::process::id()));
     std::fs::write(&file, "1\n2\n").expect("written");
     let recorded = Draft::from_flags([("trace", file.to_str().expect("a name")), ("transport", "tcp,sctp")]);
@@ -117,8 +117,8 @@ fn shared_settings_are_copied_across_transports() {
     let modern = "sctp:profile=modern,rcvbuf=1MiB,sndbuf=1MiB,iw=10,rto_max=120s,ecn=no";
     let same = "tcp:profile=modern,rcvbuf=1MiB,sndbuf=1MiB,rcvbuf_auto=no,sndbuf_auto=no,pipeline=no";
     assert_eq!(across(modern, same), ["pipeline=yes"]);
-    // TCP has only one stream, on which a request waits for the request before it. A contestant that is changed to be
-    // like TCP must wait in the same way.
+    // TCP has only one stream, on which a request waits for the request before it. A multi-stream contestant that is
+    // changed to be like TCP must wait in the same way.
     assert_eq!(across(same, modern), ["streams=1", "outstanding=1"]);
 }
 
@@ -149,8 +149,8 @@ fn what_would_change_the_workload_is_left_out() {
     );
 }
 
-/// Runs a contestant. Returns the sizes of the packets that its servers sent, and the indices of the packets that were
-/// lost.
+/// Runs a contestant. Returns the sizes of the packets that its servers sent, and the indices of the packets that the
+/// link lost.
 fn drawn_values(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<usize>) {
     let built = topology::build(&point.network, 1, 1, 7).expect("a network");
     built.network.record_link_events();

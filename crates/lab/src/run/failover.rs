@@ -11,7 +11,7 @@
 
 use anabranch_results::{BUCKET_NS, PathEvent, PathState, Side};
 
-/// The number of buckets in a second. The results count bytes in buckets of time.
+/// The number of buckets in a second. The results count received bytes in buckets, which are equal intervals of time.
 const SECOND: usize = (1_000_000_000 / BUCKET_NS) as usize;
 
 /// Returns the time from the failure of a path until the server declared the path failed, or `None` if the server never

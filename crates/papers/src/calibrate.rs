@@ -148,8 +148,8 @@ fn logs(table: &Table, rows: &[&Row], figures: &Figures) -> Vec<Option<f64>> {
 }
 
 impl Study {
-    /// Calibrates the inputs of a reading. Returns the calibrated values, and the error that remains: the root of the
-    /// mean square of ln(ours/published) over the calibrated cells.
+    /// Calibrates the inputs of a reading (interpretation of the paper). Returns the calibrated values, and the error
+    /// that remains: the root of the mean square of ln(ours/published) over the calibrated cells.
     pub(super) fn calibrated(
         &self,
         readings: &Readings,
@@ -380,7 +380,8 @@ mod tests {
         };
         let found = solve(vec![0.0, 0.0], off).expect("numbers");
         assert!((found[0].exp() - 0.5).abs() < 0.001 && (found[1].exp() - 0.25).abs() < 0.001, "{found:?}");
-        // No value of y matches the second cell to its target. The value of x must still match the first cell.
+        // Here the second cell misses its target for every y. The value of x must still match the first cell to its
+        // target.
         let off = |logs: &[f64]| {
             let (x, y) = (logs[0].exp(), logs[1].exp());
             Ok::<_, ()>((logs.to_vec(), Some(vec![(x / 0.5).ln() + 0.01 * y, 2.0 + 0.01 * logs[1].tanh()])))

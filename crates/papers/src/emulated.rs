@@ -44,7 +44,7 @@ pub struct Emulated {
 pub struct Row {
     /// The labels of the cell, by column.
     pub labels: BTreeMap<String, String>,
-    /// The published value; `None` if there is none.
+    /// The published value; `None` if the paper has no value for this cell.
     pub published: Option<f64>,
     /// The mean of our simulated runs; `None` if there is none.
     pub simulated: Option<f64>,

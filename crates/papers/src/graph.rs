@@ -36,7 +36,7 @@ pub struct GraphDefinition {
 pub enum Drawn {
     /// The bytes per second of both directions together, including headers.
     Throughput,
-    /// The number of packets of both directions together, in each interval.
+    /// The number of packets in each interval, of both directions together.
     Packets,
     /// The packets as arrows between client and server.
     Messages,

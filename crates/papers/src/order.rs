@@ -15,7 +15,7 @@ pub const TIE: f64 = 1.02;
 /// point whose published values are not tied.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Orders {
-    /// The number of published orders for which we have values.
+    /// The number of published orders for which our runs have values.
     pub all: usize,
     /// The number of published orders that our values confirm.
     pub same: usize,

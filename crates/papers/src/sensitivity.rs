@@ -239,7 +239,7 @@ fn entry(robustness: &mut BTreeMap<String, Robustness>, name: String) -> &mut Ro
     robustness.entry(name.clone()).or_insert_with(new)
 }
 
-/// The names of orders and findings, and whether each holds; `None` if the runs do not decide it.
+/// The name of each order or finding, and whether it holds. `None` means that the runs do not decide it.
 type Outcomes = Vec<(String, Option<bool>)>;
 
 /// A table, and those of its published rows and causes that are evaluated after each change of assumptions.

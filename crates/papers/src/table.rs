@@ -21,7 +21,7 @@ pub struct Table {
     pub name: String,
     /// The content of the table's file.
     pub definition: Definition,
-    /// The published cells; `None` if nothing is published.
+    /// The published cells; `None` if the paper has no values for this table.
     pub published: Option<PublishedTable>,
     /// The contestants that were added to those of the study.
     pub added: Vec<String>,

@@ -1,6 +1,6 @@
-//! Readings of a paper. A reading is one way to answer all questions that the paper leaves open. The scores show which
-//! reading is nearest to the published values. They also show the error of the selected reading in table rows that were
-//! not used for the selection.
+//! Readings (interpretations) of a paper. A reading is one way to answer all questions that the paper leaves open. The
+//! scores show which reading is nearest to the published values. They also show the error of the selected reading in
+//! table rows that were not used for the selection.
 //!
 //! `readings.toml` lists the open questions (axes), each with its possible answers (choices). A reading has one choice
 //! of each axis. A scored row is a group of a table's cells, for example those of one contestant at one loss rate.
@@ -36,7 +36,7 @@ use super::{Study, Table};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The maximum number of readings of a paper.
+/// The maximum number of readings (interpretations) of a paper.
 const MOST: usize = 160;
 
 /// The content of a `readings.toml`.
@@ -66,7 +66,7 @@ pub struct Readings {
     pub calibrations: Vec<Calibration>,
 }
 
-/// One question that the paper leaves open.
+/// One question that the paper leaves open, with its possible answers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {

@@ -148,8 +148,8 @@ fn the_recorded_network_fills_in_what_the_flags_leave_out() {
     );
 }
 
-/// A simulated load is written as a HAR. The simulation of this HAR must take as long as the load, and the recorded
-/// network must be that of the load.
+/// Writes a simulated load as a HAR. The simulation of this HAR must take as long as the load, and must find the same
+/// network.
 #[test]
 fn the_calibration_of_a_simulated_load_agrees_with_it() {
     let flags = [("page", "gallery"), ("rate", "10mbit"), ("rtt", "80ms")];
@@ -245,7 +245,7 @@ fn loads_without_loss_differ_by_their_seeds() {
     assert!(found.points[0].chance && contestant.distinct_runs == 5, "{}", contestant.distinct_runs);
     let heading = &found.points[0].workload.name;
     assert!(heading.contains("loads vary"), "{heading}");
-    // Without variation, all runs are identical.
+    // Without variation, all runs must be identical.
     let equal = race(&with(&[("page", "gallery"), ("runs", "5")]));
     assert!(!equal.points[0].chance && equal.points[0].contestants[0].distinct_runs == 1);
 }

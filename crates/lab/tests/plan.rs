@@ -7,7 +7,7 @@ use anabranch_transports::Transports;
 use expect_test::{Expect, expect};
 
 fn flags(line: &str) -> Result<Plan, PlanError> {
-    // Accepts `--a b`, `--a=b`, and `--a` for `--a=yes`.
+    // Accepts flags in the forms `--a b`, `--a=b`, and `--a` (which means `--a=yes`).
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     let words: Vec<&str> = line.split_whitespace().collect();
     for word in words {

@@ -30,7 +30,8 @@ pub struct Requests {
 pub enum Aspect {
     /// The key `connections`.
     Connections,
-    /// The keys `objects-per-connection` and `per-object`. `per-object` limits a connection to one object.
+    /// The number of objects per connection. The keys are `objects-per-connection` and `per-object`. `per-object`
+    /// limits a connection to one object.
     Allowance,
     /// The key `streams`.
     Streams,

@@ -198,7 +198,7 @@ impl Contestant {
         given.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()
     }
 
-    /// Returns whether the text of this contestant sets `resume`.
+    /// Returns whether the text of this contestant sets the key `resume` (resumption of TLS sessions).
     #[must_use]
     pub fn sets_resume(&self) -> bool {
         let spec = self.spec();

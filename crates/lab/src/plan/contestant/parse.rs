@@ -285,7 +285,7 @@ fn reliability(key: &str, value: &str) -> Result<Reliability, String> {
     }
 }
 
-/// Parses the CPU time that a host needs for a piece of work.
+/// Parses the CPU time that a host needs for a piece of work, for example for one packet or one request.
 fn span(key: &str, value: &str) -> Result<Duration, String> {
     match parse_duration(value) {
         Ok(span) if span <= MAX_COST => Ok(span),

@@ -41,7 +41,7 @@ pub fn point(old: &Race, point: &Point) -> String {
     out
 }
 
-/// Renders the rows of all points below their heading.
+/// Adds a heading to the rows of all points. If there are no rows, returns a sentence that says so.
 #[must_use]
 pub fn table(rows: &str) -> String {
     if rows.is_empty() {

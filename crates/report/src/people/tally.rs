@@ -466,8 +466,8 @@ impl Tally {
         all
     }
 
-    /// Returns the number of people of a population for whom experiments searched for causes. For some of these people,
-    /// one contestant is faster than another. Also returns the share of them for whom no cause is known.
+    /// Returns the number of people of a population for whom experiments searched for causes. Also returns a share: of
+    /// those people for whom one contestant is faster than another, the share without a known cause.
     #[must_use]
     pub fn explained(&self, population: &str) -> (usize, Share) {
         let own = |(group, number): &(usize, u64)| {

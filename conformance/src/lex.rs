@@ -16,9 +16,9 @@ pub(crate) enum Token {
     Micros(i64),
     /// A string in double quotes.
     Text(String),
-    /// The text between backticks.
+    /// A shell command: the text between backticks.
     Shell(String),
-    /// The text between `%{` and `}%`.
+    /// Python code: the text between `%{` and `}%`.
     Code(String),
     /// An option line of the script, `--name`.
     Flag(String),

@@ -18,7 +18,7 @@ pub enum Outcome {
     },
     /// The engine did not do what the script expects.
     Fail {
-        /// File and line, as `file:line`.
+        /// The file and line of the failure, as `file:line`.
         location: String,
         /// A short description of what is wrong.
         reason: String,

@@ -77,7 +77,7 @@ pub const REASONS: &[&str] = &[
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// RFC, section and number, as in `9260 §5.1-3`.
+    /// The identifier of the rule: RFC, section and number, as in `9260 §5.1-3`.
     pub id: String,
     /// The requirement level.
     pub level: Level,
@@ -139,7 +139,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Reads a file of rules.
+    /// Parses the text of a file of rules.
     ///
     /// # Errors
     /// Returns the line number and a description of the first mistake.

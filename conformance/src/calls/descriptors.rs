@@ -12,7 +12,7 @@ pub(crate) struct Fds {
     pub(super) open: BTreeMap<i64, Fd>,
     /// The local port of the socket that was bound last; `None` if no socket was bound.
     pub(super) port: Option<u16>,
-    /// Associations that have a number, in the order of their numbers.
+    /// The associations to which the script can refer by number, in the order of their numbers.
     associations: Vec<AssociationId>,
 }
 

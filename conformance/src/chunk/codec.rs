@@ -44,7 +44,7 @@ impl ValueMap {
 pub(crate) struct RepeatedValues {
     /// The State Cookie of the last INIT ACK that the engine sent.
     pub(crate) cookie: Vec<u8>,
-    /// The information of the last HEARTBEAT that the engine sent.
+    /// The Heartbeat Info of the last HEARTBEAT that the engine sent.
     pub(crate) heartbeat: Vec<u8>,
 }
 

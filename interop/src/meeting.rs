@@ -51,9 +51,9 @@ pub struct Theirs {
     pub ours_reset: Vec<u16>,
     /// The streams of the foreign endpoint that were reset.
     pub theirs_reset: Vec<u16>,
-    /// The number of stream resets that the foreign end requested without success.
+    /// The number of stream resets that the foreign endpoint requested without success.
     pub refused: usize,
-    /// The messages from our end to the foreign end that have not arrived there yet.
+    /// The messages from our endpoint to the foreign one that have not arrived there yet.
     pub inbox: Ledger,
     fault: Option<String>,
     notify: Notify,
@@ -63,13 +63,13 @@ pub struct Theirs {
 /// What was observed in a run.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
-    /// The chunks and packets that the foreign end received.
+    /// The chunks and packets that the foreign endpoint received.
     pub from_us: Seen,
-    /// The chunks and packets that the foreign end sent.
+    /// The chunks and packets that the foreign endpoint sent.
     pub from_them: Seen,
     /// The number of abandoned messages, in both directions.
     pub given_up: u64,
-    /// The latest packets.
+    /// The latest packets that the foreign endpoint sent and received.
     pub packets: Vec<Vec<u8>>,
 }
 
@@ -185,7 +185,7 @@ async fn meet(setup: &Setup, here: SimWorld, there: SimWorld) -> io::Result<Meet
 }
 
 impl Meeting {
-    /// Returns our end.
+    /// Returns our endpoint with its state.
     #[must_use]
     pub fn ours(&self) -> Ref<'_, Ours> {
         self.ours.borrow()
@@ -213,13 +213,13 @@ impl Meeting {
         result
     }
 
-    /// Sends a message from our side.
+    /// Sends a message from our endpoint.
     pub fn post_ours(&mut self, options: DeliveryOptions, size: usize) {
         let post = self.theirs.borrow_mut().inbox.post(options, size);
         self.ours.borrow_mut().post(self.world.now(), post);
     }
 
-    /// Sends a message from the foreign end.
+    /// Sends a message from the foreign endpoint.
     ///
     /// # Errors
     /// The stack does not accept the message.

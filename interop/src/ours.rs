@@ -1,7 +1,7 @@
 //! Our endpoint of an association in an interoperability test, with its queue of messages and its events.
 //!
-//! Our end runs in the virtual network and on a real network. It consists of an SCTP endpoint, a queue of messages to
-//! send, and a ledger that checks each message when it arrives. The drive loop of `transport` drives the endpoint.
+//! Our endpoint runs in the virtual network and on a real network. It consists of an SCTP endpoint, a queue of messages
+//! to send, and a ledger that checks each message when it arrives. The drive loop of `transport` drives the endpoint.
 
 use crate::peer::DeliveryOptions;
 use crate::traffic::{Ledger, Post};
@@ -29,7 +29,7 @@ pub struct Ours {
     pub refused: usize,
     /// All other events of our endpoint, in order of time.
     pub events: Vec<Event>,
-    /// The messages from the other end to our end that have not arrived here yet.
+    /// The messages from the other endpoint to ours that have not arrived here yet.
     pub inbox: Ledger,
     parts: BTreeMap<u16, Vec<u8>>,
     unsent: VecDeque<Post>,

@@ -200,8 +200,8 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// Creates a foreign end that `peer` implements. Its address is `here`, and the address of the other end is
-    /// `there`.
+    /// Creates a foreign endpoint that `peer` implements. Its address is `here`, and the address of the other endpoint
+    /// is `there`.
     #[must_use]
     pub fn new(peer: Box<dyn Peer>, here: SocketAddr, there: SocketAddr) -> Self {
         let (received, sent) = (Seen::default(), Seen::default());

@@ -71,7 +71,7 @@ pub struct Encounter<'a> {
     setup: Setup,
     ours: Rc<RefCell<Ours>>,
     driver: Option<OsTask<()>>,
-    /// The foreign end.
+    /// The foreign program, with the messages that are still to arrive there.
     pub theirs: Theirs,
     /// The random generator for the choices of the test script.
     pub rng: Rng,
@@ -197,7 +197,7 @@ impl<'a> Encounter<'a> {
                 None
             }
         };
-        // Messages that the peer had queued for the former association will never arrive. So our end starts a new
+        // Messages that the peer had queued for the former association will never arrive. So our endpoint starts a new
         // record of the messages.
         self.ours = Rc::new(RefCell::new(Ours::new(endpoint, id)));
         self.driver = Some(self.world.spawn("ours", drive(self.world.clone(), socket, self.ours.clone())));
@@ -244,7 +244,7 @@ impl<'a> Encounter<'a> {
         Ok(())
     }
 
-    /// Returns our end.
+    /// Returns our endpoint with its state.
     #[must_use]
     pub fn ours(&self) -> Ref<'_, Ours> {
         self.ours.borrow()

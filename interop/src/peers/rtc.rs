@@ -110,7 +110,7 @@ impl RtcSctp {
                     more = true;
                     if let Payload::RawEncode(contents) = transmit.message {
                         // When the stack sends a SHUTDOWN COMPLETE, the association has ended. The stack does not
-                        // report this end (README, fault 3).
+                        // report that the association has ended (README, fault 3).
                         self.is_closing |=
                             contents.iter().any(|packet| packet.get(12) == Some(&ShutdownComplete::KIND));
                         self.packets.extend(contents);

@@ -47,7 +47,7 @@ fn root() -> PathBuf {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Addition {
-    /// The heading of the recipe.
+    /// The heading of the recipe in CONTRIBUTING.md.
     recipe: String,
     /// The word that replaces `NAME` in the file paths of the recipe.
     name: String,

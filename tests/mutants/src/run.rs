@@ -65,7 +65,7 @@ impl Tests {
         self.programs.iter().any(|program| program.reached.contains(&number))
     }
 
-    /// Runs the tests on each of these mutants, `jobs` at a time, and returns the mutants that no test kills.
+    /// Runs the tests on each of `mutants`, `jobs` at a time. Returns the mutants that no test kills.
     pub fn survivors(&self, mutants: &[usize], jobs: usize) -> Vec<usize> {
         let (next, survivors) = (Mutex::new(mutants.iter()), Mutex::new(BTreeSet::new()));
         thread::scope(|scope| {

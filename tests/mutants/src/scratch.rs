@@ -33,7 +33,7 @@ impl fmt::Display for Drawn {
 /// A copy of the source tree, in which mutants are compiled.
 #[derive(Debug)]
 pub struct Scratch {
-    /// The root folder of the copy.
+    /// The root folder of the copy, in which the mutants are built and tested.
     pub root: PathBuf,
     /// The root folder of the original tree.
     tree: PathBuf,

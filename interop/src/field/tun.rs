@@ -1,4 +1,4 @@
-//! Our TCP on the same host as the kernel's TCP. Our address is behind a TUN device.
+//! Lets our TCP run on the same host as the kernel's TCP. Our address is behind a TUN device.
 //!
 //! The kernel routes packets for our address to the device. Packets that we write to the device reach the kernel as if
 //! they came from a network. This module adds and removes the IP header.
@@ -41,7 +41,7 @@ impl DatagramSocket for TunSocket {
         packet.extend_from_slice(batch.bytes());
         match self.device.poll_send(cx, &packet) {
             Poll::Pending => Poll::Pending,
-            // A packet that the kernel rejects is lost.
+            // If the kernel rejects a packet, the packet counts as lost.
             Poll::Ready(_) => {
                 batch.clear();
                 Poll::Ready(Ok(()))

@@ -1,4 +1,4 @@
-//! `dcsctp`, the Rust version of WebRTC's SCTP.
+//! Adapts `dcsctp`, the Rust version of WebRTC's SCTP, to the interoperability tests.
 
 use super::{EndOptions, MESSAGE, PACKET, PORT};
 use crate::peer::{DeliveryOptions, Peer, PeerEvent};

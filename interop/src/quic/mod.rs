@@ -30,11 +30,11 @@ use std::fmt;
 /// An implementation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stack {
-    /// Ours, with its commands `get` and `serve`.
+    /// Our implementation, with its commands `get` and `serve`.
     Ours,
     /// aioquic, in Python.
     Aioquic,
-    /// quiche, in Rust with BoringSSL.
+    /// quiche, an implementation in Rust with BoringSSL.
     Quiche,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for Stack {
     }
 }
 
-/// A client and a server.
+/// The implementations of the client and of the server in a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pair {
     /// The client.
@@ -58,8 +58,8 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// All pairs, in the order of the matrix. The pairs without our stack show which cases the other stacks pass
-    /// without us.
+    /// All pairs of client and server, in the order of the matrix. The pairs without our stack show which cases the
+    /// other stacks pass without us.
     pub const ALL: [Self; 6] = [
         Self { client: Stack::Ours, server: Stack::Aioquic },
         Self { client: Stack::Aioquic, server: Stack::Ours },

@@ -1,4 +1,4 @@
-//! The stored result of one point: a compact file that ends with its own digest.
+//! The stored result of one point of a sweep: a compact file that ends with its own digest.
 
 use super::Digesting;
 use anabranch_results::{Expectation, Point};
@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// The name and version of the record's schema.
 pub const RECORD: &str = "anabranch.point/1";
 
-/// The stored result of one point.
+/// The stored result of one point of a sweep.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PointRecord {
     /// The schema, always [`RECORD`].

@@ -1,7 +1,7 @@
 //! The policy by which a client fetches a page, for example how many connections and outstanding requests it uses.
 //!
-//! [`Choices`] holds the settings that the user has given. [`Policy`] holds the resulting behaviour for one transport,
-//! with a default for every other setting.
+//! [`Choices`] holds the settings that the user has given. [`Policy`] holds the complete policy for one transport, with
+//! a default for every setting that the user has not given.
 
 use crate::browser::{Client, Visit};
 use crate::http2::Windows;

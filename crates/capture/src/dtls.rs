@@ -38,7 +38,7 @@ const MAX_WAITING: usize = 16;
 
 /// Two endpoints in ascending order.
 type Pair = [(IpAddr, u16); 2];
-/// The result of processing a datagram: whether it was counted, the name of the protocol, and the application data.
+/// The result of processing a datagram: the outcome for its packet, the name of the protocol, and the application data.
 type Taken = (PacketOutcome, &'static str, Vec<Vec<u8>>);
 
 /// All DTLS connections of a capture.

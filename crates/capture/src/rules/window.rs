@@ -113,7 +113,7 @@ pub(super) fn limited(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence { cost_ns, text, packets: vec![from, until] })
 }
 
-/// The time for which a limit of flow control was reached.
+/// The periods in which a sender had used all credit of a flow-control limit.
 #[derive(Default)]
 struct Reached {
     since: Option<(u64, u64)>,

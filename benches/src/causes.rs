@@ -21,7 +21,7 @@ pub use situations::ALL;
 
 /// A race whose true cause is known (situation), and the causes that the search named.
 pub struct Row {
-    /// The situation.
+    /// The race whose true cause is known.
     pub situation: &'static Situation,
     /// The slower contestant's time divided by the faster contestant's time.
     pub gap: f64,

@@ -39,9 +39,9 @@ pub trait StackPair {
 /// The result of a transfer between the two endpoints of a stack.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
-    /// CPU seconds.
+    /// The CPU seconds that the transfer took, for both endpoints together.
     pub cpu: f64,
-    /// Bytes of user data.
+    /// The bytes of user data that arrived.
     pub bytes: u64,
     /// The number of packets with data that the sending endpoint sent.
     pub packets: u64,

@@ -67,13 +67,13 @@ impl Flow {
 /// The counters of one flow at the end of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// Bytes that the receiving application has read.
+    /// The bytes that the receiving application has read.
     pub bytes: u64,
-    /// Retransmission timeouts.
+    /// The number of retransmission timeouts.
     pub timeouts: u64,
     /// Retransmissions (of segments or chunks) that no timeout caused.
     pub fast_retransmissions: u64,
-    /// Retransmissions after a timeout.
+    /// The number of retransmissions (of segments or chunks) after a timeout.
     pub timeout_retransmissions: u64,
     /// The number of times that a fast recovery reduced the congestion window.
     pub recoveries: u64,

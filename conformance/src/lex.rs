@@ -22,11 +22,11 @@ pub(crate) enum Token {
     Code(String),
     /// An option line of the script, `--name`.
     Flag(String),
-    /// An address.
+    /// An IPv4 or IPv6 address.
     Address(IpAddr),
-    /// Three dots.
+    /// Three dots, which stand for any value.
     Dots,
-    /// Any other character.
+    /// Any other character, for example a parenthesis.
     Sign(char),
 }
 

@@ -22,16 +22,16 @@ pub enum Outcome {
         location: String,
         /// A short description of what is wrong.
         reason: String,
-        /// What the script expects.
+        /// What the script expects at this line.
         expected: String,
-        /// What was seen.
+        /// What the engine did instead.
         observed: String,
         /// The log of the run up to the failure: packets and calls.
         log: Vec<String>,
     },
     /// The text is not a valid script, or uses a feature that is not supported.
     Error {
-        /// File and line, as `file:line`.
+        /// The file and line of the mistake, as `file:line`.
         location: String,
         /// A description of the mistake in the text.
         message: String,

@@ -79,7 +79,7 @@ pub const REASONS: &[&str] = &[
 pub struct Rule {
     /// The identifier of the rule: RFC, section and number, as in `9260 §5.1-3`.
     pub id: String,
-    /// The requirement level.
+    /// The requirement level, for example MUST.
     pub level: Level,
     /// The requirement, in our own words.
     pub says: String,
@@ -127,9 +127,9 @@ fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Err
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
-    /// The number of the RFC.
+    /// The number of the RFC whose rules these are.
     pub rfc: u16,
-    /// The title of the section.
+    /// The number and title of the section, for example `§4: chunks and parameters for address changes`.
     pub title: String,
     /// The number of sentences with a requirement keyword (RFC 2119, for example MUST), by section of the RFC.
     pub sentences: BTreeMap<String, usize>,
@@ -195,7 +195,7 @@ impl Rules {
 /// The number of rules of the RFCs, and how many of them have a test.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Count {
-    /// All rules.
+    /// The number of all rules.
     pub rules: usize,
     /// The number of rules that have a test.
     pub tested: usize,

@@ -128,7 +128,7 @@ pub(crate) enum Body {
     Icmp(Icmp),
 }
 
-/// An ICMP message.
+/// An ICMP message about an SCTP packet that the engine sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Icmp {
     pub(crate) kind: String,

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 /// How a test case of a suite is tested.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// A script.
+    /// The case is tested by this packetdrill script.
     Script(String),
     /// The case is tested by a Rust test with this name.
     InCode(String),

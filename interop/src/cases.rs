@@ -14,9 +14,9 @@ use std::fmt;
 /// The side that acts in a test case: our endpoint (`Us`) or the foreign one (`Them`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum By {
-    /// Our side.
+    /// Our endpoint.
     Us,
-    /// The peer's side.
+    /// The foreign endpoint.
     Them,
 }
 

@@ -41,7 +41,7 @@ pub struct Setup {
 
 /// The foreign endpoint of the association, and what it has reported.
 pub struct Theirs {
-    /// The stack.
+    /// The foreign stack, with its adapter.
     pub foreign: Foreign,
     /// Whether the foreign endpoint has reported that the association is established.
     pub up: bool,
@@ -197,7 +197,7 @@ impl Meeting {
         self.theirs.borrow()
     }
 
-    /// Calls our endpoint.
+    /// Calls `tell` with our endpoint, the current time and the association. Returns the result of `tell`.
     pub fn tell_ours<T>(&mut self, tell: impl FnOnce(&mut Endpoint, Instant, AssociationId) -> T) -> T {
         let now = self.world.now();
         self.ours.borrow_mut().tell(now, tell)
@@ -235,8 +235,9 @@ impl Meeting {
         self.ours().inbox.missing() == 0 && self.theirs().inbox.missing() == 0
     }
 
-    /// Waits until the function `done` returns true.
+    /// Waits until the function `done` returns true. `what` names the expected event in error messages.
     ///
+    /// # Errors
     /// `done` did not return true within `PATIENCE`, or a message was delivered wrongly meanwhile.
     pub async fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) -> Result<(), String> {
         let mut timer = self.world.timer();
@@ -264,7 +265,7 @@ impl Meeting {
         .await
     }
 
-    /// Waits for `span`.
+    /// Waits for the virtual time `span`.
     pub async fn pause(&mut self, span: Duration) {
         self.world.sleep_until(self.world.now() + span).await;
     }

@@ -15,7 +15,7 @@ use std::task::{Context, Waker};
 /// Our endpoint of an association, and its events.
 #[derive(Debug)]
 pub struct Ours {
-    /// The endpoint.
+    /// The endpoint of the SCTP engine.
     pub endpoint: Endpoint,
     /// The association; `None` until it exists.
     pub id: Option<AssociationId>,
@@ -62,7 +62,7 @@ impl Ours {
         }
     }
 
-    /// Calls the endpoint.
+    /// Calls `tell` with the endpoint, the current time and the association. Returns the result of `tell`.
     pub fn tell<T>(
         &mut self,
         now: Instant,

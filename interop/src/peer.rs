@@ -19,7 +19,7 @@ pub enum PeerEvent {
     Up,
     /// A complete message has arrived.
     Message {
-        /// The stream.
+        /// The stream on which the message arrived.
         stream: u16,
         /// The content of the message.
         payload: Vec<u8>,
@@ -37,7 +37,7 @@ pub enum PeerEvent {
 /// The options with which a message is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeliveryOptions {
-    /// The stream.
+    /// The stream on which the message is sent.
     pub stream: u16,
     /// Whether the message is unordered.
     pub unordered: bool,
@@ -50,10 +50,10 @@ pub trait Peer {
     /// Starts the association.
     fn connect(&mut self, now: Instant);
 
-    /// Processes a packet.
+    /// Processes a packet that has arrived.
     fn handle_packet(&mut self, now: Instant, bytes: &[u8]);
 
-    /// Processes expired timers.
+    /// Processes the timers that have expired.
     fn handle_timeout(&mut self, now: Instant);
 
     /// Returns the earliest time at which the stack must be called; `None` if it waits for nothing.
@@ -125,7 +125,7 @@ impl Seen {
         }
     }
 
-    /// Records a packet.
+    /// Counts a packet, its chunks, and the conditions that the test cases check.
     pub fn note(&mut self, bytes: &[u8]) {
         self.packets += 1;
         self.unsummed += u64::from(packet::has_zero_checksum(bytes));
@@ -187,7 +187,7 @@ impl Seen {
 
 /// A foreign SCTP stack on a simulated host.
 pub struct Foreign {
-    /// The stack.
+    /// The foreign stack.
     pub peer: Box<dyn Peer>,
     /// The packets that the foreign endpoint received.
     pub received: Seen,

@@ -10,7 +10,7 @@ use crate::peer::Peer;
 use anabranch_base::Instant;
 use std::time::{Duration, Instant as Clock};
 
-/// A foreign stack.
+/// A foreign SCTP stack that runs in the simulation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stack {
     /// `dcsctp`.
@@ -42,7 +42,7 @@ const PACKET: usize = 1400;
 const MESSAGE: usize = 1 << 18;
 
 impl Stack {
-    /// All stacks.
+    /// All foreign stacks, in the order of the output.
     pub const ALL: [Self; 3] = [Self::DcSctp, Self::Rtc, Self::SctpProto];
 
     /// Returns the name of the stack on crates.io.

@@ -30,7 +30,7 @@ pub enum Truth {
 /// Two contestants, a network and a workload, with the reason why one contestant is faster.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation {
-    /// A short description.
+    /// A short description of the situation, for the output.
     pub name: &'static str,
     /// Network and workload, as flags of `race` without the dashes.
     pub flags: Flags,
@@ -41,7 +41,7 @@ pub struct Situation {
     /// The slower contestant's time divided by the faster contestant's time, as measured in races in which no setting
     /// is changed.
     pub gap: f64,
-    /// The true cause.
+    /// The true cause of the gap between the two contestants.
     pub truth: Truth,
     /// Settings that slow the faster contestant down. It is faster in spite of them.
     pub against: &'static [&'static str],

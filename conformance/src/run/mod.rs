@@ -110,7 +110,7 @@ pub(crate) struct Machine {
     all_addresses: bool,
     /// The peer, with the addresses that its [`Stage`] lists.
     peer: Peer,
-    /// The peer's initiate tag.
+    /// The initiate tag of the peer, which the script plays.
     peer_tag: u32,
     tolerance: Duration,
     percent: i64,

@@ -49,11 +49,11 @@ impl MessageTransport {
 /// Data that a receiver got with one read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delivery {
-    /// The time of the read.
+    /// The time at which the application read the data.
     pub at: Instant,
     /// The stream on which the data arrived.
     pub stream: u16,
-    /// The data.
+    /// The data that the application read.
     pub bytes: Vec<u8>,
 }
 

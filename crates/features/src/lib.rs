@@ -98,7 +98,7 @@ impl FeatureVerdict {
 /// The result of a probe: one cell of the feature table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FeatureCell {
-    /// The verdict.
+    /// Whether the transport has the feature.
     pub verdict: FeatureVerdict,
     /// The observation of the probe, in a few words.
     pub observed: String,
@@ -170,11 +170,11 @@ pub struct Features {
 /// A packet ladder (sequence diagram) of one conversation between the hosts A and B.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Drawing {
-    /// The title.
+    /// The title of the diagram.
     pub title: String,
     /// A note that says what the ladder shows.
     pub note: String,
-    /// The packets as seen by host A.
+    /// The packets as seen by host A, as a ladder diagram.
     pub ladder: String,
 }
 

@@ -53,7 +53,7 @@ pub struct Item {
     /// The think time: nanoseconds from the delivery of the initiator until the request for this item is issued.
     /// Without an initiator, it counts from the start of the page load.
     pub think_ns: u64,
-    /// Processing time of the server, nanoseconds.
+    /// The processing time that the server needs for the object, nanoseconds.
     pub server_ns: u64,
 }
 
@@ -306,7 +306,7 @@ pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
 /// transmission is 0, and not rounded up.
 pub const UNLIMITED: u64 = 1 << 62;
 
-/// Nanoseconds in a millisecond.
+/// The number of nanoseconds in a millisecond.
 const MS: u64 = 1_000_000;
 
 #[cfg(test)]

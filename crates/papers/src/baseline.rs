@@ -49,7 +49,7 @@ pub const MODELS: [Model; 2] = [Model::Arithmetic, Model::Pftk];
 /// The values that a simple model predicts for a table of a paper.
 #[derive(Clone, Debug)]
 pub struct Baseline {
-    /// The model.
+    /// The model that made the predictions.
     pub model: Model,
     /// The published cells of the table, each with the value that the model predicts.
     pub cells: Vec<PublishedCell>,
@@ -137,7 +137,7 @@ struct Link {
     seconds_per_connection_byte: f64,
     /// Seconds for which the server works on a request.
     seconds_per_request: f64,
-    /// The bytes of user data per packet.
+    /// The number of bytes of user data in a packet.
     payload: f64,
     /// The number of packets per acknowledgement.
     ack_every: f64,

@@ -24,7 +24,7 @@ pub trait Store {
     /// A one-line message if the file exists and cannot be read.
     fn load(&self, name: &str) -> Result<Option<String>, String>;
 
-    /// Stores a file.
+    /// Stores `text` as the file of this name.
     ///
     /// # Errors
     /// A one-line message if the file cannot be stored.

@@ -73,7 +73,7 @@ pub enum Rule {
     Sizes,
 }
 
-/// A calibrated value.
+/// The result of one calibration, ready to be set in the plans.
 #[derive(Clone, Debug)]
 pub(super) struct Calibrated {
     /// The calibrated value, as a change of the plan.

@@ -155,7 +155,7 @@ pub fn parse(text: &str) -> Result<Vec<CauseDefinition>, String> {
 }
 
 impl CauseDefinition {
-    /// Parses the changes.
+    /// Parses the changes of the plan that this cause names.
     ///
     /// # Errors
     /// A one-line message for the first entry that is not a valid change.
@@ -289,7 +289,7 @@ impl CauseResult {
 pub struct Seeds<'a> {
     /// The number of seeds with which each plan runs.
     pub runs: u64,
-    /// The first seed.
+    /// The first seed of each plan. The other seeds follow it.
     pub first: u64,
     /// The changes that the user gave with `--set`.
     pub changes: &'a [Change],

@@ -8,7 +8,7 @@ use anabranch_results::label;
 use anabranch_transports::Transports;
 use std::fmt;
 
-/// A parsed change.
+/// A parsed change, for example `tcp:iw=10`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Change {
     /// The pattern of the names of the contestants to change; `None` if the change sets a key of the plan.
@@ -18,7 +18,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Parses a change.
+    /// Parses the text of a change, for example `tcp:iw=10`.
     ///
     /// # Errors
     /// A one-line message that describes the error.

@@ -65,9 +65,9 @@ pub struct Redone {
 pub struct Parameter {
     /// A short name of the parameter, for example `object size`.
     pub name: String,
-    /// The value of the parameter.
+    /// The value of the parameter, as text.
     pub value: String,
-    /// The origin of the value.
+    /// Where the value comes from: the paper, or a choice of the study.
     pub is: Origin,
     /// Where the published work states the value, how the value was derived, or why it was chosen.
     pub why: String,

@@ -71,7 +71,7 @@ fn paired<'a>(
 /// the mean.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MeanEstimate {
-    /// The mean.
+    /// The mean of the values.
     pub mean: f64,
     /// The 95 % interval of the mean.
     pub interval: [f64; 2],

@@ -307,7 +307,7 @@ pub fn csv(tables: &[EmulatedTable]) -> String {
     of_rows(&rows)
 }
 
-/// The columns of the CSV.
+/// The names of the columns of the CSV file.
 pub const HEAD: [&str; 12] = [
     "table",
     "unit",

@@ -23,7 +23,7 @@ const DIGEST: &str = "\ndigest ";
 /// The measured values for one combination of the factors' levels.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Point {
-    /// The level of each factor.
+    /// The level of each factor at this point.
     pub factors: BTreeMap<String, String>,
     /// The runs of each contestant, by the contestant's name.
     pub contestants: BTreeMap<String, Vec<Numbers>>,

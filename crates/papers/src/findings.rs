@@ -17,7 +17,7 @@ use super::{Change, Study, figures::Figures};
 use anabranch_results::stats::interval;
 use std::collections::BTreeMap;
 
-/// The results of a study.
+/// The results of a study: of its tables, claims and causes.
 #[derive(Debug)]
 pub struct Findings {
     /// The tables, in the order of the study.

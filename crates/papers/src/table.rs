@@ -119,7 +119,7 @@ const fn one() -> usize {
 /// One combination of a table's factors, as a plan of its own.
 #[derive(Clone, Debug)]
 pub struct TablePoint {
-    /// The level of each factor.
+    /// The level of each factor at this point.
     pub factors: BTreeMap<String, String>,
     /// The plan that runs only this combination. It has exactly one point.
     pub plan: Plan,

@@ -28,7 +28,7 @@ pub struct Contrast {
     pub unit: String,
     /// The factor whose level differs from row to row of the chart.
     pub along: String,
-    /// The rows, from top to bottom.
+    /// The rows of the figure, from top to bottom.
     pub rows: Vec<Row>,
 }
 
@@ -37,7 +37,7 @@ pub struct Contrast {
 pub struct Row {
     /// The label of the row: the level of the varying factor.
     pub label: String,
-    /// The contestants in this row.
+    /// The marks of each contestant in this row.
     pub marks: Vec<Marks>,
 }
 

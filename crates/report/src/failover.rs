@@ -15,7 +15,7 @@ struct Lane {
     /// The time at which data first arrived that was sent after the failure.
     data_again: Option<f64>,
     restored: Option<f64>,
-    /// The end of the run.
+    /// The time at which the run ended.
     end: f64,
     events: Vec<(f64, PathState, String)>,
 }

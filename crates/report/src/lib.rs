@@ -82,9 +82,9 @@ impl PageContext<'_> {
 /// The decoded capture of one run, with the run's course over time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Captured {
-    /// The index of the point.
+    /// The index of the point in the race.
     pub point: usize,
-    /// The index of the contestant.
+    /// The index of the contestant at the point.
     pub contestant: usize,
     /// The host whose packets were captured, and the seed of the run.
     pub about: String,

@@ -40,9 +40,9 @@ pub struct Paper {
     pub graphs: Vec<Graph>,
     /// A table with one row for each published value, which compares it with our value.
     pub cells: Grid,
-    /// The findings.
+    /// The table of the study's findings (causes).
     pub causes: Grid,
-    /// The claims.
+    /// The table of the paper's claims and their outcomes.
     pub claims: Grid,
     /// Further tables, each with its title.
     pub more: Vec<(String, Grid)>,
@@ -61,7 +61,7 @@ pub struct Paper {
 pub struct Grid {
     /// The column headings.
     pub heads: Vec<String>,
-    /// The rows.
+    /// The rows, each with one text per column.
     pub rows: Vec<Vec<String>>,
 }
 

@@ -33,7 +33,7 @@ pub struct Calibration {
 /// An estimate with the range in which the true value lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Range {
-    /// The estimate.
+    /// The best estimate.
     pub value: u64,
     /// The lower end of the range.
     pub low: u64,
@@ -48,7 +48,7 @@ pub struct Range {
 pub struct Difference {
     /// The request target of the object.
     pub object: String,
-    /// The recorded time.
+    /// The time of the object in the recorded load.
     pub recorded_ns: u64,
     /// The median of the object's times in the simulated loads.
     pub simulated_ns: u64,

@@ -67,9 +67,9 @@ pub struct Experiment {
 /// A ratio of two times, with its confidence interval.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Effect {
-    /// The ratio.
+    /// The ratio that describes the effect.
     pub ratio: f64,
-    /// The interval of the ratio.
+    /// The confidence interval of the ratio.
     pub ci: [f64; 2],
 }
 

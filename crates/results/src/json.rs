@@ -8,7 +8,7 @@ use std::io::{self, Write};
 /// A version of the format of result files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Version {
-    /// `anabranch.race/3`.
+    /// The format `anabranch.race/3`.
     #[default]
     Three,
     /// The older format `anabranch.race/2`, for readers that do not know the newer one.

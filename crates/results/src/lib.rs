@@ -198,7 +198,7 @@ pub struct Contestant {
 /// One page load (or transfer) by one contestant under one seed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Run {
-    /// The seed.
+    /// The seed of the run.
     pub seed: u64,
     /// How the run ended.
     pub outcome: Outcome,
@@ -344,7 +344,7 @@ pub enum Outcome {
 pub struct Object {
     /// The object's name: a path or URL, as the page lists it.
     pub name: String,
-    /// The number of body bytes.
+    /// The number of bytes in the body of the object.
     pub bytes: u64,
     /// The connection that carried the object, identified by the port of its initiator; null if the object was never
     /// assigned to a connection.
@@ -438,7 +438,7 @@ impl TimeBreakdown {
         ]
     }
 
-    /// Returns whether every part is known.
+    /// Returns whether every part of the response time is known.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.parts().iter().all(Option::is_some)
@@ -575,7 +575,7 @@ pub struct PathSeries {
 /// The outcome of one expectation of the plan (`[[expect]]`) at one point.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Expectation {
-    /// The index of the point, from 0.
+    /// The index in the race of the point to which the expectation applies, from 0.
     pub point: u64,
     /// The expectation, in one line.
     pub expected: String,

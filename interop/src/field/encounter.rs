@@ -250,7 +250,7 @@ impl<'a> Encounter<'a> {
         self.ours.borrow()
     }
 
-    /// Calls our endpoint.
+    /// Calls `tell` with our endpoint, the current time and the association. Returns the result of `tell`.
     pub fn tell_ours<T>(&mut self, tell: impl FnOnce(&mut Endpoint, Instant, AssociationId) -> T) -> T {
         self.ours.borrow_mut().tell(self.world.now(), tell)
     }
@@ -310,8 +310,9 @@ impl<'a> Encounter<'a> {
         }
     }
 
-    /// Waits until the function `done` returns true.
+    /// Waits until the function `done` returns true. `what` names the expected event in error messages.
     ///
+    /// # Errors
     /// `done` did not return true within `patience`, or an end reported a failure meanwhile.
     pub async fn until(
         &mut self,
@@ -373,7 +374,8 @@ impl<'a> Encounter<'a> {
 
     /// Kills the peer's program with SIGKILL.
     ///
-    /// # Errors The end of the peer's program is not observed in time.
+    /// # Errors
+    /// The end of the peer's program is not observed in time.
     pub async fn kill_them(&mut self) -> Result<(), String> {
         match &self.theirs.program {
             Some(program) if self.network.guest().is_none() => program.borrow_mut().kill(),

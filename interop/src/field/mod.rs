@@ -61,9 +61,9 @@ impl LowerLayer {
 /// A column of the matrix of results: a peer, and the layer that carries its SCTP packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Column {
-    /// The peer.
+    /// The stack of the peer.
     pub kind: PeerStack,
-    /// The layer below SCTP.
+    /// The layer that carries the SCTP packets.
     pub carrier: LowerLayer,
 }
 

@@ -395,7 +395,7 @@ impl DatagramSocket for EmulatedSocket {
 
 /// A socket above DTLS. It observes the packets that the emulator sees only encrypted.
 pub struct Watched {
-    /// The DTLS layer.
+    /// The DTLS layer below this socket.
     pub inner: Box<dyn DatagramSocket>,
     /// The emulator that carries the datagrams of the DTLS layer.
     pub path: Rc<PathEmulator>,

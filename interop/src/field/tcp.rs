@@ -28,7 +28,7 @@ use std::rc::Rc;
 pub enum Case {
     /// The given side sends 10 MB, with the given loss or reordering.
     Bulk(By, PathImpairment),
-    /// The given way of closing a connection.
+    /// A connection is closed in the given way.
     Close(Close),
 }
 
@@ -59,7 +59,7 @@ pub enum Close {
 }
 
 impl Case {
-    /// All cases.
+    /// All test cases, in the order of the output.
     pub const ALL: [Self; 17] = [
         Self::Bulk(By::Us, PathImpairment::Straight),
         Self::Bulk(By::Them, PathImpairment::Straight),

@@ -35,7 +35,7 @@ impl DatagramSocket for TunSocket {
             batch.clear();
             return Poll::Ready(Ok(()));
         };
-        // The batch contains one packet: see `max_segments`.
+        // The batch contains only one packet, because of the limit `max_segments`.
         let mut packet = vec![0; v4::HEADER_LEN];
         v4::Header::new(source, target, TCP, batch.bytes().len() as u16).emit(&mut packet);
         packet.extend_from_slice(batch.bytes());

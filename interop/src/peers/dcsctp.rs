@@ -12,7 +12,7 @@ use anabranch_sctp::Reliability;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// One socket.
+/// A socket of `dcsctp`, which has one association.
 pub(super) struct DcSctpPeer {
     socket: Box<dyn DcSctpSocket>,
     packets: VecDeque<Vec<u8>>,

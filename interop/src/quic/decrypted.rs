@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 /// text, as tshark writes them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Datagram {
-    /// The sender.
+    /// The address of the sender.
     pub source: SocketAddr,
-    /// The destination.
+    /// The address of the receiver.
     pub target: SocketAddr,
     /// Source Connection IDs of long headers.
     pub source_ids: Vec<String>,

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 /// The result of running a test case with a client and a server.
 #[derive(Debug)]
 pub struct Meeting {
-    /// The two ends.
+    /// The implementations of the client and of the server.
     pub pair: Pair,
-    /// The case.
+    /// The test case that is run.
     pub case: Case,
     /// The headers and counters that the relay observed.
     pub seen: Seen,

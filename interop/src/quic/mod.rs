@@ -27,7 +27,7 @@ pub mod relay;
 
 use std::fmt;
 
-/// An implementation.
+/// An implementation of HTTP/3 that takes part in the tests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stack {
     /// Our implementation, with its commands `get` and `serve`.
@@ -51,9 +51,9 @@ impl fmt::Display for Stack {
 /// The implementations of the client and of the server in a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pair {
-    /// The client.
+    /// The implementation of the client.
     pub client: Stack,
-    /// The server.
+    /// The implementation of the server.
     pub server: Stack,
 }
 

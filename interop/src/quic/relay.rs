@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// The impairments of the emulated network: delay, rate, losses, damage, and changes of the client's address.
 #[derive(Clone, Copy, Debug)]
 pub struct Impairments {
-    /// The one-way delay.
+    /// The one-way delay of every datagram.
     pub delay: Duration,
     /// The rate of the relay in each direction.
     pub bits_per_second: u64,

@@ -15,12 +15,12 @@ pub const SWITCH: &str = "ANABRANCH_MUTANT";
 /// The environment variable with the name of a file. A test run records in this file which mutants it reaches.
 pub const REACHED: &str = "ANABRANCH_MUTANTS_REACHED";
 
-/// A drawn mutant.
+/// A mutant that was drawn for testing, with its place in the tree.
 #[derive(Clone, Debug)]
 pub struct Drawn {
     /// The path of the changed file, relative to the root of the tree.
     pub file: PathBuf,
-    /// The change.
+    /// The mutant.
     pub mutant: Mutant,
 }
 

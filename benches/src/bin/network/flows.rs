@@ -209,9 +209,9 @@ impl Bench {
 /// The round-trip time of a message, in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Ping {
-    /// The median.
+    /// The median of the round-trip times.
     median: f64,
-    /// The 99th percentile.
+    /// The 99th percentile of the round-trip times.
     p99: f64,
     /// The processor time per round trip at both ends together.
     cpu: f64,

@@ -11,7 +11,7 @@ pub struct Usrsctp {
 }
 
 impl Usrsctp {
-    /// Compiles the program.
+    /// Compiles the program that runs usrsctp.
     ///
     /// # Errors
     /// What is missing, and how to get it.

@@ -141,7 +141,7 @@ struct Builder {
     timeout_periods: Vec<(u64, u64)>,
     /// For each stream, the TSN or byte that follows the highest one sent so far.
     high: BTreeMap<u64, u64>,
-    /// The time of the last transmission.
+    /// The time of the last transmission, of new or retransmitted data.
     last: u64,
     /// The times of the last two transmissions of new data: `fresh` is the later time, and `previous` the earlier time.
     fresh: u64,

@@ -64,7 +64,7 @@ pub struct Attributed {
     /// The nine instants in the life of the object between `issued` and `delivered`; `None` if the traces do not show
     /// them.
     pub instants: Option<Instants>,
-    /// The parts of the response time.
+    /// The response time of the object, divided into its parts.
     pub why: TimeBreakdown,
     /// The details of the part `send` of the response time, or `None` if the traces do not show them.
     pub send_detail: Option<SendDetail>,

@@ -20,7 +20,7 @@ pub struct Change {
     group: Group,
     /// The new setting as a user types it, for example `iw=10`.
     pub setting: String,
-    /// The old value, for example `2`.
+    /// The value before the change, for example `2`.
     pub was: String,
     action: ChangeAction,
 }

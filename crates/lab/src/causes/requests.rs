@@ -17,7 +17,7 @@ pub struct Requests {
     connections: Option<usize>,
     /// The maximum number of objects that a connection carries before it is replaced, or `None` if there is no limit.
     allowance: Option<u32>,
-    /// The number of streams of a connection.
+    /// The number of streams of each connection.
     streams: usize,
     /// The maximum number of outstanding requests on a connection, or `None` if there is no limit.
     outstanding: Option<usize>,

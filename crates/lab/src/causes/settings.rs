@@ -20,7 +20,7 @@ pub enum Group {
     Connections,
     /// Settings of TLS and DTLS: their handshakes, and the bytes that they add to packets.
     Security,
-    /// Settings for the order of requests.
+    /// Settings for the order in which requests are sent and answered.
     Order,
 }
 
@@ -59,7 +59,7 @@ pub enum Part {
 /// A row of the table of contestants' settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// The key of the setting.
+    /// The key of the setting, as in a plan.
     pub key: &'static str,
     /// For which pairs of contestants the setting can be a cause of a gap, and to which group of settings it belongs.
     pub part: Part,

@@ -15,7 +15,7 @@ pub const MAX_POINTS: usize = 10_000;
 /// A plan key with a single value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting {
-    /// The key.
+    /// The plan key.
     pub name: String,
     /// The key's value, as text.
     pub value: String,
@@ -26,7 +26,7 @@ pub struct Setting {
 /// One combination of the levels of a plan's factors.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Concrete {
-    /// The level of each factor.
+    /// The level of each factor at this point.
     pub factors: BTreeMap<String, String>,
     /// The settings that apply to the whole plan.
     pub settings: Vec<Setting>,

@@ -11,7 +11,7 @@ use toml::Value;
 /// A plan key with its values, as text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GivenKey {
-    /// The key.
+    /// The plan key that was given.
     pub key: &'static Key,
     /// The values of the key. If there are several, the key is a factor and they are its levels.
     pub levels: Vec<String>,

@@ -520,8 +520,9 @@ pub fn bare_network<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
 /// Returns the plan that `file` and the flags describe. `file` is a plan, or a page in any form that `--page` accepts.
 /// Flags override the settings of the file. `transports` are the transports that contestants may use.
 ///
-/// # Errors [`PlanError`] if the file cannot be read, if it is neither a plan nor a page, or if the file or a flag has
-/// a mistake.
+/// # Errors
+/// [`PlanError`] if the file cannot be read, if it is neither a plan nor a page, or if the file or a flag has a
+/// mistake.
 pub fn read<'a>(
     file: Option<&str>,
     flags: impl IntoIterator<Item = (&'a str, &'a str)>,

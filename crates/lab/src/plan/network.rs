@@ -31,7 +31,7 @@ impl LossBy {
         matches!(self, Self::Iptables | Self::IptablesOut)
     }
 
-    /// Interprets the key `loss-by`.
+    /// Interprets the plan key `loss-by`, which says which component drops packets.
     ///
     /// # Errors
     /// [`PlanError`] with the accepted values.

@@ -253,7 +253,7 @@ impl Outline {
         &self.plan
     }
 
-    /// Returns the number of points.
+    /// Returns the number of points of the plan.
     #[must_use]
     pub fn count(&self) -> usize {
         self.points.count()

@@ -87,6 +87,7 @@ impl HostPackets {
 
 /// Carries out a run, and returns one result for each contestant.
 ///
+/// # Errors
 /// A message of one line if the simulated network cannot be built or the run does not end.
 pub fn run(scenario: &Scenario<'_>) -> Result<Vec<Run>, String> {
     perform(scenario, false).map(|done| done.runs)

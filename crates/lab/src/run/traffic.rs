@@ -9,14 +9,14 @@ use anabranch_sim::{Direction, TapEvent, TapRecord};
 /// The packets and bytes of one contestant on the paths.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
-    /// The packets in each direction.
+    /// The number of packets in each direction.
     pub packets: Directions<Packets>,
     /// The number of packets in each direction that the sender's packet filter dropped. These packets count as sent and
     /// lost.
     pub filtered: Directions<u64>,
     /// The number of bytes sent on the paths in each direction, with IP headers.
     pub wire_bytes: Directions<u64>,
-    /// The bytes in each interval of time.
+    /// The number of bytes in each interval of time.
     pub series: Series,
     /// The largest burst of the servers, and the gaps between lost packets.
     pub spacing: Spacing,

@@ -10,9 +10,9 @@ use crate::run::one;
 /// An estimate of the number of files and of their size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SizeEstimate {
-    /// Number of files.
+    /// The number of files.
     pub files: u64,
-    /// Total size of the files in bytes.
+    /// The total size of the files in bytes.
     pub bytes: u64,
     /// The bytes of captures, which `bytes` includes.
     pub captures: u64,

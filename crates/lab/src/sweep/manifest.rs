@@ -29,9 +29,9 @@ pub struct Manifest {
     pub plan_file: Option<String>,
     /// The command that reproduces the results.
     pub command: String,
-    /// Which captures are kept.
+    /// Which packet captures the sweep keeps.
     pub pcap: String,
-    /// The factors, the slowest-varying first.
+    /// The factors of the sweep. The factor that varies slowest is first.
     pub factors: Axes,
     /// The SHA-256 digest of all points of the sweep, including the content of the files that the plan names.
     pub inputs: String,

@@ -19,7 +19,7 @@ pub struct PointRecord {
     pub number: u64,
     /// The names of the files that were written for this point, beside the record.
     pub files: Vec<String>,
-    /// The result of the point.
+    /// The result of all runs at the point.
     pub point: Point,
     /// The outcomes of the plan's expectations at this point. The field `point` of each outcome is the index of this
     /// point in the sweep: `number` - 1.

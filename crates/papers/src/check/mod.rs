@@ -68,9 +68,9 @@ pub enum Check {
     },
     /// The check compares the entries of one row of the feature table with the expected words, for example `yes`.
     Feature {
-        /// The name of the row.
+        /// The name of the row of the feature table.
         row: String,
-        /// The expected words, each with its column.
+        /// The expected words. Each has the column in which it is expected.
         words: Vec<(String, String)>,
     },
     /// The check is met if the effect of the cause with this identifier is within the bounds that the study states.
@@ -181,7 +181,7 @@ impl Outcome {
 /// The outcome of a check, with a short description of the measured numbers that decided it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CheckResult {
-    /// The outcome.
+    /// Whether the check holds.
     pub outcome: Outcome,
     /// The description of the measured numbers, in a few words.
     pub description: String,

@@ -58,7 +58,7 @@ impl Data {
         data
     }
 
-    /// Adds a row.
+    /// Adds a row with these cells.
     pub fn row<T: AsRef<str>>(&mut self, cells: &[T]) {
         self.csv += &anabranch_results::csv::line(cells);
     }

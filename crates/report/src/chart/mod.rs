@@ -160,7 +160,7 @@ pub(super) struct Frame {
     pub height: u32,
     /// The space to the left of the plot, for labels.
     pub left: u32,
-    /// The space below the plot, for labels.
+    /// The height in pixels of the space below the plot, for labels.
     pub bottom: u32,
 }
 
@@ -397,7 +397,7 @@ impl Drawable<Svg<'_>> for Mark {
     }
 }
 
-/// Draws marks.
+/// Draws marks (symbols at the data points).
 pub(super) fn marks(plot: &mut Plot<'_, '_>, marks: impl IntoIterator<Item = Mark>) {
     let _ = plot.draw_series(marks);
 }

@@ -33,9 +33,9 @@ const MAP: [(&str, u8, u8); 9] = [
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// The name of the value.
+    /// The name of the parameter.
     pub name: String,
-    /// The value, in words.
+    /// The value of the parameter, in words.
     pub value: String,
     /// Whether the value is `measured` or `assumed`.
     pub is: String,

@@ -49,7 +49,7 @@ impl LeaderStatus {
 /// The numbers from which the comparison of two contestants is decided.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ComparisonFigures {
-    /// The geometric mean of the ratios a/b.
+    /// The geometric mean of the ratios a/b, each of a pair of runs.
     pub ratio: f64,
     /// The 95 % interval of the ratio; `None` if there is only one pair, or if all ratios are equal.
     pub ci95: Option<[f64; 2]>,

@@ -79,11 +79,11 @@ pub struct Contestant {
     pub http2: Option<Http2>,
     /// Whether the contestant uses HTTP/3.
     pub http3: bool,
-    /// TLS on the contestant's connections, if used.
+    /// The TLS settings of the contestant's connections; `None` without TLS.
     pub security: Option<Security>,
-    /// DTLS below the contestant's transport, if used.
+    /// The settings of DTLS below the contestant's transport; `None` without DTLS.
     pub dtls: Option<Dtls>,
-    /// The engine's knobs.
+    /// The knobs (settings) of the transport's engine.
     pub engine: Box<dyn Settings>,
     /// A congestion control that only the kernel has. A transport in the kernel uses it instead of the engine's
     /// setting.

@@ -48,7 +48,7 @@ pub struct Task {
 pub struct HostRecords {
     /// The trace of the host's engine. Its times are on the host's clock.
     pub trace: Vec<TraceRecord>,
-    /// The totals that the transport engine counted.
+    /// The totals that the transport's engine counted on this host.
     pub totals: Totals,
     /// The counters of the kernel's TCP and SCTP.
     pub kernel: Counters,
@@ -62,18 +62,18 @@ pub struct HostRecords {
 pub struct Served {
     /// The times at which the server established connections, and received and answered requests.
     pub record: Record,
-    /// The records of the server's host.
+    /// The records of the server's host during the run.
     pub seen: HostRecords,
 }
 
 /// What the client fetched and when, and the records of the client's host.
 #[derive(Debug)]
 pub struct ClientOutcome {
-    /// The outcome of the fetch.
+    /// How the fetch of the objects ended.
     pub fetched: Fetched,
     /// The times at which the client established connections, sent requests, and received objects.
     pub record: Record,
-    /// The records of the client's host.
+    /// The records of the client's host during the run.
     pub seen: HostRecords,
 }
 

@@ -36,7 +36,7 @@ const MAX_MESSAGE: usize = 1 << 16;
 /// The maximum number of records of a connection that wait for the ServerHello.
 const MAX_WAITING: usize = 16;
 
-/// Two endpoints in ascending order.
+/// The addresses and ports of two hosts, in ascending order.
 type Pair = [(IpAddr, u16); 2];
 /// The result of processing a datagram: the outcome for its packet, the name of the protocol, and the application data.
 type Taken = (PacketOutcome, &'static str, Vec<Vec<u8>>);

@@ -46,7 +46,7 @@ const MAX_SEARCHES: u32 = 8;
 /// The maximum number of streams of all connections that are followed, each direction counted.
 const MAX_STREAMS: usize = 1 << 18;
 
-/// Two endpoints in ascending order.
+/// The addresses and ports of two hosts, in ascending order.
 type Pair = [(IpAddr, u16); 2];
 
 /// The maximum number of connections of which logs are written. Each log is an open file.

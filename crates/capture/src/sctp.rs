@@ -28,7 +28,7 @@ const MAX_WAITING: usize = 64 << 20;
 /// The key that is common to the packets that are sent to one side of an association: source port, target port,
 /// Verification Tag.
 type Target = (u16, u16, u32);
-/// Two endpoints in ascending order.
+/// The addresses and ports of two hosts, in ascending order.
 type Pair = [(IpAddr, u16); 2];
 
 /// All associations of a capture.
@@ -314,7 +314,7 @@ impl Associations {
         found.next().filter(|_| found.next().is_none())
     }
 
-    /// Merges two entries for the two directions of one association.
+    /// Merges two associations that turned out to be the two directions of one association.
     fn merge(&mut self, one: usize, other: usize) {
         // Keeps the association that has already processed packets. If neither has, keeps the earlier association.
         let is_begun = |index: usize| !self.all[index].waiting.awaits_peer;

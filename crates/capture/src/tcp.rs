@@ -26,7 +26,7 @@ use std::net::IpAddr;
 /// larger (RFC 7323 §2.3), so a more distant sequence number does not belong to the connection.
 const REACH: i64 = 1 << 30;
 
-/// Two endpoints in ascending order.
+/// The addresses and ports of two hosts, in ascending order.
 type Pair = [(IpAddr, u16); 2];
 
 struct Connection {
@@ -96,7 +96,7 @@ pub(super) struct Connections {
     by_pair: BTreeMap<Pair, usize>,
     /// The total size in bytes of the waiting segments of all connections.
     waiting: usize,
-    /// The number of bytes that all connections may still keep ahead of gaps.
+    /// The number of bytes that all connections may still keep ahead of gaps in their data.
     room: usize,
 }
 

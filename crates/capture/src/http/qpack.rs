@@ -114,12 +114,12 @@ impl Table {
         }
     }
 
-    /// Returns an entry by its distance from the newest one.
+    /// Returns an entry of the dynamic table by its distance from the newest entry.
     fn recent(&self, distance: u64) -> Result<&(Vec<u8>, Vec<u8>), &'static str> {
         self.entry(self.inserted.checked_sub(1).and_then(|newest| newest.checked_sub(distance)))
     }
 
-    /// Returns an entry by its absolute index.
+    /// Returns an entry of the dynamic table by its absolute index.
     fn entry(&self, index: Option<u64>) -> Result<&(Vec<u8>, Vec<u8>), &'static str> {
         let dropped = self.inserted - self.entries.len() as u64;
         let index = index.and_then(|index| index.checked_sub(dropped));

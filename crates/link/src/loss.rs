@@ -159,9 +159,9 @@ impl Loss {
 /// does. The host knows that such a packet was dropped, and the packet does not use the link.
 #[derive(Debug)]
 pub enum LossRule {
-    /// The rule of one direction.
+    /// The loss model of one direction, which has its own packet counter.
     OneWay(Loss),
-    /// The rule of one direction if both directions share one packet counter.
+    /// The loss model of one direction, if both directions share one packet counter.
     Shared(Rc<Cell<Nth>>),
 }
 

@@ -1,7 +1,7 @@
 //! QPACK (RFC 9204): decodes the field sections of HTTP/3 with the dynamic table of each encoder.
 //!
-//! An encoder fills its table on a stream of its own. A section may therefore be captured before the entries that it
-//! needs. The beginning of the connection must have been captured.
+//! A QPACK encoder sends the entries of its dynamic table on a stream of its own. A field section may therefore be
+//! captured before the entries that it needs. The beginning of the connection must have been captured.
 
 use anabranch_wire::qpack::{integer, partial_integer, static_entry, string};
 use std::collections::VecDeque;

@@ -26,7 +26,7 @@ struct SentPacket {
     path: usize,
     /// The ladder line that shows the packet, if there is one.
     line: Option<usize>,
-    /// The stream of each piece in the packet, its first byte, and the byte after it.
+    /// For each piece of data in the packet: its stream, its first byte, and the byte after it.
     pieces: Vec<(u64, i64, i64)>,
 }
 

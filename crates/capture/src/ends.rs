@@ -23,7 +23,7 @@ const MAX_PACKETS: usize = 1 << 22;
 /// The maximum number of flows of a file that are compared.
 const MAX_FLOWS: usize = 1 << 16;
 
-/// The protocol of a flow and its two ends in ascending order.
+/// A flow: its protocol, and the addresses and ports of its two ends in ascending order.
 type Flow = (u8, [(IpAddr, u16); 2]);
 
 /// The packets of a capture that will be compared with another capture.
@@ -41,7 +41,7 @@ struct SeenPacket {
     digest: u64,
     flow: u32,
     identification: u32,
-    /// The index of the end that sent the packet.
+    /// The index (0 or 1) of the end of the flow that sent the packet.
     from: usize,
 }
 
@@ -159,7 +159,8 @@ fn matched_flows(one: &PacketList, other: &PacketList, pairs: Vec<Pair>) -> BTre
     flows
 }
 
-/// Pairs the packets of both files that have the same key. Skips a key if several packets of a file have it.
+/// Pairs the packets of both files that have the same key, which the function `key` returns for a packet. Skips a key
+/// if several packets of a file have it.
 fn unique(
     one: &PacketList,
     other: &PacketList,
@@ -169,7 +170,7 @@ fn unique(
     unique_among([(one, &none[0]), (other, &none[1])], key)
 }
 
-/// Like [`unique`], but skips the marked packets.
+/// Like [`unique`], but skips the packets whose flag in the second part of `lists` is true.
 fn unique_among(
     lists: [(&PacketList, &Vec<bool>); 2],
     key: impl Fn(&SeenPacket) -> Option<(u64, u32)>,

@@ -65,6 +65,7 @@ pub fn command() -> Command {
                     "insecure",
                     "json",
                     "csv",
+                    "html",
                     "quiet",
                 ]),
         )
@@ -122,6 +123,7 @@ pub fn command() -> Command {
         )
         .arg(flag("json", "FILE|-", "Write the result as JSON, schema anabranch.bulk/1 (-: the lines go to stderr)"))
         .arg(flag("csv", "FILE|-", "Write a row for each interval"))
+        .arg(flag("html", "FILE", "Write a page that draws round-trip time and bit rate over time"))
         .arg(switch("quiet", "Print only the result").short('q'))
         .arg(crate::args::dry_run());
     crate::args::secure::client_flags(crate::args::secure::server_flags(command))

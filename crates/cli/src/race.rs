@@ -68,7 +68,7 @@ pub fn prepare(matches: &ArgMatches, transports: &Transports) -> Result<Option<P
 
 /// The points to race (each is one set of conditions), and whether they form a sweep.
 pub enum Planned {
-    /// All points in one race.
+    /// All points are part of one race.
     Race(Plan),
     /// The points of a sweep, which are raced one after the other.
     Sweep(Outline),
@@ -309,7 +309,7 @@ pub struct RaceOutputs<'a> {
     pub baseline: Option<Race>,
     /// The warnings that were printed before the race.
     printed_warnings: Vec<String>,
-    /// Whether the text is complete. Otherwise it has only the answer and the times.
+    /// Whether the text about the result is complete. Otherwise, the text has only the answer and the times.
     verbose: bool,
     /// The transports, whose settings the text explains.
     pub transports: &'a Transports,
@@ -328,7 +328,7 @@ const MAX_COLUMNS: usize = 120;
 pub enum ResultFormat {
     /// The complete result.
     Json,
-    /// One row for each object.
+    /// A table (CSV) with one row for each object.
     Csv,
 }
 

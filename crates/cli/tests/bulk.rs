@@ -464,3 +464,17 @@ fn settings_are_those_of_the_end_that_sends() {
     let shown = String::from_utf8_lossy(&bulk(&sctp.urls[0], "-R --dry-run").stdout).into_owned();
     assert!(shown.contains("rcvbuf=") && !shown.contains("sndbuf=") && !shown.contains("cc="), "{shown}");
 }
+
+#[test]
+fn a_page_draws_round_trip_time_and_bit_rate() {
+    let file = std::env::temp_dir().join(format!("anabranch-bulk-{}.html", std::process::id()));
+    let server = Server::start("--listen sctp://127.0.0.1:0");
+    let name = file.to_str().expect("UTF-8");
+    let output = bulk(&server.urls[0], &format!("--both --for 600ms --interval 200ms --html {name}"));
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = std::fs::read_to_string(&file).expect("a page");
+    std::fs::remove_file(&file).expect("removed");
+    for part in ["Round-trip time, ms", "Bit rate, Mbit/s", "at the client,0.2", "up,0.2", "down,0.2"] {
+        assert!(page.contains(part), "{part}: {} bytes", page.len());
+    }
+}

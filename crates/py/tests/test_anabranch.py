@@ -57,7 +57,7 @@ def test_tables_are_what_is_in_the_json():
     frame = frame[frame.metric == "page_ms"]
     assert {(row.loss, row.contestant): row["mean"] for _, row in frame.iterrows()} == means
     objects = result.objects.to_polars()
-    assert len(objects) == sum(len(run["objects"]) for p in found["points"] for one in p["contestants"] for run in one["runs"])
+    assert len(objects) == sum(len(run["objects"]["bytes"]) for p in found["points"] for one in p["contestants"] for run in one["runs"])
     assert "blocked_ns" in objects.columns
 
 

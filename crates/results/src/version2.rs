@@ -1,9 +1,9 @@
-//! Reads and writes `anabranch.race/2`, the format before `anabranch.race/3`.
+//! Reads and writes race results in the older format `anabranch.race/2`, which came before `anabranch.race/3`.
 //!
-//! The older format has other names for some fields, and lacks the newer ones. Everything else has the same bytes.
+//! The older format has other names for some fields, and lacks the newer fields. All other fields have the same bytes.
 
 use crate::stats::metrics;
-use crate::{Race, Run, changes, label};
+use crate::{Race, Run, changes, columns, label};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -13,7 +13,18 @@ use std::fmt;
 pub const SCHEMA: &str = "anabranch.race/2";
 
 /// The fields that the older format lacks.
-const NEWER: [&str; 4] = ["p75", "median_ratio", "median_ci95", "changes"];
+const NEWER: [&str; 10] = [
+    "p75",
+    "median_ratio",
+    "median_ci95",
+    "changes",
+    "start_render_ns",
+    "largest_image_ns",
+    "byte_index_ns",
+    "start_render_ms",
+    "largest_image_ms",
+    "byte_index_ms",
+];
 
 /// The fields whose names differ in the older format. Each entry has the field that contains the object, the present
 /// name, and the older name. If the first text is empty, the entry applies in any field.
@@ -35,7 +46,7 @@ const KNOBS: [(&str, &str); 2] = [("num_ostreams", "streams"), ("max_instreams",
 pub fn read(mut value: Value) -> serde_json::Result<Race> {
     add_p75(&mut value);
     rename_knobs(&mut value, "");
-    // The older names are aliases of the fields.
+    // The older field names are aliases of the present ones, so the same types can read them.
     let mut race: Race = serde_json::from_value(value)?;
     crate::SCHEMA.clone_into(&mut race.schema);
     for point in &mut race.points {
@@ -113,8 +124,8 @@ fn renamed_in(text: &str) -> Option<String> {
     (new != text).then_some(new)
 }
 
-/// Converts the JSON text of a race or of a part of it. `within` is the field that contains the part, for example
-/// `points`; empty for a whole race. `write` turns the converted value into text.
+/// Converts the JSON text of a race, or of a part of it, to the older format. `within` is the field that contains the
+/// part, for example `points`; empty for a whole race. `write` turns the converted value into text.
 pub fn convert<T>(json: &str, within: &str, write: impl FnOnce(&Ordered) -> T) -> Option<T> {
     let mut value: Ordered = serde_json::from_str(json).ok()?;
     value.age(within);
@@ -132,7 +143,8 @@ pub enum Ordered {
 }
 
 impl Ordered {
-    /// Gives all fields and knobs within this value their older names. `within` is the field that contains this value.
+    /// Replaces the names of all fields of this value by their older names. `within` is the field that contains this
+    /// value.
     fn age(&mut self, within: &str) {
         match self {
             Self::Object(fields) if within == "settings" => {
@@ -145,6 +157,9 @@ impl Ordered {
             Self::Object(fields) => {
                 fields.retain(|(name, _)| !NEWER.contains(&name.as_str()) || within == "plan");
                 for (name, value) in fields {
+                    if name == "runs" && within == "contestants" {
+                        value.expand_objects();
+                    }
                     // The plan holds the user's own keys, which keep their names. Only knobs get their older names.
                     if name == "plan" && within.is_empty() {
                         value.age_knobs();
@@ -174,6 +189,31 @@ impl Ordered {
             Self::Array(items) => items.iter_mut().for_each(Self::age_knobs),
             Self::Plain(Value::String(text)) => *text = older_knobs(text),
             Self::Plain(_) => {}
+        }
+    }
+}
+
+impl Ordered {
+    /// Replaces the columns of objects in these runs by lists of objects.
+    fn expand_objects(&mut self) {
+        let Self::Array(runs) = self else { return };
+        let columns = runs.iter_mut().filter_map(|run| match run {
+            Self::Object(fields) => fields.iter_mut().find(|(name, _)| name == "objects"),
+            _ => None,
+        });
+        let mut names: Vec<String> = Vec::new();
+        for (_, objects) in columns {
+            let text = serde_json::to_string(objects).unwrap_or_default();
+            let mut reader = serde_json::Deserializer::from_str(&text);
+            let Ok(mut list) = columns::deserialize(&mut reader) else { continue };
+            columns::name(&mut list, &names);
+            if names.is_empty() {
+                names = list.iter().map(|object| object.name.clone()).collect();
+            }
+            let text = serde_json::to_string(&list).unwrap_or_default();
+            if let Ok(list) = serde_json::from_str(&text) {
+                *objects = list;
+            }
         }
     }
 }

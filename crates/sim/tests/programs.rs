@@ -1,4 +1,5 @@
-//! Hosts that share a processor: programs run until they wait, and after the network stack.
+//! Tests of hosts that share a processor. A program runs until it waits, and only after the network stack has finished
+//! its work.
 
 use crate::support::*;
 use anabranch_base::time::Duration;
@@ -51,7 +52,7 @@ struct Waiting {
     waker: Option<std::task::Waker>,
 }
 
-/// Waits until the stack has received a packet that was not taken yet.
+/// Takes the next packet that the stack has received, or waits for one.
 async fn take(waiting: &RefCell<Waiting>) {
     poll_fn(|cx| {
         let mut waiting = waiting.borrow_mut();

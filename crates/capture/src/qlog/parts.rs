@@ -10,7 +10,7 @@ const MAX_DEPTH: usize = 64;
 /// The maximum depth of an array `events`: within a trace, within `traces`, within the file.
 const MAX_EVENTS_DEPTH: usize = 4;
 
-/// A part of a log, as JSON text.
+/// A part of a qlog file, as JSON text.
 pub(super) enum Part {
     /// The text before the events. If there are several traces, a head precedes the events of each trace.
     Head(Vec<u8>),
@@ -19,7 +19,7 @@ pub(super) enum Part {
 
 pub(super) struct Parts<R> {
     input: Bytes<R>,
-    /// The offset of the next byte.
+    /// The offset in the file of the next byte to read.
     pub at: u64,
     /// The closing brackets of the open objects and arrays.
     open: Vec<u8>,
@@ -33,7 +33,7 @@ pub(super) struct Parts<R> {
     events: Option<usize>,
     had_events: bool,
     has_head: bool,
-    /// The number of parts that were too long.
+    /// The number of parts of the file that were skipped because they were too long.
     pub too_long: u64,
 }
 
@@ -149,7 +149,7 @@ impl<R: BufRead> Parts<R> {
         self.short(record).map(if is_first { Part::Head } else { Part::Event })
     }
 
-    /// Returns the part, or `None` if it is too long.
+    /// Returns `part` or, if it is too long, counts it and returns `None`.
     fn short(&mut self, part: Vec<u8>) -> Option<Vec<u8>> {
         let is_short = part.len() <= MAX_PART;
         self.too_long += u64::from(!is_short);

@@ -1,4 +1,4 @@
-//! Tests each rule by itself, and then the load of a whole page.
+//! Tests each rule of the browser model by itself, and then the load of a whole page.
 
 use super::*;
 use crate::page::Object;
@@ -11,7 +11,7 @@ struct Loading {
     browser: Browser,
 }
 
-/// Returns an object that the document (object 0) names. The name of the object says its kind: `css`, `js`, `img`,
+/// Returns an object to which the document (object 0) refers. The name of the object says its kind: `css`, `js`, `img`,
 /// `font` or `fetch`.
 fn named(name: &str, offset: u64) -> Object {
     let mut object = Object::new(format!("/{name}"), 1_000);
@@ -481,4 +481,19 @@ fn the_phases_of_a_page_are_as_in_chromium() {
         "291: part1 font1 img3 img4 img5 img6 img7",
     ];
     assert_eq!(lines, expected);
+}
+
+#[test]
+fn first_rendering_waits_for_the_head_and_not_for_the_body() {
+    let objects = [named("js1", 100), named("css1", 200), named("js2", 300), named("css2", 5_000)];
+    let mut deferred = named("js3", 400);
+    deferred.reference.script = Some(ScriptMode::Defer);
+    let mut loading = Loading::prioritised(page(objects.into_iter().chain([deferred])));
+    loading.html(6_000);
+    assert!(!loading.browser.has_rendered(), "the parser waits for js1");
+    loading.done("js1");
+    loading.done("js2");
+    assert!(!loading.browser.has_rendered(), "js2 waits for css1");
+    loading.done("css1");
+    assert!(loading.browser.has_rendered(), "css2 and js3 are not in the way");
 }

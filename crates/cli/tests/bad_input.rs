@@ -68,12 +68,12 @@ const WRONG: &[(&str, &str)] = &[
     (
         "race --transport sctp:num_ostreams=70000",
         "--transport sctp:num_ostreams=70000: num_ostreams=70000: out of range (outbound streams, \
-         from 1 to 65535)",
+         from 1 to 65535; with max_instreams=auto as many inbound ones)",
     ),
     (
         "race --transport sctp:num_ostreams=0",
         "--transport sctp:num_ostreams=0: num_ostreams=0: out of range (outbound streams, from 1 \
-         to 65535)",
+         to 65535; with max_instreams=auto as many inbound ones)",
     ),
     // Addresses that no server can have.
     (

@@ -37,7 +37,6 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
     ("cargo run -p anabranch-tokio --example axum", Step("\"$examples/axum\""), "it builds"),
     ("cargo run -p anabranch-sctp --example two_endpoints", Step("\"$examples/two_endpoints\""), "it builds"),
     ("cargo run -p anabranch-tokio --example echo", Nothing, "a test of that crate runs it"),
-    ("cargo run -p anabranch-tokio --example chat", Nothing, "a test of that crate runs it"),
     ("cargo build -p anabranch-tokio --example multihoming", Nothing, "it builds"),
     (
         "anabranch link --path rate=10mbit,rtt=40ms --path rate=5mbit,rtt=90ms --fail path=1,at=2s --far \
@@ -96,8 +95,8 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
     ),
     ("anabranch race", Nothing, "a test of quotes runs it, and compares what it prints"),
     (
-        "anabranch race --loss 1% --transport http2=tcp:http=2,tls=yes --transport http2-bbr=tcp:http=2,tls=yes,cc=bbr \
-         --transport quic --transport quic:cc=bbr --transport sctp:dtls=yes --transport sctp:dtls=yes,cc=bbr",
+        "anabranch race --loss 1% --transport http2 --transport http2:cc=bbr --transport http3 --transport http3:cc=bbr \
+         --transport sctp-dtls --transport sctp-dtls:cc=bbr",
         Nothing,
         "a test of quotes runs it, and compares what it prints",
     ),

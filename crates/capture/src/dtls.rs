@@ -5,7 +5,7 @@
 //! Implements RFC 6347 §4.1 (records of DTLS 1.2) and §4.2.2 (handshake messages), RFC 9147 §4 (records of DTLS 1.3) and
 //! §6.1 (epochs).
 
-use super::arrival::{Arrival, Side};
+use super::arrival::{Arrival, Endpoint, Pair, Side, endpoints};
 use super::conversation::ConversationBuilder;
 use super::copies;
 use super::frame::IpPayload;
@@ -20,7 +20,6 @@ use super::{PacketOutcome, Settings};
 use anabranch_wire::udp::Datagram;
 use ring::aead::quic::HeaderProtectionKey;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 const CHANGE_CIPHER_SPEC: u8 = 20;
 const ALERT: u8 = 21;
@@ -36,9 +35,7 @@ const MAX_MESSAGE: usize = 1 << 16;
 /// The maximum number of records of a connection that wait for the ServerHello.
 const MAX_WAITING: usize = 16;
 
-/// Two endpoints in ascending order.
-type Pair = [(IpAddr, u16); 2];
-/// The result of processing a datagram: whether it was counted, the name of the protocol, and the application data.
+/// The result of processing a datagram: the outcome for its packet, the name of the protocol, and the application data.
 type Taken = (PacketOutcome, &'static str, Vec<Vec<u8>>);
 
 /// All DTLS connections of a capture.
@@ -64,7 +61,7 @@ struct Epoch {
 
 struct Connection {
     conversation: ConversationBuilder,
-    initiator: (IpAddr, u16),
+    initiator: Endpoint,
     agreed: Agreed,
     /// The incomplete handshake messages by side and number.
     partial: BTreeMap<(Side, u16), (Vec<u8>, Ranges)>,
@@ -97,9 +94,7 @@ impl Connections {
         // RFC 7983 §7: ignores other protocols on the same port, such as STUN and SRTP. Their packets begin with other
         // bytes.
         bytes.first().filter(|first| (20..=63).contains(*first))?;
-        let source = (carried.source, datagram.source_port);
-        let target = (carried.target, datagram.target_port);
-        let pair = if source <= target { [source, target] } else { [target, source] };
+        let (source, pair) = endpoints(carried, datagram);
         let random = hello_random(bytes);
         let known = self.by_pair.get(&pair).copied().filter(|index| {
             // A ClientHello with another random value after a completed handshake begins another connection.
@@ -148,7 +143,7 @@ fn hello_random(bytes: &[u8]) -> Option<[u8; 32]> {
 }
 
 impl Connection {
-    fn new(conversation: ConversationBuilder, initiator: (IpAddr, u16)) -> Self {
+    fn new(conversation: ConversationBuilder, initiator: Endpoint) -> Self {
         Self {
             conversation,
             initiator,

@@ -172,7 +172,7 @@ impl Logs {
 /// The source and the target of a packet, its sender, its packet number space, and its number.
 type LoggedPacket = ([(IpAddr, u16); 2], (Side, usize, u64));
 
-/// One end of a connection, which writes a log.
+/// The end of a connection that wrote the qlog.
 #[derive(Default)]
 struct Endpoint {
     /// The side of this end, if it is known.
@@ -222,7 +222,8 @@ impl Endpoint {
         packet
     }
 
-    /// Reads the addresses of the two ends.
+    /// Reads the addresses and ports of the two ends from the data of an event that reports the start of the
+    /// connection.
     fn started(&mut self, data: &Value) {
         let address = |ip: &Value, port: &Value| {
             let port = port.as_u64().and_then(|port| u16::try_from(port).ok());
@@ -546,6 +547,24 @@ mod tests {
         let [request] = &decoded.conversations[0].requests[..] else { panic!("{decoded:?}") };
         assert_eq!((request.method.as_deref(), request.target.as_deref()), (Some("GET"), Some("/a")));
         assert_eq!((request.status, request.bytes), (Some(200), [0, 100]));
+    }
+
+    /// neqo writes its logs with the crate qlog. The sample has the events that neqo logs for a short transfer.
+    #[test]
+    fn the_log_of_neqo_is_read() {
+        let decoded = read(include_str!("qlog/neqo.sqlog"));
+        let [conversation] = &decoded.conversations[..] else { panic!("{decoded:?}") };
+        assert_eq!((decoded.packets, decoded.left_out.len()), (8, 0));
+        assert_eq!(conversation.sides.each_ref().map(|side| side.port), [4_000, 443]);
+        assert_eq!(conversation.handshake.took_ns, Some(31_000_000));
+        let [up, down] = &conversation.directions;
+        assert_eq!((up.bytes, down.bytes, down.retransmitted.fast), (60, 3_000, 1));
+        assert_eq!((conversation.end.how, conversation.end.by), ("closed", Some("A")));
+        // H3_NO_ERROR of the application is no error. As a code of the transport, it would be one.
+        assert_eq!(conversation.end.reason, None);
+        let log = conversation.log.as_ref().expect("a log");
+        assert_eq!((log.by, log.lost, log.lost_by_time), ("A", 1, 1));
+        assert_eq!((log.congestion_window, log.most_in_flight), (Some([12_520; 2]), Some(120)));
     }
 
     /// Packets in the logs of both ends must be matched, so that a lost packet and the delays are found.

@@ -4,15 +4,17 @@
 //! decrypts the packets whose keys are known. Initial packets need no key log. Datagrams of connections whose handshake
 //! was not captured are not recognized.
 //!
+//! - `ladder`: frames in ladder diagrams
 //! - `log`: the log of a connection in qlog format
 //! - `packet`: headers and keys of packets
 //! - `sender`: the packets and streams that one side sends
 
+mod ladder;
 mod log;
 mod packet;
 mod sender;
 
-use super::arrival::{Arrival, Side};
+use super::arrival::{Arrival, Endpoint, Pair, Side, endpoints};
 use super::conversation::{ConversationBuilder, remark};
 use super::copies;
 use super::data_class::{Cause, DataClass};
@@ -32,7 +34,6 @@ use packet::{Header, MAX_ID, MAX_UPDATES, PacketKeys};
 use sender::Sender;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::net::IpAddr;
 
 /// The maximum number of connection IDs of all connections.
 const MAX_IDS: usize = 1 << 18;
@@ -45,9 +46,6 @@ const SEGMENTS: std::ops::RangeInclusive<usize> = 1_200..=1_500;
 const MAX_SEARCHES: u32 = 8;
 /// The maximum number of streams of all connections that are followed, each direction counted.
 const MAX_STREAMS: usize = 1 << 18;
-
-/// Two endpoints in ascending order.
-type Pair = [(IpAddr, u16); 2];
 
 /// The maximum number of connections of which logs are written. Each log is an open file.
 const MAX_LOGS: usize = 512;
@@ -78,7 +76,7 @@ pub(super) struct Budget {
 
 pub(super) struct Connection {
     pub conversation: ConversationBuilder,
-    initiator: (IpAddr, u16),
+    initiator: Endpoint,
     pub protocol: Protocol,
     pub agreed: Agreed,
     /// The handshake messages of each side, in Initial and in Handshake packets.
@@ -129,9 +127,7 @@ impl Connections {
         (settings, room): (&Settings, bool),
     ) -> Option<PacketOutcome> {
         let bytes = datagram.payload;
-        let source = (carried.source, datagram.source_port);
-        let target = (carried.target, datagram.target_port);
-        let pair = if source <= target { [source, target] } else { [target, source] };
+        let (source, pair) = endpoints(carried, datagram);
         let long = Header::parse(bytes, 0).filter(|header| header.protocol.is_some());
         let first = long.filter(|header| header.kind == PacketType::Initial);
         let known = self.by_pair.get(&pair).copied().filter(|index| {
@@ -211,11 +207,7 @@ impl Connections {
 
 impl Connection {
     /// Creates a connection that has no packets yet.
-    pub(super) fn new(
-        conversation: ConversationBuilder,
-        initiator: (IpAddr, u16),
-        protocol: Protocol,
-    ) -> Self {
+    pub(super) fn new(conversation: ConversationBuilder, initiator: Endpoint, protocol: Protocol) -> Self {
         Self {
             conversation,
             initiator,
@@ -375,7 +367,7 @@ impl Connection {
         let is_drawn = self.conversation.next_line().is_some();
         for frame in frames {
             if is_drawn {
-                describe(text, &frame);
+                ladder::append(text, &frame);
             }
             match frame {
                 Frame::Crypto { offset, data } if space < 2 => {
@@ -406,6 +398,10 @@ impl Connection {
             Frame::MaxStreamData { id, limit } => Event::Limit(Some(id), limit),
             Frame::DataBlocked(limit) => Event::Blocked(None, limit),
             Frame::StreamDataBlocked { id, limit } => Event::Blocked(Some(id), limit),
+            Frame::MaxStreams { unidirectional, limit } => Event::StreamsLimit { unidirectional, limit },
+            Frame::StreamsBlocked { unidirectional, limit } => {
+                Event::StreamsBlocked { unidirectional, limit }
+            }
             Frame::ResetStream(id) | Frame::StopSending(id) => {
                 // Nothing waits for the limit of this stream any more, in either direction.
                 self.conversation.event(1 - side, Event::Limit(Some(id), u64::MAX));
@@ -506,9 +502,15 @@ impl Connection {
     /// RFC 9000 §18.2: adds the limits of flow control in the transport parameters of a side to the timeline, once.
     fn initial_limits(&mut self, side: Side) {
         const MAX_DATA: u64 = 4;
+        const MAX_STREAMS: [u64; 2] = [8, 9];
         if let Some(limit) = self.parameter(side, MAX_DATA).filter(|_| !self.has_limits[side]) {
             self.has_limits[side] = true;
             self.conversation.event(side, Event::Limit(None, limit));
+            for (unidirectional, key) in [false, true].into_iter().zip(MAX_STREAMS) {
+                if let Some(limit) = self.parameter(side, key) {
+                    self.conversation.event(side, Event::StreamsLimit { unidirectional, limit });
+                }
+            }
         }
     }
 
@@ -655,37 +657,4 @@ impl Connection {
             Some(Box::new(self.agreed.describe(protocol.to_owned(), self.opened, why)));
         self.conversation.finish("quic")
     }
-}
-
-/// Appends a frame to a ladder line.
-fn describe(text: &mut String, frame: &Frame<'_>) {
-    // Writing to a string does not fail.
-    let _ = match frame {
-        Frame::Padding => Ok(()),
-        Frame::Stream { id, offset, data, fin } => {
-            let end = if *fin { " FIN" } else { "" };
-            write!(text, " STREAM {id} {offset}+{}{end}", data.len())
-        }
-        Frame::Crypto { offset, data } => write!(text, " CRYPTO {offset}+{}", data.len()),
-        Frame::Ack(ranges) => {
-            text.push_str(" ACK");
-            ranges.iter().rev().try_for_each(|range| match range.start() == range.end() {
-                true => write!(text, " {}", range.start()),
-                false => write!(text, " {}-{}", range.start(), range.end()),
-            })
-        }
-        Frame::MaxData(limit) => write!(text, " MAX_DATA {limit}"),
-        Frame::MaxStreamData { id, limit } => write!(text, " MAX_STREAM_DATA {id} {limit}"),
-        Frame::DataBlocked(limit) => write!(text, " DATA_BLOCKED {limit}"),
-        Frame::StreamDataBlocked { id, limit } => write!(text, " STREAM_DATA_BLOCKED {id} {limit}"),
-        Frame::ResetStream(id) => write!(text, " RESET_STREAM {id}"),
-        Frame::StopSending(id) => write!(text, " STOP_SENDING {id}"),
-        Frame::Ping => write!(text, " PING"),
-        Frame::NewConnectionId(_) => write!(text, " NEW_CONNECTION_ID"),
-        Frame::Close { code, .. } => write!(text, " CONNECTION_CLOSE 0x{code:x}"),
-        Frame::PathChallenge(_) => write!(text, " PATH_CHALLENGE"),
-        Frame::PathResponse(_) => write!(text, " PATH_RESPONSE"),
-        Frame::Other(0x1e) => write!(text, " HANDSHAKE_DONE"),
-        Frame::Other(kind) => write!(text, " frame 0x{kind:x}"),
-    };
 }

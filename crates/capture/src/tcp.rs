@@ -4,7 +4,7 @@
 //! another sequence number begins a new connection (RFC 9293 §3.6.1). The module also interprets the segments. In
 //! `Track`, each byte takes one number, and a FIN takes one number (RFC 9293 §3.4).
 
-use super::arrival::{Arrival, Checksum, Side};
+use super::arrival::{Arrival, Checksum, Endpoint, Pair, Side, pair};
 use super::conversation::{ConversationBuilder, remark};
 use super::copies;
 use super::data_class::{Cause, DataClass};
@@ -20,19 +20,15 @@ use super::waiting::{Facts, WaitingQueue};
 use super::{PacketOutcome, Settings};
 use anabranch_wire::tcp::{Flags, Header, Segment, Seq, has_offloaded_checksum, is_intact};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 /// The largest plausible distance of a sequence number from the last captured sequence number, in bytes. No window is
 /// larger (RFC 7323 §2.3), so a more distant sequence number does not belong to the connection.
 const REACH: i64 = 1 << 30;
 
-/// Two endpoints in ascending order.
-type Pair = [(IpAddr, u16); 2];
-
 struct Connection {
     conversation: ConversationBuilder,
     /// The endpoint that is side A.
-    initiator: (IpAddr, u16),
+    initiator: Endpoint,
     /// The byte offset after the FIN of each side, once the side has sent a FIN.
     fin: [Option<i64>; 2],
     /// The side that sent the first FIN.
@@ -47,7 +43,7 @@ struct Connection {
     content: Content,
 }
 
-/// What the bytes of a connection contain.
+/// What is known about the bytes that a connection carries: their order, and the protocols within them.
 #[derive(Default)]
 struct Content {
     streams: [Reassembly; 2],
@@ -125,7 +121,7 @@ impl Connections {
         let Ok(segment) = Segment::parse(bytes) else { return PacketOutcome::Damaged };
         let header = &segment.header;
         let (source, target) = ((carried.source, header.source_port), (carried.target, header.target_port));
-        let pair = if source <= target { [source, target] } else { [target, source] };
+        let pair = pair(source, target);
         let mut arrival = Arrival::new(at, 0, carried, bytes);
         arrival.checksum = checksum(carried);
         arrival.digest = copies::digest(bytes, 16..18);

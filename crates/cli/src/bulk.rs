@@ -32,7 +32,7 @@ pub fn command() -> Command {
              https+sctp:// (ours, over DTLS), h3:// (QUIC), mptcp:// and sctp-kernel:// (if the kernel has them). No HTTP is \
              spoken. The report has a line for each interval, then the counts of sender and receiver, the streams used, and \
              the processor time of both ends.\n\n\
-             Traffic is in the clear but over https://, https+sctp:// and h3://.",
+             Only https://, https+sctp:// and h3:// are encrypted.",
         )
         .after_long_help(
             "Examples:\n  \

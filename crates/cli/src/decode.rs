@@ -5,6 +5,7 @@
 mod gzip;
 
 use crate::files::{self, PendingFile};
+use crate::fit::fitted;
 use crate::flag::{flag, switch};
 use crate::outputs::Outputs;
 use crate::{Completion, Failure, complain, qlog};
@@ -163,7 +164,7 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     }
     let shown = match matches.get_flag("quiet") {
         true => String::new(),
-        false if is_why => why::render(&decoded),
+        false if is_why => fitted(&why::render(&decoded)),
         false => table::render(&decoded, number("streams").unwrap_or(STREAMS)),
     };
     outputs.write(&shown, || decoded.to_json(), || csv::render(&decoded))?;
@@ -180,7 +181,8 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     Ok(Completion::Badly)
 }
 
-/// Decodes a file, or two. Also returns the name of a compressed file that ends early.
+/// Decodes one capture file, or two files that were captured at both ends. Also returns the name of a compressed file
+/// that ends early.
 fn decoded<'a>(
     file: &'a str,
     other: Option<&'a str>,

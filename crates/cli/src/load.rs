@@ -21,7 +21,7 @@ pub fn command() -> Command {
              object when one has arrived, and latency counts from the actual send.\n\n\
              --http 2 speaks HTTP/2, over https:// it is spoken where the server chooses it; --http 3 takes https:// URLs over \
              QUIC. --streams is then the requests outstanding on a connection.\n\n\
-             But for https://, h3:// and https+sctp:// traffic is in the clear.",
+             Only https://, h3:// and https+sctp:// are encrypted.",
         )
         .after_long_help(
             "Examples:\n  \
@@ -277,7 +277,7 @@ mod verb {
         out + &tuned.lines()
     }
 
-    /// Returns the settings of the transport.
+    /// Returns the settings of the transport that `url` names.
     fn tuned(
         matches: &ArgMatches,
         transports: &Transports,

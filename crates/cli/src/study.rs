@@ -7,6 +7,7 @@ mod emulated;
 pub use emulated::prepare;
 
 use crate::files::EntryKind;
+use crate::fit::say_fitted;
 use crate::progress::Progress;
 use crate::race::STOP;
 use crate::{Completion, Failure, args, files, race, say};
@@ -32,16 +33,16 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
     match matches.subcommand() {
         Some(("show", show)) => {
             let name = show.get_one::<String>("name").map_or("", String::as_str);
-            say(&text::description(&open(name)?))?;
+            say_fitted(&text::description(&open(name)?))?;
         }
         Some(("plan", plan)) => say(&plan_of(plan, transports)?)?,
         Some(("run", run)) if emulated::is_wanted(run) => return emulated::run(run, transports),
-        Some(("run", run)) => return run_studies(run, transports, None, &say),
+        Some(("run", run)) => return run_studies(run, transports, None, &say_fitted),
         Some(("bundle", bundle)) => return bundle::run(bundle, transports),
         _ => {
             let (listing, all) =
                 text::listing(anabranch_papers::names().map(|name| (name, anabranch_papers::open(name))));
-            say(&listing)?;
+            say_fitted(&listing)?;
             return Ok(if all { Completion::Well } else { Completion::Badly });
         }
     }

@@ -80,7 +80,7 @@ const KINDS: [(&str, &str); 9] = [
     ("page", "--page news --loss 1% --runs 5 --transport tcp:connections=6 --transport tcp --transport sctp"),
     (
         "messages",
-        "--messages 50/s --size 300B --for 4s --loss 1% --runs 3 --transport tcp --transport sctp --transport sctp:streams=1",
+        "--messages 50/s --size 300B --for 4s --loss 1% --runs 3 --transport tcp --transport sctp --transport sctp:num_ostreams=1",
     ),
     ("bulk", "--bulk 1MB --loss 1% --runs 4 --transport tcp --transport sctp"),
     (
@@ -565,7 +565,7 @@ fn a_large_report_opens_at_once() {
         Scratch(std::env::temp_dir().join(format!("anabranch-browser-large-{}", std::process::id())));
     fs::create_dir_all(&directory.0).expect("a directory");
     let flags = "--objects 300x2kB --loss 1% --runs 30 --pcap off --transport tcp --transport tcp:connections=6 --transport sctp \
-                 --transport tcp:iw=2 --transport sctp:iw=4 --transport sctp:streams=10";
+                 --transport tcp:iw=2 --transport sctp:iw=4 --transport sctp:num_ostreams=10";
     let report = report(&directory.0, "large", flags).expect("it runs");
     browser.open(&report.page, Look::ALL[0]);
     let found = browser.run(

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 fn captures(scratch: &Scratch) -> [PathBuf; 2] {
     let out = scratch.0.join("out");
     let race = ["race", "-q", "--runs", "1", "--objects", "4x20kB", "--loss", "2%", "--transport", "tcp"];
-    let raced = run(anabranch().args(race).args(["--transport", "sctp:streams=3", "--out"]).arg(&out));
+    let raced = run(anabranch().args(race).args(["--transport", "sctp:num_ostreams=3", "--out"]).arg(&out));
     assert_eq!(raced.status.code(), Some(0), "{}", errors(&raced));
     let of = |what: &str| {
         let found = fs::read_dir(&out).expect("a directory").map(|entry| entry.expect("an entry").path());

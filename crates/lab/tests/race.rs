@@ -318,7 +318,7 @@ fn expectations_are_judged() {
 
 #[test]
 fn tables_fit_the_terminal_and_csv_has_a_row_an_object() {
-    let long = "sctp:streams=10,rto_min=200ms,delack=100ms,rcvbuf=64KiB";
+    let long = "sctp:num_ostreams=10,rto_min=200ms,delack=100ms,rcvbuf=64KiB";
     let found =
         race(&[("page", "gallery"), ("runs", "3"), ("transport", "tcp:connections=6"), ("transport", long)]);
     for (width, verbose) in [(80, false), (100, true)] {

@@ -30,8 +30,8 @@ def without_time(text):
 
 
 def test_a_race_is_that_of_the_command_line():
-    result = anabranch.race(loss=["0", "2%"], transport=["tcp", "many=sctp:streams=5"], **QUICK)
-    flags = ["--loss", "0,2%", "--transport", "tcp", "--transport", "many=sctp:streams=5"]
+    result = anabranch.race(loss=["0", "2%"], transport=["tcp", "many=sctp:num_ostreams=5"], **QUICK)
+    flags = ["--loss", "0,2%", "--transport", "tcp", "--transport", "many=sctp:num_ostreams=5"]
     for key, value in QUICK.items():
         flags += [f"--{key}", str(value)]
     done = program("race", *flags, "--json", "-", "--quiet")

@@ -29,7 +29,7 @@ impl Victim {
         let mut config = Config::default();
         let set = [
             ("interleaving", if interleaving { "yes" } else { "no" }),
-            ("streams", "65535"),
+            ("num_ostreams", "65535"),
             ("rcvbuf", "64KiB"),
         ];
         for (key, value) in set {

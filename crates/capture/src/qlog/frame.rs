@@ -51,11 +51,19 @@ pub(super) fn parse(value: &Value) -> Option<Frame<'static>> {
         "stream_data_blocked" => {
             Frame::StreamDataBlocked { id: number("stream_id")?, limit: number("limit")? }
         }
+        "max_streams" => {
+            Frame::MaxStreams { unidirectional: is_unidirectional(value), limit: number("maximum")? }
+        }
+        "streams_blocked" => {
+            Frame::StreamsBlocked { unidirectional: is_unidirectional(value), limit: number("limit")? }
+        }
         "reset_stream" => Frame::ResetStream(number("stream_id")?),
         "stop_sending" => Frame::StopSending(number("stream_id")?),
         "new_connection_id" => Frame::NewConnectionId(&[]),
         "connection_close" => {
-            let transport = value["error_space"] != "application";
+            // The crate qlog, which quiche and neqo use, has another word.
+            let space = value["error_space"].as_str();
+            let transport = !matches!(space, Some("application" | "application_error"));
             Frame::Close { transport, code: error_code(value, transport) }
         }
         "path_challenge" => Frame::PathChallenge(token(value)),
@@ -97,6 +105,10 @@ fn error_code(value: &Value, transport: bool) -> u64 {
     let known = ERRORS.iter().position(|error| transport && *error == name);
     let crypto = name.strip_prefix("crypto_error_0x");
     known.map(|code| code as u64).or_else(|| u64::from_str_radix(crypto?, 16).ok()).unwrap_or(0)
+}
+
+fn is_unidirectional(value: &Value) -> bool {
+    value["stream_type"] == "unidirectional"
 }
 
 fn token(value: &Value) -> u64 {

@@ -4,14 +4,14 @@ use super::closing::SMALLEST;
 use super::{Case, Evidence, MILLISECOND, is_share, packets};
 use crate::data_class::{Cause, DataClass};
 use crate::table::{counted, seconds};
-use crate::timeline::{Data, Entry, Event};
+use crate::timeline::{Data, Entry, Event, IcmpReport};
 use std::collections::BTreeMap;
 
 /// The shortest time after which a retransmission timer expires.
 const MIN_TIMEOUT: u64 = 100 * MILLISECOND;
 
 /// Returns the key of a piece of data, which is the same for all its transmissions. In QUIC, the key is the stream and
-/// the first byte in the stream. In SCTP and TCP, it is 0 and the first unit.
+/// the first byte in the stream. In SCTP and TCP, it is 0 and the data's first TSN or byte.
 fn key(case: &Case<'_>, data: &Data) -> (u64, u64) {
     match case.talk.transport {
         "quic" => (data.stream, data.offset),
@@ -68,7 +68,7 @@ pub(super) fn timeouts_only(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence { cost_ns, text, packets: found })
 }
 
-/// The transmissions of a piece of data.
+/// All transmissions of the same piece of data.
 struct Attempts {
     from: u64,
     until: u64,
@@ -76,7 +76,7 @@ struct Attempts {
     /// The size of the smallest packet among the first three that carried the data, and of the last one.
     least: u32,
     last: u32,
-    /// The unit after the data, in its last transmission.
+    /// The position after the data, as counted in its last transmission (in TSNs, bytes, or packet numbers).
     end: i64,
 }
 
@@ -123,8 +123,14 @@ pub(super) fn path_mtu_black_hole(case: &Case<'_>) -> Option<Evidence> {
         true => format!("In packet {}, smaller packets repaired it.", stuck.packets.last()?),
         false => "It never arrived.".to_owned(),
     };
-    let reason = match case.icmp(stuck.from) {
-        Some((reason, _)) => format!("{reason} {sender} did not send smaller packets for it in time."),
+    let reason = match too_big(case, stuck) {
+        Some((told, mtu)) => {
+            let mtu = if mtu == 0 { "less".to_owned() } else { format!("at most {mtu} bytes") };
+            format!(
+                "A router told {sender} by ICMP, first in packet {told}, that the next hop carries {mtu}. This is no silent \
+                 black hole: {sender} ignored the message, or did not get it."
+            )
+        }
         None => {
             "This is a path-MTU black hole: a router drops large packets, and no message about it arrives."
                 .to_owned()
@@ -140,8 +146,18 @@ pub(super) fn path_mtu_black_hole(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence { cost_ns, text, packets: stuck.packets.clone() })
 }
 
-/// A series of transmissions of the same FORWARD TSN. `answers` is the number of acknowledgements in between that are
-/// below this TSN.
+/// Returns the first ICMP error that says that these packets are too big, and the size that it allows (0 if it names none).
+fn too_big(case: &Case<'_>, stuck: &Attempts) -> Option<(u64, u32)> {
+    let since = case.by(true).filter(|entry| entry.at >= stuck.from);
+    let mut errors = since.filter_map(|entry| match entry.event {
+        Event::Icmp(IcmpReport::TooBig(mtu)) if mtu < stuck.least => Some((entry.packet, mtu)),
+        _ => None,
+    });
+    errors.next()
+}
+
+/// A series of transmissions of the same FORWARD TSN. `answers` is the number of acknowledgements between the
+/// transmissions whose cumulative TSN is below this TSN.
 #[derive(Default)]
 struct Run<'a> {
     unit: i64,
@@ -236,7 +252,7 @@ fn forward_tsn_ignored(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence { cost_ns, text, packets: numbers })
 }
 
-/// A period in which data waited for lost data before it.
+/// A period in which later data waited for lost data that comes before it.
 #[derive(Clone, Copy)]
 struct Wait {
     from: u64,
@@ -336,7 +352,7 @@ fn waiting_requests(case: &Case<'_>, wait: Wait) -> String {
     }
 }
 
-/// Returns the total time of waits that may overlap.
+/// Returns the total length of the waiting periods. Time in which several periods overlap counts once.
 fn union(mut waits: Vec<Wait>) -> u64 {
     waits.sort_by_key(|wait| wait.from);
     let (mut total, mut known) = (0, 0);

@@ -1,5 +1,4 @@
-//! Rules that find the limits that the receiver sets: the receive window of SCTP and TCP, and the flow control of QUIC
-//! and HTTP/2.
+//! Rules that find the limits that the receiver sets: the receive window of SCTP and TCP.
 
 use super::{Case, Evidence, MILLISECOND, is_share, packets};
 use crate::data_class::DataClass;
@@ -103,7 +102,7 @@ pub(super) fn limited(case: &Case<'_>) -> Option<Evidence> {
     let (sender, receiver) = (case.sender(), case.receiver());
     let text = format!(
         "The receive window of {receiver} limited {sender} for {} of {}. All that it allowed was in flight, longest from \
-         packet {from} to {until} ({}); it was at most {}. A larger receive buffer, or an application that reads sooner, \
+         packet {from} to {until} ({}); it was at most {}. A larger receive buffer, or an application that reads faster, \
          helps.",
         seconds(cost_ns),
         seconds(active),
@@ -111,83 +110,4 @@ pub(super) fn limited(case: &Case<'_>) -> Option<Evidence> {
         counted(largest, "byte"),
     );
     Some(Evidence { cost_ns, text, packets: vec![from, until] })
-}
-
-/// The time for which a limit of flow control was reached.
-#[derive(Default)]
-struct Reached {
-    since: Option<(u64, u64)>,
-    nanos: u64,
-    /// The first packet that reached the limit, the limit, and the packet that raised it.
-    first: Option<(u64, u64)>,
-    raised: Option<u64>,
-}
-
-/// Finds the flow control of QUIC (RFC 9000 §4.1) or HTTP/2 (RFC 9113 §5.2) that limits the sender, on a stream or in
-/// the connection.
-pub(super) fn flow_control(case: &Case<'_>) -> Option<Evidence> {
-    let mut reached: BTreeMap<Option<u64>, Reached> = BTreeMap::new();
-    let mut limits: BTreeMap<Option<u64>, u64> = BTreeMap::new();
-    let (mut highs, mut sum): (BTreeMap<u64, u64>, u64) = (BTreeMap::new(), 0);
-    for entry in case.entries {
-        let mut reach = |key: Option<u64>, limit: u64| {
-            let state = reached.entry(key).or_default();
-            state.since.get_or_insert((entry.at, limit));
-            state.first.get_or_insert((entry.packet, limit));
-        };
-        match entry.event {
-            Event::Blocked(key, limit) if entry.side == case.side => reach(key, limit),
-            Event::Data(data) if entry.side == case.side && case.talk.transport == "quic" => {
-                let high = highs.entry(data.stream).or_default();
-                let end = data.offset.saturating_add(data.bytes.into());
-                sum = sum.saturating_add(end.saturating_sub(*high));
-                *high = end.max(*high);
-                for (key, used) in [(Some(data.stream), *high), (None, sum)] {
-                    if let Some(limit) = limits.get(&key).filter(|limit| used >= **limit && !data.ends) {
-                        reach(key, *limit);
-                    }
-                }
-            }
-            Event::Used(key, used) if entry.side == case.side => {
-                if let Some(limit) = limits.get(&key).filter(|limit| used >= **limit) {
-                    reach(key, *limit);
-                }
-            }
-            Event::Limit(key, limit) if entry.side != case.side => {
-                limits.insert(key, limit.max(limits.get(&key).copied().unwrap_or(0)));
-                if let Some(state) = reached.get_mut(&key)
-                    && let Some((since, _)) = state.since.filter(|(_, before)| limit > *before)
-                {
-                    state.nanos += entry.at.saturating_sub(since);
-                    (state.since, state.raised) = (None, state.raised.or(Some(entry.packet)));
-                }
-            }
-            _ => {}
-        }
-    }
-    if case.is_whole && !case.is_closed_gracefully() {
-        for state in reached.values_mut() {
-            state.nanos += state.since.map_or(0, |(since, _)| case.until().saturating_sub(since));
-        }
-    }
-    let (key, state) = reached.into_iter().max_by_key(|(_, state)| state.nanos)?;
-    let (packet, limit) = state.first?;
-    let active = case.active();
-    let shortest = case.round_trip().saturating_mul(2).max(200 * MILLISECOND);
-    if state.nanos < shortest || !is_share(state.nanos, 30, active) {
-        return None;
-    }
-    let (sender, receiver) = (case.sender(), case.receiver());
-    let scope = key.map_or("the connection".to_owned(), |stream| format!("stream {stream}"));
-    let raised = match state.raised {
-        Some(raised) => format!("{receiver} raised the limit first in packet {raised}"),
-        None => format!("{receiver} did not raise the limit {}", case.until_when()),
-    };
-    let text = format!(
-        "The flow control of {scope} limited {sender} for {}. It had used all {} that {receiver} allowed, first in \
-         packet {packet}; {raised}.",
-        seconds(state.nanos),
-        counted(limit, "byte"),
-    );
-    Some(Evidence { cost_ns: state.nanos, text, packets: [packet].into_iter().chain(state.raised).collect() })
 }

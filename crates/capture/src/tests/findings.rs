@@ -2,9 +2,11 @@
 //! near misses do not.
 
 mod closing;
+mod flow_control;
 mod network;
 mod quic;
 mod recovery;
+mod recreated;
 mod sending;
 mod window;
 
@@ -18,7 +20,7 @@ static BYTES: [u8; 4_096] = [7; 4_096];
 /// Adds one packet to a capture.
 type Step = Box<dyn FnOnce(&mut CaptureBuilder)>;
 
-/// The packets of a capture with their times in milliseconds, in any order.
+/// A scene: the packets of a capture with their times in milliseconds, in any order.
 struct Scene(Vec<(u32, Step)>);
 
 impl Scene {
@@ -136,7 +138,8 @@ fn segment(tape: &mut CaptureBuilder, millis: u32, from: Ipv4Addr, header: Heade
     tape.frame(millis * 1_000, &packet);
 }
 
-/// Checks that a rule finds something in the first three captures, and nothing in the others. Returns what it has found.
+/// Checks that a rule reports a finding for each of the captures `faults`, and none for the captures `near_misses`.
+/// Returns the findings.
 fn check(rule: &str, faults: [Scene; 3], near_misses: [Scene; 3]) -> Vec<Finding> {
     let mut all = Vec::new();
     for (number, scene) in faults.into_iter().enumerate() {
@@ -283,5 +286,9 @@ fn data_channels_have_their_messages() {
     assert_eq!((first.opened_ns, first.accepted_ns), (100_000_000, Some(150_000_000)));
     assert_eq!((first.messages, first.bytes), ([2, 1], [200, 100]));
     assert_eq!((second.messages, second.bytes, second.accepted_ns), ([1, 0], [100, 0], None));
-    assert_eq!(second.most_unacknowledged, [200, 101]);
+    assert_eq!((first.most_unacknowledged, second.most_unacknowledged), ([200, 101], [116, 0]));
+    assert_eq!(first.most_unacknowledged_ns, [Some(170_000_000), Some(230_000_000)]);
+    let millis = |of: &[(u64, u64)]| of.iter().map(|(at, sum)| (at / 1_000_000, *sum)).collect::<Vec<_>>();
+    assert_eq!(millis(&first.unacknowledged[0]), [(100, 16), (151, 0), (160, 100), (170, 200), (220, 0)]);
+    assert_eq!(millis(&second.unacknowledged[0]), [(300, 16), (310, 116)]);
 }

@@ -150,11 +150,11 @@ anabranch_base::knobs! {
         /// DATA may be sent in the packet of the COOKIE ECHO.
         cookie_data: bool = true, "RFC 9260 §5.1 C (may)", SWITCH, "DATA is sent with COOKIE ECHO: yes or no";
         /// The number of streams in each direction. INIT and INIT ACK carry this number.
-        streams: u16 = 100, OURS, Count(1, 65_535), "streams in each direction, from 1 to 65535";
-        /// The number of streams that the peer may send on; `None` for the number in `streams`.
-        inbound: Option<u16> = None, OURS,
+        num_ostreams: u16 = 100, OURS, Count(1, 65_535), "outbound streams, from 1 to 65535; with max_instreams=auto as many inbound ones";
+        /// The number of streams that the peer may send on; `None` for the number in `num_ostreams`.
+        max_instreams: Option<u16> = None, OURS,
             Or("auto", Count(1, 65_535)),
-            "streams that the peer may send on, from 1 to 65535; auto = as many as streams";
+            "streams that the peer may send on, from 1 to 65535; auto = as many as num_ostreams";
         /// The order in which the sender serves the streams.
         scheduler: SchedulerKind = SchedulerKind::Fcfs, OURS,
             Names(&[

@@ -336,7 +336,7 @@ impl Config {
     /// Returns the number of streams that the peer may send on.
     #[must_use]
     pub fn inbound_streams(&self) -> u16 {
-        self.inbound.unwrap_or(self.streams)
+        self.max_instreams.unwrap_or(self.num_ostreams)
     }
 }
 
@@ -399,7 +399,7 @@ mod tests {
     fn a_wrong_value_is_answered_with_the_accepted_forms() {
         let mut config = Config::default();
         for (key, value) in
-            [("cc", "vegas"), ("delack", "5"), ("streams", "70000"), ("iw", "0"), ("nope", "1")]
+            [("cc", "vegas"), ("delack", "5"), ("num_ostreams", "70000"), ("iw", "0"), ("nope", "1")]
         {
             let error = config.set(key, value).expect_err(key).to_string();
             assert!(!error.contains('\n') && error.contains(key), "{error}");

@@ -93,7 +93,7 @@ impl Endpoint {
         identity: Option<(u32, u32, bool)>,
     ) -> Result<u32, AssociateError> {
         self.accepts_zero_checksum |= config.zero_checksum;
-        let streams = ask.streams.unwrap_or(config.streams);
+        let streams = ask.streams.unwrap_or(config.num_ostreams);
         if ask.peer.is_empty() {
             return Err(AssociateError::NoPeer);
         }

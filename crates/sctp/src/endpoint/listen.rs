@@ -77,7 +77,7 @@ impl Endpoint {
                 tag: tag_and_tsn.0,
                 tsn: tag_and_tsn.1,
                 // RFC 9260 §3.3.3: request no more streams than the INIT allows.
-                outbound: config.streams.min(offer.inbound),
+                outbound: config.num_ostreams.min(offer.inbound),
                 inbound: config.inbound_streams(),
                 tie_tags: (0, 0),
             }),

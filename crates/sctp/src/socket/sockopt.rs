@@ -226,7 +226,7 @@ impl Sockets {
                 cookie_life: Some(config.cookie_life),
             }),
             OptionName::InitMsg => SocketOption::InitMsg(InitMsg {
-                num_ostreams: Some(config.streams),
+                num_ostreams: Some(config.num_ostreams),
                 max_instreams: Some(config.inbound_streams()),
                 attempts: Some(config.init_max_retrans),
                 max_timeout: Some(config.init_rto_max.unwrap_or(config.rto_max)),
@@ -342,10 +342,10 @@ fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Errno> {
                 return Err(Errno::Invalid);
             }
             // If `max_instreams` is `None`, the number of inbound streams stays the same. It must be stored before
-            // `streams` changes, because it may derive from `streams`.
+            // `num_ostreams` changes, because it may derive from `num_ostreams`.
             let inbound = init.max_instreams.unwrap_or(config.inbound_streams());
-            config.streams = init.num_ostreams.unwrap_or(config.streams);
-            config.inbound = Some(inbound);
+            config.num_ostreams = init.num_ostreams.unwrap_or(config.num_ostreams);
+            config.max_instreams = Some(inbound);
             config.init_max_retrans = init.attempts.unwrap_or(config.init_max_retrans);
             config.init_rto_max = init.max_timeout.or(config.init_rto_max);
         }

@@ -289,7 +289,8 @@ fn the_cookie_echo_does_not_wait_as_the_init_did() {
 /// RFC 9260 §5.1.1: each side sends on no more streams than the other side accepts.
 #[test]
 fn streams_are_negotiated() {
-    let mut script = Script::with(configured(&[("streams", "3")]), configured(&[("streams", "7")]), &[25]);
+    let mut script =
+        Script::with(configured(&[("num_ostreams", "3")]), configured(&[("num_ostreams", "7")]), &[25]);
     script.associate().run(1_000);
     script.check(expect![[r#"
         0.000  A ──► B   INIT          tag=A1 rwnd=64k os=3 is=3 tsn=1 families=v4
@@ -392,7 +393,8 @@ fn init_ack_twice() {
 /// are not sent.
 #[test]
 fn early_messages_on_streams_that_are_not_granted() {
-    let mut script = Script::with(configured(&[("streams", "10")]), configured(&[("streams", "2")]), &[25]);
+    let mut script =
+        Script::with(configured(&[("num_ostreams", "10")]), configured(&[("num_ostreams", "2")]), &[25]);
     script.associate().send(A, 1, 10).send(A, 2, 20).send(A, 0, 30).run(2_000);
     script.check_drawn(expect![[r#"
         0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4

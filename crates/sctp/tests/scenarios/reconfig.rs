@@ -6,7 +6,7 @@ use anabranch_sctp::{Direction, Message, ResetError};
 use anabranch_wire::sctp::*;
 use expect_test::expect;
 
-const ON: &[(&str, &str)] = &[("reconfig", "yes"), ("streams", "4")];
+const ON: &[(&str, &str)] = &[("reconfig", "yes"), ("num_ostreams", "4")];
 
 /// Sets up an association with a message in each direction on stream 1, and a message from A on stream 2.
 fn used() -> Script {
@@ -404,7 +404,7 @@ fn too_many_streams() {
 /// answered.
 #[test]
 fn not_negotiated() {
-    let mut script = Script::with(configured(ON), configured(&[("streams", "4")]), &[25]);
+    let mut script = Script::with(configured(ON), configured(&[("num_ostreams", "4")]), &[25]);
     script.associate().run(1_000).forget();
     assert_eq!(script.reset(A, Direction::Both, &[]), Err(ResetError::Unsupported));
     assert_eq!(script.add_streams(A, 1, 1), Err(ResetError::Unsupported));
@@ -531,7 +531,7 @@ fn malformed() {
 /// A reset of thousands of streams needs several requests, one after the other.
 #[test]
 fn a_long_list() {
-    let mut script = Script::established(&[("reconfig", "yes"), ("streams", "65535")]);
+    let mut script = Script::established(&[("reconfig", "yes"), ("num_ostreams", "65535")]);
     let streams: Vec<u16> = (0..2_000).rev().collect();
     script.reset(A, Direction::Outgoing, &streams).expect("taken");
     script.send(A, 1_999, 8).send(A, 3_000, 8).run(3_000);

@@ -6,7 +6,7 @@ use anabranch_sctp::{Direction, Event};
 use anabranch_wire::sctp::*;
 use expect_test::expect;
 
-const ON: &[(&str, &str)] = &[("reconfig", "yes"), ("streams", "4")];
+const ON: &[(&str, &str)] = &[("reconfig", "yes"), ("num_ostreams", "4")];
 
 /// Sets up an association in which B grants only the RE-CONFIG requests that `granted` lists. Each side has sent one
 /// message on stream 1.

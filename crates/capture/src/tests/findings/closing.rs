@@ -187,7 +187,7 @@ fn a_peer_that_falls_silent_is_found() {
 }
 
 /// Adds an ICMP error of B that quotes a packet of A with this protocol and content.
-fn error(scene: Scene, millis: u32, kind: IcmpKind, (protocol, content): (u8, Vec<u8>)) -> Scene {
+pub(super) fn error(scene: Scene, millis: u32, kind: IcmpKind, (protocol, content): (u8, Vec<u8>)) -> Scene {
     scene.at(millis, move |tape| {
         let quoted = tape.ip(protocol, A, B, &content);
         let mut packet = Vec::new();

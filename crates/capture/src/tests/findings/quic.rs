@@ -327,7 +327,7 @@ fn an_initial_limit_in_the_transport_parameters_is_found() {
     };
     let limited: Vec<&str> = transfer(2_000).iter().map(|finding| finding.rule).collect();
     assert_eq!(limited, ["flow_control_limited"]);
-    assert!(transfer(2_000)[0].text.contains("of stream 0 limited B for 0.599 s"));
+    assert!(transfer(2_000)[0].text.contains("of stream 0 limited B for 0.600 s"));
     assert_eq!(transfer(2_001), []);
 }
 

@@ -81,6 +81,58 @@ fn a_path_mtu_black_hole_is_found() {
     assert!(found[1].text.contains("In packet 7, smaller packets repaired it."), "{}", found[1].text);
 }
 
+/// A router says in an ICMP error that a packet of A is too big, but A sends it again. Errors that say something else do not
+/// explain the loss.
+#[test]
+fn a_sender_that_ignores_icmp_is_no_silent_black_hole() {
+    use super::closing::error;
+    use anabranch_base::IcmpKind::{TooBig, Unreachable};
+    let stuck = || large(&[200, 1_200, 3_200]).end(10_000);
+    let chunk = || (132, sctp(true, TAG_B, |b| data(101, 0).emit(b)));
+    let tcp = || Scene::tcp().sends(100, 0, 1_400).sends(1_100, 0, 1_400).sends(3_100, 0, 1_400);
+    let segment = || {
+        let mut bytes = Vec::new();
+        Header { source_port: 40_000, target_port: 80, ..acknowledgement(0, 0, 10_000) }.emit(&mut bytes);
+        (6, bytes)
+    };
+    let repaired =
+        tcp().sends(7_100, 0, 500).acks(7_150, 500, 10_000).sends(7_150, 500, 900).acks(7_200, 1_400, 10_000);
+    let text = |scene: Scene| {
+        let mut decoded =
+            decode("test", &scene.tape().bytes[..], &Settings { max_events: EVENTS, ..Settings::default() })
+                .expect("a capture");
+        let findings = decoded.conversations.remove(0).findings;
+        findings.into_iter().find(|finding| finding.rule == "path_mtu_black_hole").map(|finding| finding.text)
+    };
+    for (scene, words) in [
+        (
+            error(stuck(), 201, TooBig(1_280), chunk()),
+            "in packet 8, that the next hop carries at most 1280 bytes",
+        ),
+        (error(stuck(), 1_201, TooBig(0), chunk()), "in packet 9, that the next hop carries less"),
+        (
+            error(repaired, 101, TooBig(576), segment()),
+            "in packet 5, that the next hop carries at most 576 bytes",
+        ),
+    ] {
+        let found = text(scene).expect("a finding");
+        assert!(found.contains(words) && found.contains("A ignored the message"), "{found}");
+    }
+    for scene in [
+        // The packets are not too big for this next hop.
+        error(stuck(), 201, TooBig(1_448), chunk()),
+        // The error is about another protocol.
+        error(stuck(), 201, TooBig(1_280), (17, chunk().1)),
+        error(stuck(), 201, Unreachable(anabranch_wire::icmp::code_v4::PORT), chunk()),
+    ] {
+        let found = text(scene).expect("a finding");
+        assert!(found.ends_with("and no message about it arrives."), "{found}");
+    }
+    // A sends smaller packets as soon as it knows.
+    let obeys = Scene::tcp().sends(100, 0, 1_400).sends(150, 0, 500).acks(200, 500, 10_000);
+    assert_eq!(text(error(obeys, 140, TooBig(576), segment())), None);
+}
+
 /// Sends five chunks, and then FORWARD TSNs at each of these times. B answers each with a SACK.
 fn forward(times: impl Iterator<Item = u32>, answer: u32) -> Scene {
     let scene = (0..5).fold(Scene::sctp(), |scene, n| scene.data(100, 100 + n)).sack(150, 100, 65_536);

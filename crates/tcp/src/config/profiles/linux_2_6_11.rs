@@ -7,7 +7,7 @@
 use super::MODERN;
 use anabranch_base::knobs::Profile;
 
-/// The source that is given for the value of a knob that this version does not have.
+/// The text that is given as the source of a value if Linux 2.6.11 does not have the feature.
 const NONE: &str = "Linux 2.6.11 has none";
 
 pub(super) const PROFILE: Profile = Profile {
@@ -53,7 +53,11 @@ pub(super) const PROFILE: Profile = Profile {
         ("ack_push", "yes", "tcp.c cleanup_rbuf, tcp_input.c tcp_grow_window"),
         ("psh_counts", "no", "tcp_input.c tcp_measure_rcv_mss: only a small segment sets TCP_ACK_PUSHED"),
         ("push", "write", "tcp.c tcp_push (and half a window: forced_push, not modelled)"),
-        ("fin", "data", "tcp_output.c tcp_send_fin: on the last segment that waits"),
+        (
+            "fin",
+            "waiting",
+            "tcp_output.c tcp_send_fin: on the last segment that waits; tcp.c tcp_push sends at each write",
+        ),
         ("fin_delack", "yes", "tcp_input.c tcp_fin: pingpong in ESTABLISHED"),
         ("mss", "auto", "tcp_output.c tcp_sync_mss (half of the window bounds it; not modelled)"),
         (

@@ -3,8 +3,8 @@
 //! A result has up to a hundred thousand objects. As columns they take about a fifth of the space of one JSON object for
 //! each. Nothing is lost:
 //!
-//! - A column without information is left out: all if there are no objects, `background` and `failure` if no object has them, and a part of `why` or
-//!   `send_detail` that is 0 for all objects.
+//! - A column without information is left out: all columns if there are no objects, `background` and `failure` if no
+//!   object has them, and a part of `why` or `send_detail` that is 0 for all objects.
 //! - A run whose objects have the names of the contestant's first run has no column `name`.
 //! - Each of `instants` counts from the instant before it, and the first counts from `issued_ns`.
 //!

@@ -32,7 +32,8 @@ pub(super) fn message(
     match payload.first() {
         Some(&OPEN) if channels.len() < MAX_CHANNELS => {
             let Some(mut opened) = open(payload) else { return };
-            // The stream of a channel that was closed may carry another channel.
+            // A new channel may reuse the stream of a closed channel. The messages of the closed channel are counted
+            // now.
             if let Some(before) = channels.iter_mut().rfind(|channel| channel.stream == stream) {
                 before.before[side].0 += 1;
                 before.before[side].1 += payload.len() as u64;

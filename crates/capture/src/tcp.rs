@@ -137,7 +137,7 @@ impl Connections {
         let known = self.by_pair.get(&pair).copied().filter(|&index| {
             let connection = &self.all[index];
             let side = usize::from(source != connection.initiator);
-            // The SYN reuses the addresses and ports for a new connection.
+            // Whether the SYN reuses the addresses and ports for a new connection.
             let anew = syn
                 && arrival.checksum != Checksum::Wrong
                 && !header.flags.has(Flags::ACK)
@@ -431,7 +431,7 @@ impl Connection {
             let ack = Ack { cumulative, flight, has_gaps, window: self.window(side, header) };
             self.conversation.event(side, Event::Ack(ack));
         }
-        // RFC 3168 §6.1.2: in a SYN, the flag asks for ECN.
+        // RFC 3168 §6.1.2: in a SYN, the flag ECE asks for ECN and reports no mark.
         if header.flags.has(Flags::ECE) && !header.flags.has(Flags::SYN) {
             self.conversation.event(side, Event::MarkReport);
         }

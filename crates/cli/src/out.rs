@@ -23,8 +23,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-/// Creates all files of `--out DIR`, and leaves it to the caller to publish them. The caller publishes `results.json`
-/// last. If `results.json` exists, all other files therefore exist.
+/// Creates all files of `--out DIR`, without publishing them. The caller publishes `results.json` last, so its
+/// existence means that all other files exist.
 ///
 /// # Errors
 /// [`Failure`] if a file cannot be written, or if a run gives another result when it is repeated to capture its
@@ -173,7 +173,7 @@ pub fn unpacked(packed: &[u8]) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The files of a run that is repeated.
+/// The files to keep from a run that is repeated.
 struct Wanted<'a> {
     /// Whether a trace in the format of ns-2 is wanted.
     trace: bool,
@@ -266,7 +266,7 @@ fn page_load(page: &Page, settings: &BTreeMap<String, String>, run: &Run, commen
     let is = |key: &str, value: &str| settings.get(key).is_some_and(|is| is == value);
     let version = [("2", "HTTP/2"), ("3", "HTTP/3")].into_iter().find(|(value, _)| is("http", value));
     let version = version.map_or("HTTP/1.1", |(_, version)| version);
-    // RFC 9114 §3.1: HTTP/3 is always encrypted.
+    // RFC 9114 §3.1: URLs that are fetched over HTTP/3 have the scheme https.
     let scheme = if is("tls", "yes") || is("http", "3") { "https" } else { "http" };
     let instant = |ns: u64| Instant::from_nanos(ns);
     let last = run.objects.iter().filter_map(|object| object.delivered_ns).max().unwrap_or(0);

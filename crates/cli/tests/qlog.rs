@@ -55,7 +55,7 @@ fn read(text: &str, side: &str) -> Log {
         before = time;
         let (name, data) = (event["name"].as_str().expect("a name").to_owned(), &event["data"]);
         let packet = || {
-            // 0-RTT and 1-RTT share a packet number space (RFC 9000 §12.3).
+            // Counts 0-RTT packets as 1-RTT packets, because both share a packet number space (RFC 9000 §12.3).
             let kind = data["header"]["packet_type"].as_str().expect("a type").replace("0RTT", "1RTT");
             (kind, data["header"]["packet_number"].as_u64().expect("a number"))
         };

@@ -55,8 +55,8 @@ pub fn header(vantage: &str, first: &[u8]) -> String {
     )
 }
 
-/// Appends the beginning of a record, which happened `nanos` nanoseconds after the log began. The caller appends the
-/// record's data and a closing brace.
+/// Appends the beginning of a record for an event that happened `nanos` nanoseconds after the log began. The caller
+/// appends the record's data and a closing brace.
 pub fn begin_event(text: &mut String, nanos: u64, name: &str) {
     let (millis, rest) = (nanos / 1_000_000, nanos % 1_000_000);
     // Writing to a string does not fail.
@@ -110,7 +110,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Formats a frame as qlog's `QuicFrame`. The bytes of the frame have the fields that [`Frame`] lacks.
+/// Formats a frame as qlog's `QuicFrame`. Fields that [`Frame`] lacks are read from the bytes of the frame.
 struct QuicFrame<'a>(&'a Frame<'a>, &'a [u8]);
 
 impl QuicFrame<'_> {

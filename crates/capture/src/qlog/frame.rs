@@ -4,7 +4,8 @@ use anabranch_wire::qlog;
 use anabranch_wire::quic::Frame;
 use serde_json::Value;
 
-/// Stands for the content of frames. A packet has no longer frame, because a datagram has at most 65,527 bytes.
+/// Replaces the content of frames, which a log does not have. No frame is longer, because a datagram has at most 65,527
+/// bytes.
 static CONTENT: [u8; 1 << 16] = [0; 1 << 16];
 /// The maximum number of ranges that are read of an ACK frame.
 const MAX_RANGES: usize = 1 << 12;
@@ -72,8 +73,8 @@ pub(super) fn parse(value: &Value) -> Option<Frame<'static>> {
     })
 }
 
-/// Returns as many bytes as the frame has. The length has another place in version 0.3 than in the present draft, where
-/// it may be that of the whole frame.
+/// Returns as many bytes of [`CONTENT`] as the frame has. The length is in different fields in version 0.3 and in the
+/// present draft. In the draft, it may be the length of the whole frame.
 fn content(value: &Value) -> &'static [u8] {
     let raw = &value["raw"];
     let lengths = [&value["length"], &raw["payload_length"], &raw["length"]];

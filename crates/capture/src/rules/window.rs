@@ -1,4 +1,4 @@
-//! The receive window of SCTP and TCP, which the receiver sets.
+//! Rules that find the receive window of SCTP and TCP, if it limits the sender.
 
 use super::{Case, Evidence, MILLISECOND, is_share, packets};
 use crate::data_class::DataClass;
@@ -6,8 +6,8 @@ use crate::table::{counted, seconds};
 use crate::timeline::{Entry, Event};
 use std::collections::BTreeMap;
 
-/// The receive window has closed and never opens again. RFC 9260 §6.1 A and RFC 9293 §3.8.6.1: the sender then only
-/// probes the window.
+/// Finds a receive window that has closed and never opens again. The sender then only probes the window (RFC 9260 §6.1
+/// A, RFC 9293 §3.8.6.1).
 pub(super) fn closed(case: &Case<'_>) -> Option<Evidence> {
     let least = case.usual_piece();
     let mut closed = None;
@@ -61,11 +61,11 @@ fn unfinished(case: &Case<'_>, cumulative: i64) -> Option<u64> {
     begun.into_iter().find(|(_, count)| *count > 0 && is_complete && is_sctp).map(|(stream, _)| stream)
 }
 
-/// The receive window limits the sender: all that it allows is in flight.
+/// Finds a receive window that limits the sender: all data that the window allows is in flight.
 pub(super) fn limited(case: &Case<'_>) -> Option<Evidence> {
     let (least, unit, active) = (case.usual_piece(), case.bytes_per_unit(), case.active());
     let (mut window, mut since, mut cost_ns, mut largest) = (None, None::<&Entry>, 0, 0);
-    // The longest time with the packets at its ends.
+    // The longest period with a full window: its duration, and the packets at its beginning and its end.
     let mut longest: Option<(u64, u64, u64)> = None;
     for entry in case.entries {
         let flight = match &entry.event {
@@ -102,7 +102,7 @@ pub(super) fn limited(case: &Case<'_>) -> Option<Evidence> {
     let (sender, receiver) = (case.sender(), case.receiver());
     let text = format!(
         "The receive window of {receiver} limited {sender} for {} of {}. All that it allowed was in flight, longest from \
-         packet {from} to {until} ({}); it was at most {}. A larger receive buffer, or an application that reads sooner, \
+         packet {from} to {until} ({}); it was at most {}. A larger receive buffer, or an application that reads faster, \
          helps.",
         seconds(cost_ns),
         seconds(active),

@@ -1,4 +1,4 @@
-//! Losses, their repair, and data that waits for it.
+//! Tests of the rules about losses, their repair, and data that waits for the repair.
 
 use super::*;
 use anabranch_wire::sctp::{ForwardTsn, IForwardTsn};
@@ -29,7 +29,7 @@ fn losses_that_only_timeouts_repair_are_found() {
         let (at, seq) = (100 + n * 1_200, n * 500);
         scene.sends(at, seq, 500).sends(at + 1_100, seq, 500).acks(at + 1_150, seq + 500, 10_000)
     });
-    // B had all data: it reports the retransmissions as duplicates.
+    // B already had all the data, so it reports the retransmissions as duplicates.
     let spurious = (0..3).fold(Scene::sctp(), |scene, n| {
         let (at, tsn) = (100 + n * 1_200, 100 + n);
         scene.data(at, tsn).data(at + 1_100, tsn).chunk(at + 1_150, B, move |b| {
@@ -72,7 +72,7 @@ fn a_path_mtu_black_hole_is_found() {
         [
             large(&[200, 1_200, 3_200]).sized(150, 102, 1_400).gap(250, 100, 2, 2).sack(3_300, 102, 65_536),
             large(&[200, 1_200]).end(10_000),
-            // Nothing of B arrives any more.
+            // Nothing from B arrives any more.
             tcp().end(10_000),
         ],
     );
@@ -160,7 +160,7 @@ fn a_forward_tsn_that_is_never_accepted_is_found() {
         [
             forward((0..4).map(|n| 200 + n * 100), 100),
             forward((0..6).map(|n| 200 + n * 100), 104),
-            // The SACKs were under way when A sent the first FORWARD TSN.
+            // The SACKs were in flight when A sent the first FORWARD TSN.
             forward((0..10).map(|n| 200 + n * 4), 100),
         ],
     );
@@ -176,7 +176,8 @@ fn abandoned(count: u32, delay: u32) -> Scene {
     })
 }
 
-/// A sender with no retransmissions abandons data as soon as it is sent, although nothing is lost.
+/// A sender without retransmissions abandons data as soon as it is sent. Its FORWARD TSNs must be found, although
+/// nothing is lost.
 #[test]
 fn forward_tsns_for_data_in_flight_are_found() {
     let rules = |scene: Scene| -> Vec<&str> {

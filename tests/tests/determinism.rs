@@ -51,8 +51,8 @@ fn the_same_race_gives_the_same_results_on_any_number_of_threads_and_another_see
         let other = race_on(2, &plan(&format!("{scenario} --runs 2 --seed 10001")));
         let numbers = |text: &str| text.split_once("\"points\"").map(|(_, rest)| rest.replace("10001", "1"));
         let differ = numbers(&first) != numbers(&result(&other));
-        // A scenario without random events may give equal results for two seeds, although initial numbers and keys
-        // differ.
+        // For a scenario without random events, two seeds may give equal results, although initial sequence numbers and
+        // keys differ.
         let chance = ["loss", "background"].iter().any(|word| scenario.contains(word)) || scenario.is_empty();
         assert!(differ || !chance, "{scenario}: another seed changes nothing");
     }
@@ -73,14 +73,14 @@ fn the_same_race_gives_the_same_packets_and_another_seed_does_not() {
                 packets.iter().all(|captured| captured.pcapng.len() > 1_000),
                 "{scenario}: an empty capture"
             );
-            // With another seed, verification tags, initial sequence numbers and random events differ.
+            // With another seed, verification tags, initial sequence numbers and random events must differ.
             let other = shot(2).1;
             let pairs = packets.iter().zip(&other);
             assert!(
                 pairs.clone().all(|(a, b)| a.pcapng != b.pcapng),
                 "{scenario}: another seed, the same packets"
             );
-            // A run without capture must give the same results.
+            // A run without a capture must give the same results as a run with one.
             let bare = one::run(&batch::scenario(&plan, 0, contestant, 1)).expect(scenario);
             assert!(runs == bare, "{scenario}: a capture changes the run");
         }

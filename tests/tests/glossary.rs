@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 /// The pages that quote output of the program. Other pages quote benchmarks, or output of other programs.
 const PAGES: &[&str] =
     &["README.md", "docs/guide", "docs/how-to", "docs/tutorial.md", "docs/population.md", "docs/today.md"];
-/// The folders with golden texts, each with the extension of the files.
+/// The folders with golden texts (expected output), each with the extension of the files.
 const GOLDEN: &[(&str, &str)] = &[
     ("crates/cli/tests", "rs"),
     ("crates/lab/tests", "rs"),
     ("crates/report/src", "rs"),
     ("crates/report/src", "txt"),
 ];
-/// The folders with the sources of HTML tables.
+/// The folders with the source code that writes HTML tables.
 const TABLES: &[&str] = &["crates/report/src", "crates/papers/src"];
-/// Headings that are values and not terms: contestants, and kinds of access.
+/// Headings that are values and not terms of the glossary: contestants, and kinds of access.
 const VALUES: &[&str] = &["http1", "http2", "http3", "sctp-dtls", "all", "fixed", "mobile"];
-/// Headings that are plain words.
+/// Headings that are plain words and need no entry in the glossary.
 const PLAIN: &[&str] = &[
     "begin",
     "bytes",
@@ -42,7 +42,7 @@ const PLAIN: &[&str] = &[
     "winner",
     "with",
 ];
-/// Units that follow a heading.
+/// The units that may follow a heading.
 const UNITS: &[&str] = &[", ms", " ms", ", s", " s", ":"];
 
 fn root() -> PathBuf {
@@ -96,13 +96,13 @@ fn is_figure(word: &str) -> bool {
     word.starts_with(|letter: char| letter.is_ascii_digit())
 }
 
-/// Returns the fields of a line. At least two spaces separate two fields.
+/// Returns the fields of a line of a text table. At least two spaces separate two fields.
 fn fields(line: &str) -> Vec<&str> {
     line.split("  ").map(str::trim).filter(|field| !field.is_empty()).collect()
 }
 
-/// Returns the headings of the tables in a text, each with the number of its line. A line of headings has at least three
-/// fields without figures, and the next line has at least two figures.
+/// Returns the headings of the text tables in a text, each with the number of its line. A line of headings has at least
+/// three fields without digits, and the next line has at least two numbers.
 fn headings(text: &str, terms: &BTreeSet<String>) -> Vec<(usize, String)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
@@ -164,7 +164,7 @@ fn parts(source: &str) -> Vec<String> {
     labels.map(|label| label.rsplit(": ").next().unwrap_or(label).to_owned()).collect()
 }
 
-/// Whether the glossary has a heading, without its unit, or all parts of it between commas.
+/// Returns whether the glossary has a heading, without its unit, or all parts of it between commas.
 fn is_known(head: &str, terms: &BTreeSet<String>) -> bool {
     let head = head.to_lowercase();
     let is_term = |head: &str| {

@@ -1,4 +1,4 @@
-//! Tests of the whole system.
+//! Tests of the whole system: races, captures, documentation and source code.
 
 mod captures;
 mod circles;

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Phrases that no text needs. A `^` stands for the beginning of a sentence.
+/// Phrases that no comment, page or message may use. A `^` stands for the beginning of a sentence.
 const PHRASES: &[&str] = &[
     "whoever",
     "so many",
@@ -99,7 +99,7 @@ const MAX_WORDS: usize = 30;
 /// Files whose text is still to be rewritten, each with the number of complaints. The numbers may only decrease.
 const EXCEPTIONS: &[(&str, usize)] = &[];
 
-/// The page that a study writes. Its lists are summaries, not prose.
+/// The page `docs/outcomes.md`, which a study writes. Its lists are summaries, not prose.
 const GENERATED: &str = "docs/outcomes.md";
 
 fn root() -> PathBuf {
@@ -135,7 +135,7 @@ fn sources() -> Vec<PathBuf> {
     files(&["crates", "tests", "benches", "interop", "conformance", "fuzz"], "rs")
 }
 
-/// A comment: consecutive lines of one kind, and the code that follows.
+/// A comment in Rust code: consecutive lines of one kind, and the code that follows.
 struct Comment<'a> {
     line: usize,
     is_doc: bool,
@@ -318,7 +318,7 @@ fn has_phrase(sentence: &str, phrase: &str) -> bool {
     })
 }
 
-/// Returns the name that a line of code declares.
+/// Returns the name that a line of Rust code declares.
 fn declared(code: &str) -> Option<&str> {
     let mut words = code.split_whitespace().skip_while(|word| {
         word.starts_with("pub")
@@ -437,7 +437,7 @@ fn messages_are_plain_english() {
         let text = fs::read_to_string(&path).expect("a source file");
         let mut found = Vec::new();
         for (line, literal) in literals(&text) {
-            // Indented lines are examples and rows of tables.
+            // Lines that begin with spaces are examples or rows of tables, so they are not checked.
             let lines: Vec<&str> = literal.lines().filter(|line| !line.starts_with("  ")).collect();
             found.extend(output_complaints(&shown, line, &lines));
         }

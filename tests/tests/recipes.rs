@@ -1,4 +1,4 @@
-//! Applies three recipes of CONTRIBUTING.md: an impairment, a knob and a JSON field.
+//! Applies three recipes of CONTRIBUTING.md: how to add an impairment, a knob (setting) and a JSON field.
 //!
 //! Each file in `tests/recipes/` describes one addition to this repository, as edits of files. The edits touch the
 //! files that the recipe in CONTRIBUTING.md lists. For a listed file without edits, the file in `tests/recipes/` gives
@@ -47,13 +47,13 @@ fn root() -> PathBuf {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Addition {
-    /// The heading of the recipe.
+    /// The heading of the recipe in CONTRIBUTING.md.
     recipe: String,
-    /// The word that replaces `NAME` in the paths of the recipe.
+    /// The word that replaces `NAME` in the file paths of the recipe.
     name: String,
-    /// The arguments of a race that shows the addition.
+    /// The arguments of a race (`anabranch race`) that shows the effect of the addition.
     race: String,
-    /// A text that the race prints.
+    /// A text that this race must print.
     prints: String,
     /// A part of the arguments in the field `race`. A race without this part must have other page times.
     without: Option<String>,
@@ -64,12 +64,12 @@ struct Addition {
     edits: Vec<Edit>,
 }
 
-/// Replaces a text of a file, or creates a file.
+/// An edit that replaces a text of a file, or creates a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Edit {
     file: String,
-    /// The text to replace; `None` creates the file.
+    /// The text that the edit replaces. If `None`, the edit creates the file.
     at: Option<String>,
     becomes: String,
     /// The name of a command in `COMMANDS`. The command fails if this edit is missing.
@@ -184,7 +184,7 @@ impl TreeCopy {
         copy
     }
 
-    /// Writes a file, or removes it.
+    /// Writes a file of the copy. Removes the file if `content` is `None`.
     fn write(&self, file: &str, content: Option<&[u8]>) {
         let path = self.root.join(file);
         let Some(content) = content else { return fs::remove_file(path).expect("a file to remove") };

@@ -12,7 +12,7 @@ use anabranch_wire::pcap::{Direction, Reader};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-/// The choices that a seed makes, as flags of the command line.
+/// The random choices that a seed makes for a run, as flags of the command line.
 struct Storm {
     line: String,
     /// Whether the network damages packets, so that packets arrive with other bytes than were sent.
@@ -23,7 +23,7 @@ struct Storm {
     mild: bool,
 }
 
-/// The faults of a path, with their values.
+/// The faults that a network path can have, with their values.
 const FAULTS: &[(&str, &[&str])] = &[
     ("loss", &["1%", "5%", "10%", "30%", "ge:1%/30%", "ge:5%/20%", "nth:7", "list:1/2/3/5/8"]),
     ("down-loss", &["2%", "20%", "30%", "list:2/4/5/6/7"]),
@@ -125,7 +125,7 @@ fn storm(seed: u64) -> Storm {
     Storm { line: format!("{line} --seed {}", seed % (1 << 32)), corrupts, duplicates, mild }
 }
 
-/// Returns the packets of one host's capture by direction, with their times.
+/// Returns the packets in one host's capture, for each direction, with their times.
 fn packets(pcapng: &[u8]) -> [Vec<(u64, &[u8])>; 2] {
     let mut reader = Reader::new(pcapng).expect("a capture");
     let (mut sent, mut received) = (Vec::new(), Vec::new());
@@ -140,7 +140,7 @@ fn packets(pcapng: &[u8]) -> [Vec<(u64, &[u8])>; 2] {
     [sent, received]
 }
 
-/// Checks for one direction that the numbers of sent, arrived and lost packets agree.
+/// Checks, for one direction of a path, that the numbers of sent, arrived and lost packets agree.
 fn conserved(
     description: &str,
     storm: &Storm,

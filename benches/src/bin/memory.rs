@@ -1,5 +1,5 @@
-//! The speed of SCTP between two endpoints in one thread, which pass packets through memory. Other SCTP stacks are
-//! measured in the same run for comparison.
+//! Measures the speed of SCTP between two endpoints in one thread, which pass packets through memory. Other SCTP stacks
+//! are measured in the same run for comparison.
 //!
 //!     cargo run --release --bin memory [-- --runs 5 --ours --skip-slow --bulk --size 1024 --mib 512 --depth 64]
 //!
@@ -86,7 +86,7 @@ fn bulk(runs: usize, stacks: usize, sizes: &[usize], mib: u64) -> Result<(), Str
     for run in 0..runs {
         for (column, &size) in sizes.iter().enumerate() {
             for (stack, figures) in table.iter_mut().enumerate() {
-                // Slow stacks get less data, and fewer runs.
+                // Slow stacks transfer less data, and make fewer runs.
                 let total: u64 = match (stack, size) {
                     (0, 64) => mib << 18,
                     (0, _) => mib << 20,
@@ -170,7 +170,7 @@ fn queued(runs: usize, stacks: usize) -> Result<(), String> {
 /// but without state for messages and chunks. The next bytes are prefetched, as in the engine.
 fn floor(depth: usize, total: usize) -> f64 {
     const PIECE: usize = 1 << 10;
-    /// The prefetch distance in bytes.
+    /// How many bytes ahead of the read position the data is prefetched.
     const AHEAD: usize = 4 << 10;
     let message: Vec<u8> = (0..PIECE).map(|i| i as u8).collect();
     let mut waiting: VecDeque<u8> = VecDeque::with_capacity(depth);

@@ -36,7 +36,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A load: its name, its URL and file, and its flags.
+/// One load that runs for the whole test: its name, its URL and file, and its flags.
 struct Load {
     name: &'static str,
     url: &'static str,
@@ -150,7 +150,7 @@ fn soak(program: &Path, folder: &Path, seconds: u64, loss: &str) -> bool {
     well
 }
 
-/// Starts `link` with the server at its far end and the loads at this end.
+/// Starts the command `link`, with the server at its far end and the loads at its near end.
 fn start(program: &Path, folder: &Path, seconds: u64, loss: &str) -> Child {
     let own = program.display();
     let mut behind = String::from("FAR=${ANABRANCH_FAR%%,*};");
@@ -176,7 +176,7 @@ fn start(program: &Path, folder: &Path, seconds: u64, loss: &str) -> Child {
     command.args(["--", "sh", "-c", &behind]).stdin(Stdio::null()).spawn().expect("link")
 }
 
-/// Checks the counters in a load's report. Returns a line for each check, and whether it passed.
+/// Checks the counters in a load's report. Returns one line of text for each check, and whether the check passed.
 fn tallies(json: &Value, load: &Load, seconds: u64) -> Vec<(bool, String)> {
     let (requests, replies) = (count(json, "/requests/total"), count(json, "/replies/total"));
     let well = count(json, "/replies/status/2xx");
@@ -206,7 +206,7 @@ fn tallies(json: &Value, load: &Load, seconds: u64) -> Vec<(bool, String)> {
     ]
 }
 
-/// Returns the longest time without a reply, in seconds.
+/// Returns the longest time in seconds during which a load got no reply.
 fn silence(json: &Value, seconds: u64) -> Option<u64> {
     let intervals = json.pointer("/intervals")?.as_array()?;
     let with: Vec<u64> = intervals
@@ -238,7 +238,7 @@ fn count(json: &Value, pointer: &str) -> u64 {
     json.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// A time in seconds and the memory in kB at that time.
+/// One reading of a process's memory: the time in seconds and the memory in kB.
 type Sample = (f64, f64);
 
 /// For each process, the samples of its allocated memory and those of its resident memory.
@@ -274,7 +274,7 @@ impl Memory {
                 .split(|&byte| byte == 0)
                 .map(|word| String::from_utf8_lossy(word).into_owned())
                 .collect();
-            // Only `anabranch` itself is measured, not a shell that runs it.
+            // Only processes of `anabranch` itself are measured, not a shell that starts it.
             if words.len() < 3 || !words[0].ends_with("anabranch") {
                 continue;
             }
@@ -306,11 +306,11 @@ impl Memory {
     }
 }
 
-/// A line fitted to samples of memory, in kB.
+/// A straight line that was fitted to readings of a process's memory, in kB.
 struct Trend {
     mean: f64,
     growth: f64,
-    /// The standard deviation around the line.
+    /// The standard deviation of the readings around the line.
     noise: f64,
 }
 

@@ -9,7 +9,7 @@
 //! The pages are loaded without a browser, and all their hosts are one server. The gaps of the situations were measured
 //! with such loads.
 
-/// The setting that makes one contestant slower than the other.
+/// The true cause of a situation: the settings that make one contestant slower than the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Truth {
     /// No setting is a cause: the contestants are equally fast, or nearly.
@@ -30,9 +30,9 @@ pub enum Truth {
 /// Two contestants, a network and a workload, with the reason why one contestant is faster.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation {
-    /// A short description.
+    /// A short description of the situation, for the output.
     pub name: &'static str,
-    /// Network and workload, as flags without dashes.
+    /// Network and workload, as flags of `race` without the dashes.
     pub flags: Flags,
     /// The faster contestant, or one of two that are equally fast.
     pub fast: &'static str,
@@ -41,13 +41,13 @@ pub struct Situation {
     /// The slower contestant's time divided by the faster contestant's time, as measured in races in which no setting
     /// is changed.
     pub gap: f64,
-    /// The true cause.
+    /// The true cause of the gap between the two contestants.
     pub truth: Truth,
-    /// Settings that slow the faster contestant down.
+    /// Settings that slow the faster contestant down. It is faster in spite of them.
     pub against: &'static [&'static str],
 }
 
-/// Network and workload, as flags without dashes.
+/// Network and workload of a situation, as flags of `race` without the dashes.
 type Flags = &'static [(&'static str, &'static str)];
 
 const NEWS_LOSSY: Flags = &[
@@ -142,7 +142,8 @@ pub const ALL: &[Situation] = &[
         gap: 1.25,
         truth: Truth::Within(&["rto_min", "rto_var_min"]),
         // The RTO is SRTT plus 4 RTTVAR, but at least SRTT plus `rto_var_min`, and at least `rto_min`. In the faster
-        // contestant, `rto_min` is too low to matter, and `rto_var_min` makes the RTO longer than SRTT plus 4 RTTVAR.
+        // contestant, `rto_min` has no effect because it is low, and `rto_var_min` makes the RTO longer than SRTT plus
+        // 4 RTTVAR.
         against: &["rto_var_min"],
     },
     Situation {
@@ -392,7 +393,8 @@ pub const ALL: &[Situation] = &[
         gap: 1.28,
         truth: Truth::Within(&["rto_min", "rto_var_min", "delack"]),
         // The RTO is SRTT plus 4 RTTVAR, but at least SRTT plus `rto_var_min`, and at least `rto_min`. In the faster
-        // contestant, `rto_min` is too low to matter, and `rto_var_min` makes the RTO longer than SRTT plus 4 RTTVAR.
+        // contestant, `rto_min` has no effect because it is low, and `rto_var_min` makes the RTO longer than SRTT plus
+        // 4 RTTVAR.
         against: &["rto_var_min"],
     },
     Situation {

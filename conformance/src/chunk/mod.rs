@@ -1,7 +1,6 @@
 //! Conversion of chunks, parameters and causes between script text and bytes.
 //!
-//! This module does not use the engine's decoder. With that decoder, a test could not detect the decoder's own
-//! mistakes.
+//! This module does not use the engine's decoder. If it did, a test could not detect the mistakes of that decoder.
 
 mod check;
 mod codec;

@@ -62,7 +62,8 @@ pub(super) struct ConversationBuilder {
     pub requests_left_out: u64,
     views: Box<[View; 2]>,
     max_view_items: usize,
-    /// The events for findings, if findings were requested.
+    /// The events from which the findings are derived, if findings were requested. A finding is a reason why the
+    /// conversation was slow or failed.
     timeline: Option<Box<Timeline>>,
 }
 

@@ -1,4 +1,4 @@
-//! The classification of captured data: new, reordered, or retransmitted, and the cause of a retransmission. `track.rs`
+//! The classes of captured data: new, reordered, or retransmitted, and the cause of a retransmission. `track.rs`
 //! classifies the data.
 
 /// The cause of a retransmission.

@@ -35,7 +35,7 @@ const MAX_MESSAGE: usize = 1 << 16;
 /// The maximum number of records of a connection that wait for the ServerHello.
 const MAX_WAITING: usize = 16;
 
-/// The result of processing a datagram: whether it was counted, the name of the protocol, and the application data.
+/// The result of processing a datagram: the outcome for its packet, the name of the protocol, and the application data.
 type Taken = (PacketOutcome, &'static str, Vec<Vec<u8>>);
 
 /// All DTLS connections of a capture.

@@ -159,7 +159,8 @@ fn matched_flows(one: &PacketList, other: &PacketList, pairs: Vec<Pair>) -> BTre
     flows
 }
 
-/// Pairs the packets of both files that have the same key. Skips a key if several packets of a file have it.
+/// Pairs the packets of both files that have the same key, which the function `key` returns for a packet. Skips a key
+/// if several packets of a file have it.
 fn unique(
     one: &PacketList,
     other: &PacketList,
@@ -169,7 +170,7 @@ fn unique(
     unique_among([(one, &none[0]), (other, &none[1])], key)
 }
 
-/// Like [`unique`], but skips the marked packets.
+/// Like [`unique`], but skips the packets whose flag in the second part of `lists` is true.
 fn unique_among(
     lists: [(&PacketList, &Vec<bool>); 2],
     key: impl Fn(&SeenPacket) -> Option<(u64, u32)>,

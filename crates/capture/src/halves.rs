@@ -30,7 +30,8 @@ pub(super) enum MatchEvidence {
     Heartbeats,
 }
 
-/// The facts that the captured packets of one direction show.
+/// What the captured packets of one direction of an association reveal, for example their addresses. It helps to find
+/// the opposite direction.
 #[derive(Debug, Default)]
 pub(super) struct OneDirection {
     sources: Vec<IpAddr>,

@@ -33,14 +33,14 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     pub all: Vec<Request>,
-    /// The requests that are not complete, by stream.
+    /// For each stream: the index in `all` of its request that is not complete.
     open: BTreeMap<u64, usize>,
     pub left_out: u64,
     flow: Flow,
 }
 
 impl Requests {
-    /// Begins a request on a stream. Does nothing if the stream has one already.
+    /// Begins a request on a stream. Does nothing if the stream already has an incomplete request.
     pub fn begin(&mut self, at: u64, stream: u64) {
         if self.open.contains_key(&stream) {
             return;

@@ -17,7 +17,7 @@ const PROHIBITED_V4: [u8; 3] = [9, 10, 13];
 const PROHIBITED_V6: u8 = 1;
 const ADDRESS_V6: u8 = 3;
 
-/// Returns the meaning of an ICMP error.
+/// Returns what an ICMP error says about the path or the target.
 fn report(kind: IcmpKind, is_v4: bool) -> IcmpReport {
     match kind {
         IcmpKind::TooBig(mtu) => IcmpReport::TooBig(mtu),

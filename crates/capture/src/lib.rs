@@ -207,7 +207,7 @@ enum PacketOutcome {
     NotFollowed { opening: bool },
 }
 
-/// The state while a capture is read.
+/// The state of the decoder while it reads a capture.
 struct Reading {
     settings: Settings,
     max_events: usize,

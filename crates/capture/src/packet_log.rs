@@ -36,7 +36,7 @@ const INIT_ACK: u8 = 2;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_DAY: u64 = 86_400 * NANOS_PER_SECOND;
 
-/// A packet in a log.
+/// A packet in a text log of packets.
 struct LoggedPacket {
     sent: bool,
     /// The time of the day in nanoseconds.
@@ -45,12 +45,12 @@ struct LoggedPacket {
 }
 
 impl LoggedPacket {
-    /// Returns the type of the first chunk.
+    /// Returns the type of the first chunk in the packet.
     fn kind(&self) -> u8 {
         self.bytes.get(12).copied().unwrap_or(u8::MAX)
     }
 
-    /// Returns the Verification Tag.
+    /// Returns the Verification Tag of the packet.
     fn tag(&self) -> Option<u32> {
         Some(u32::from_be_bytes(*self.bytes.get(4..)?.first_chunk()?))
     }

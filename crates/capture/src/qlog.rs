@@ -172,7 +172,7 @@ impl Logs {
 /// The source and the target of a packet, its sender, its packet number space, and its number.
 type LoggedPacket = ([(IpAddr, u16); 2], (Side, usize, u64));
 
-/// One end of a connection, which writes a log.
+/// The end of a connection that wrote the qlog.
 #[derive(Default)]
 struct Endpoint {
     /// The side of this end, if it is known.
@@ -222,7 +222,8 @@ impl Endpoint {
         packet
     }
 
-    /// Reads the addresses of the two ends.
+    /// Reads the addresses and ports of the two ends from the data of an event that reports the start of the
+    /// connection.
     fn started(&mut self, data: &Value) {
         let address = |ip: &Value, port: &Value| {
             let port = port.as_u64().and_then(|port| u16::try_from(port).ok());

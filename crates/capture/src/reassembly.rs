@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-/// The maximum number of bytes ahead of gaps, in all streams of a kind together.
+/// The maximum number of bytes that are kept ahead of gaps, in all streams of one transport together.
 pub(super) const MAX_AHEAD: usize = 64 << 20;
-/// The maximum number of pieces ahead of a gap.
+/// The maximum number of separate pieces of data that are kept ahead of a gap.
 const MAX_PIECES: usize = 1 << 12;
 
 #[derive(Debug, Default)]

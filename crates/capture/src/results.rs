@@ -46,8 +46,8 @@ impl Decoded {
     }
 }
 
-/// The conversations that are not followed, because they began after the maximum number of followed conversations was
-/// reached.
+/// The packets of conversations that are not followed, because these conversations began after the maximum number of
+/// followed conversations was reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct NotFollowed {
     /// The number of packets in conversations beyond the maximum number of followed ones.
@@ -91,7 +91,8 @@ pub struct Conversation {
     pub log: Option<Box<EndpointLog>>,
     /// The data channels of WebRTC, in the order of their opening. Their number is limited.
     pub channels: Vec<DataChannel>,
-    /// The reasons why the conversation was slow or failed, the most expensive first. Empty if not requested.
+    /// The reasons why the conversation was slow or failed. The reason that cost the most time comes first. Empty if
+    /// not requested.
     pub findings: Vec<Finding>,
     /// The number of events that the findings do not consider, because the number of events was limited.
     pub events_left_out: u64,
@@ -314,7 +315,7 @@ pub struct DataChannel {
     pub(super) is_counted: bool,
 }
 
-/// A reason why a conversation was slow or failed.
+/// A finding: a reason why a conversation was slow or failed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding {
     /// The name of the rule that made this finding.
@@ -357,7 +358,7 @@ pub struct ConversationEnd {
     pub reason: Option<String>,
 }
 
-/// The traffic that one side sent.
+/// The traffic that one side of a conversation sent.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Direction {
     /// The number of packets.
@@ -437,7 +438,7 @@ pub struct Stream {
     pub retransmitted: Retransmitted,
 }
 
-/// The number of retransmissions by cause.
+/// The number of retransmissions, by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Retransmitted {
     /// Retransmissions after acknowledgements that reported a gap.

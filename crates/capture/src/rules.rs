@@ -32,8 +32,8 @@ const MAX_PACKETS: usize = 8;
 struct Rule {
     name: &'static str,
     find: fn(&Case<'_>) -> Option<Evidence>,
-    /// The rules that explain the same packets better. If one of them has found something for the same side, this rule
-    /// reports nothing.
+    /// The rules that explain the same packets better than this rule. If one of them has found something for the same
+    /// side, this rule reports nothing.
     unless: &'static [&'static str],
 }
 
@@ -82,7 +82,7 @@ struct Evidence {
     packets: Vec<u64>,
 }
 
-/// One side of a conversation, whose data a rule judges.
+/// What a rule examines: the events of a conversation, and the side whose data the rule judges.
 struct Case<'a> {
     talk: &'a Conversation,
     entries: &'a [Entry],
@@ -145,7 +145,7 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// Returns the events of this side, or those of the peer.
+    /// Returns the events of the side whose data is judged (`is_own`), or those of its peer.
     fn by(&self, is_own: bool) -> impl Iterator<Item = &'a Entry> {
         let side = self.side;
         self.entries.iter().filter(move |entry| (entry.side == side) == is_own)
@@ -187,7 +187,7 @@ impl<'a> Case<'a> {
         self.talk.end.at_ns.unwrap_or(self.end)
     }
 
-    /// Returns how [`until`](Self::until) is named in a text.
+    /// Returns a phrase that names the time of [`until`](Self::until) in the text of a finding.
     fn until_when(&self) -> &'static str {
         if self.talk.end.at_ns.is_some() { "until the conversation ended" } else { "until the capture ended" }
     }
@@ -203,12 +203,13 @@ impl<'a> Case<'a> {
         times.last().map_or(0, |last| last.saturating_sub(first))
     }
 
-    /// Returns the size of the largest piece of data, or of a usual packet if this is smaller.
+    /// Returns the size in bytes of the largest piece of data that this side sent, but not more than the size of a
+    /// usual packet.
     fn usual_piece(&self) -> u64 {
         self.data().map(|(_, data)| u64::from(data.bytes)).max().unwrap_or(0).min(1_200)
     }
 
-    /// Returns the mean number of bytes in a unit.
+    /// Returns the mean number of bytes in a unit (a TSN, a byte, or a packet number).
     fn bytes_per_unit(&self) -> u64 {
         let sum = |add: fn(&Data) -> u64| self.data().map(|(_, data)| add(data)).sum::<u64>();
         let units = sum(|data| data.units.0.abs_diff(data.units.1));

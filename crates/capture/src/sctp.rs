@@ -25,7 +25,8 @@ const MAX_HALVES: usize = 64;
 /// The maximum total size in bytes of the waiting packets of all associations.
 const MAX_WAITING: usize = 64 << 20;
 
-/// The key of the packets that are sent to one side of an association: source port, target port, Verification Tag.
+/// The key that is common to the packets that are sent to one side of an association: source port, target port,
+/// Verification Tag.
 type Target = (u16, u16, u32);
 
 /// All associations of a capture.
@@ -186,7 +187,7 @@ impl Associations {
         }
     }
 
-    /// Assigns to this association all later packets whose Verification Tag is in `tags`.
+    /// Assigns all later packets whose Verification Tag is in `tags` to the association with this index.
     fn learn(&mut self, index: usize, tags: [Option<u32>; 2]) {
         let ports = self.all[index].conversation.ports;
         for (owner, tag) in tags.into_iter().enumerate() {
@@ -296,8 +297,8 @@ impl Associations {
         }
     }
 
-    /// Returns the index of the entry that is most likely the opposite direction of entry `index`, and the evidence.
-    /// Returns `None` if no entry matches, or if several match equally well.
+    /// Returns the index of the association that is most likely the opposite direction of association `index`, and the
+    /// evidence. Returns `None` if none matches, or if several match equally well.
     fn peer(&self, index: usize) -> Option<(MatchEvidence, usize)> {
         let association = &self.all[index];
         let half = association.known_half.as_ref()?;

@@ -43,7 +43,7 @@ struct Connection {
     content: Content,
 }
 
-/// What the bytes of a connection contain.
+/// What is known about the bytes that a connection carries: their order, and the protocols within them.
 #[derive(Default)]
 struct Content {
     streams: [Reassembly; 2],

@@ -18,7 +18,7 @@ pub(super) struct Timeline {
     packet: (u64, u64),
 }
 
-/// An event with its packet, its time, and the side that sent the packet.
+/// An event of the timeline, with its packet, its time, and the side that sent the packet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Entry {
     /// The number of the packet in the capture, counted from 1.
@@ -74,7 +74,7 @@ pub(super) enum Event {
     Icmp(IcmpReport),
 }
 
-/// The meaning of an ICMP error.
+/// What an ICMP error says about the path or the target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum IcmpReport {
     /// The next hop carries packets of at most this many bytes, or an unknown number if it is 0.
@@ -99,10 +99,10 @@ impl IcmpReport {
     }
 }
 
-/// Data in a packet.
+/// An event: data in a packet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Data {
-    /// The first unit and the unit after the last one.
+    /// The first unit of the data, and the unit after the last one. A unit is a TSN, a byte, or a packet number.
     pub units: (i64, i64),
     pub stream: u64,
     /// QUIC: the position of the first byte in the stream.
@@ -122,7 +122,7 @@ pub(super) struct Data {
 /// An acknowledgement of the peer's data.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Ack {
-    /// The first unit that is not acknowledged.
+    /// The first unit that is not acknowledged. A unit is a TSN, a byte, or a packet number.
     pub cumulative: i64,
     /// The number of the peer's units in flight after this packet.
     pub flight: i64,

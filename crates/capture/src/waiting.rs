@@ -1,4 +1,4 @@
-//! A queue of packets whose meaning is not known yet.
+//! A queue of packets that cannot be interpreted yet, for example because it is not known whether they are damaged.
 //!
 //! Packets wait for one of two reasons. The first reason is a wrong checksum: the packet is damaged, or its host leaves
 //! checksums to the network card, which also splits and joins segments. If the peer acknowledges the data, the packet

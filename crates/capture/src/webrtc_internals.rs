@@ -21,7 +21,7 @@ const MAX_ENTRIES: usize = 1 << 12;
 /// The maximum number of values that are read of a series. Chromium keeps fewer.
 const MAX_VALUES: usize = 1 << 16;
 
-/// The values that are shown of each type of object.
+/// The names of the values that the results show, for each type of statistics object.
 const SHOWN: &[(&str, &[&str])] = &[
     ("data-channel", &["messagesSent", "bytesSent", "messagesReceived", "bytesReceived"]),
     ("transport", &["packetsSent", "bytesSent", "packetsReceived", "bytesReceived"]),

@@ -181,7 +181,8 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     Ok(Completion::Badly)
 }
 
-/// Decodes a file, or two. Also returns the name of a compressed file that ends early.
+/// Decodes one capture file, or two files that were captured at both ends. Also returns the name of a compressed file
+/// that ends early.
 fn decoded<'a>(
     file: &'a str,
     other: Option<&'a str>,

@@ -38,7 +38,7 @@ static PENDING_PATHS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// hidden name could then be too long.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// A file that will be written. Creating it has checked that its directory is writable.
+/// A file that will be written. The directory of the file was writable when this value was created.
 #[derive(Debug)]
 pub struct PendingFile {
     /// The path of the file, as the user wrote it.
@@ -59,7 +59,7 @@ impl PendingFile {
     /// Checks that the file `user_path` can be written, before a command spends hours on its content.
     ///
     /// # Errors
-    /// [`Failure::Host`] with the reason.
+    /// [`Failure::Host`] if the file cannot be written.
     pub fn new(user_path: &Path) -> Result<Self, Failure> {
         let target = resolve(user_path)?;
         let metadata = fs::metadata(&target).ok();
@@ -120,7 +120,7 @@ impl PendingFile {
     /// Writes the whole content of the file. The final name appears only when [`publish`] is called.
     ///
     /// # Errors
-    /// [`Failure::Host`] with the reason.
+    /// [`Failure::Host`] if the content cannot be written.
     pub fn fill(mut self, content: &[u8]) -> Result<Self, Failure> {
         let written = match (self.file.take(), &self.partial) {
             (Some(mut file), _) => file.write_all(content).and_then(|()| file.sync_all()),
@@ -136,7 +136,7 @@ impl PendingFile {
     /// Appends `piece` to the content of the file.
     ///
     /// # Errors
-    /// [`Failure::Host`] with the reason.
+    /// [`Failure::Host`] if `piece` cannot be written.
     pub fn write(&mut self, piece: &[u8]) -> Result<(), Failure> {
         let written = match &mut self.file {
             Some(file) => file.write_all(piece),
@@ -152,7 +152,7 @@ impl PendingFile {
     /// Appends the content of the file `source`.
     ///
     /// # Errors
-    /// [`Failure::Host`] with the reason.
+    /// [`Failure::Host`] if `source` cannot be read, or if its content cannot be written.
     pub fn copy(&mut self, source: &Path) -> Result<(), Failure> {
         let unreadable = |error| Failure::Host(format!("cannot read '{}': {error}", source.display()));
         let mut source = File::open(source).map_err(unreadable)?;
@@ -168,7 +168,7 @@ impl PendingFile {
     /// Marks the content as complete. The final name appears only when [`publish`] is called.
     ///
     /// # Errors
-    /// [`Failure::Host`] with the reason.
+    /// [`Failure::Host`] if the content cannot be stored on the disk.
     pub fn done(mut self) -> Result<Self, Failure> {
         let file = self.file.take().filter(|_| self.partial.is_some());
         file.map_or(Ok(()), |file| file.sync_all()).map_err(|error| failure(&self.user_path, &error))?;
@@ -224,7 +224,7 @@ impl ReservedDirectory {
     /// Renames the directory to its final name.
     ///
     /// # Errors
-    /// [`Failure::Host`] with the reason.
+    /// [`Failure::Host`] if the directory cannot be synced or renamed.
     pub fn publish(self) -> Result<(), Failure> {
         settle(&self.partial)?;
         let mut under_way = pending_paths();
@@ -237,7 +237,7 @@ impl ReservedDirectory {
 /// Renames the completed files in `filled` to their final names, one after another.
 ///
 /// # Errors
-/// [`Failure::Host`] with the reason.
+/// [`Failure::Host`] if a file cannot be renamed.
 pub fn publish(filled: Vec<PendingFile>) -> Result<(), Failure> {
     let mut under_way = pending_paths();
     for file in filled {
@@ -255,7 +255,7 @@ pub fn publish(filled: Vec<PendingFile>) -> Result<(), Failure> {
 /// Syncs a directory, so that the names in it survive a power failure.
 ///
 /// # Errors
-/// [`Failure::Host`] with the reason.
+/// [`Failure::Host`] if the directory cannot be synced.
 pub fn settle(directory: &Path) -> Result<(), Failure> {
     if cfg!(unix) {
         let synced = File::open(directory).and_then(|directory| directory.sync_all());
@@ -334,7 +334,7 @@ pub fn reserve_own_directory(directory: &Path) -> Result<(), Failure> {
 /// Writes one file, completely or not at all.
 ///
 /// # Errors
-/// [`Failure::Host`] with the reason.
+/// [`Failure::Host`] if the file cannot be written.
 pub fn write(target: &Path, content: &[u8]) -> Result<(), Failure> {
     publish(vec![PendingFile::new(target)?.fill(content)?])
 }
@@ -371,7 +371,7 @@ fn begins_with(file: &Path, text: &str) -> bool {
 /// it is removed.
 ///
 /// # Errors
-/// [`Failure::Host`] with the reason.
+/// [`Failure::Host`] if the directory cannot be created or is not writable.
 pub fn reserve_directory(directory: &Path) -> Result<(), Failure> {
     let mut under_way = pending_paths();
     if !directory.is_dir() {
@@ -391,7 +391,7 @@ pub fn reserve_directory(directory: &Path) -> Result<(), Failure> {
 /// Removes the hidden files that a killed process left in `directory`. No other process may be writing to `directory`.
 ///
 /// # Errors
-/// [`Failure::Host`] with the reason.
+/// [`Failure::Host`] if the directory cannot be read, or if a file cannot be removed.
 pub fn remove_leftovers(directory: &Path) -> Result<(), Failure> {
     for entry in fs::read_dir(directory).map_err(|error| failure(directory, &error))? {
         let path = entry.map_err(|error| failure(directory, &error))?.path();

@@ -467,7 +467,7 @@ struct PreparedGateway<'a> {
 struct ForwardToPeer<'a> {
     gateway: PreparedGateway<'a>,
     scheme: UrlScheme,
-    /// The addresses of the peer.
+    /// The addresses of the peer to which requests are forwarded.
     addresses: Vec<SocketAddr>,
     count: usize,
     peer: Peer,

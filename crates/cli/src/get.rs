@@ -64,7 +64,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
     if page { flags.get_page(tls) } else { flags.get_objects(tls) }
 }
 
-/// The flags of the command.
+/// What the flags of `get` say.
 struct Flags<'a> {
     matches: &'a ArgMatches,
     transports: &'a Transports,
@@ -142,7 +142,7 @@ impl<'a> Flags<'a> {
         Ok(tuned)
     }
 
-    /// Returns the settings of all requests.
+    /// Returns the settings that apply to all requests of the command.
     fn settings(&self, tls: Option<ClientSecurity>, quiet: bool) -> Result<Settings, Failure> {
         Ok(Settings {
             transports: self.transports.clone(),

@@ -103,7 +103,7 @@ impl Failure {
 /// program that embeds this one.
 static ARGUMENTS: OnceLock<Vec<OsString>> = OnceLock::new();
 
-/// Returns the words after the program's name.
+/// Returns the words of the command line that follow the program's name.
 fn arguments() -> impl Iterator<Item = String> {
     ARGUMENTS.get().into_iter().flatten().skip(1).map(|argument| argument.to_string_lossy().into_owned())
 }

@@ -40,7 +40,7 @@ pub struct ListenSpec {
 pub struct Opened {
     /// The listener and its transport.
     pub listening: Listening,
-    /// The scheme of the listener.
+    /// The URL scheme of the listener.
     pub scheme: UrlScheme,
     /// The limit on concurrent sessions.
     pub limit: ConcurrencyLimit,

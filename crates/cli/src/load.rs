@@ -277,7 +277,7 @@ mod verb {
         out + &tuned.lines()
     }
 
-    /// Returns the settings of the transport.
+    /// Returns the settings of the transport that `url` names.
     fn tuned(
         matches: &ArgMatches,
         transports: &Transports,

@@ -63,7 +63,7 @@ pub fn fill(
 
 /// A point of a sweep whose result files are written, and the names of these files.
 pub struct PointFiles<'a> {
-    /// The plan that was raced.
+    /// The plan of the race.
     pub plan: &'a Plan,
     /// The result of the race.
     pub race: &'a Race,

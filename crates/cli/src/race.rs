@@ -309,7 +309,7 @@ pub struct RaceOutputs<'a> {
     pub baseline: Option<Race>,
     /// The warnings that were printed before the race.
     printed_warnings: Vec<String>,
-    /// Whether the text is complete. Otherwise it has only the answer and the times.
+    /// Whether the text about the result is complete. Otherwise, the text has only the answer and the times.
     verbose: bool,
     /// The transports, whose settings the text explains.
     pub transports: &'a Transports,

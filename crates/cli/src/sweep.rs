@@ -32,7 +32,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The flags that concern the directory of a sweep.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The path of the directory.
+    /// The path of the sweep's directory.
     pub path: &'a Path,
     /// Whether to resume a sweep that the directory already holds.
     pub resume: bool,
@@ -124,7 +124,8 @@ pub fn run(
     let people = outline.people().is_some();
     let runs = outline.at(0).map_err(wrong)?.run_count();
     let progress = Progress::new(runs * missing.len(), request.quiet);
-    // The number of runs that searched for causes at earlier points.
+    // The number of additional runs at earlier points, which were made to find the causes of differences between
+    // contestants.
     let searched = AtomicUsize::new(0);
     for (before, &number) in missing.iter().enumerate() {
         let single = outline.at(number - 1).map_err(wrong)?;
@@ -165,7 +166,7 @@ pub fn run(
     }
 }
 
-/// Saves a completed point.
+/// Writes the result files of a completed point to the sweep's directory.
 fn keep(directory: &Directory, single: &Plan, race: Race, number: usize) -> Result<PointRecord, Failure> {
     let prefix = directory.prefix(number);
     let pcap = directory.manifest.pcap.as_str();

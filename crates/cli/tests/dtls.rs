@@ -197,7 +197,7 @@ fn our_client_completes_a_dtls_1_2_handshake_with_openssl() {
     }
 }
 
-/// The output of a program.
+/// The standard output of a program, read by a thread while the program runs.
 struct OutputReader {
     receiver: Receiver<Vec<u8>>,
     bytes: Vec<u8>,

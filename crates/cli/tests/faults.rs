@@ -148,7 +148,7 @@ fn an_answer_that_breaks_off_is_noticed_at_once() {
 fn raw_sockets_are_refused_in_one_line() {
     let scratch = Scratch::new("raw");
     scratch.file("site/index.html", "home");
-    // A copy that every user can execute.
+    // A copy of the program, which every user can execute.
     let program = scratch.0.join("anabranch");
     fs::copy(env!("CARGO_BIN_EXE_anabranch"), &program).expect("a copy");
     for arguments in [

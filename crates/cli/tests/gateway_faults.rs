@@ -205,7 +205,7 @@ fn a_failed_start_is_reported_in_one_line() {
         return;
     }
     let scratch = Scratch::new("gateway-nobody");
-    // A copy that every user can execute.
+    // A copy of the program, which every user can execute.
     let program = scratch.0.join("anabranch");
     fs::copy(PROGRAM, &program).expect("a copy");
     let root = fs::metadata("/proc/self").is_ok_and(|of| std::os::unix::fs::MetadataExt::uid(&of) == 0);

@@ -2,7 +2,7 @@
 //!
 //! Up to a window of 14 segments the controller is Reno. Above it, the window grows by binary search towards the window
 //! at the last loss, and a loss takes a fifth of the window. [`Linux`](crate::Linux) has the arithmetic of Linux 6.
-//! This controller differs from it in three ways besides BIC:
+//! This controller differs from `Linux` in three ways besides BIC:
 //! - An acknowledgement counts once, however many segments it acknowledges.
 //! - Slow start includes the window that is equal to the threshold.
 //! - The transport lowers the window during a recovery and after it ([`Controller::limit_window`]).
@@ -43,7 +43,7 @@ pub struct Bic {
     cnt: u64,
     computed_for: u64,
     computed_at: Instant,
-    /// The threshold that undoing the last reduction restores.
+    /// The slow-start threshold before the last reduction. Undoing a spurious reduction restores it.
     prior_ssthresh: Option<u64>,
     /// Whether the retransmission timer has expired and no new data has been acknowledged since.
     timed_out: bool,
@@ -60,7 +60,7 @@ const MAX_INCREMENT: u64 = 32;
 /// The number of windows of acknowledgements in which the window grows by `B` segments near its target
 /// (BICTCP_FUNC_OF_MIN_INCR).
 const FUNC_OF_MIN_INCR: u64 = 11;
-/// Each step of the search goes a quarter of the way to the target (BICTCP_B).
+/// Each step of the binary search adds a quarter of the distance to the target window (BICTCP_B).
 const B: u64 = 4;
 /// The time for which a computed `cnt` is valid while the window does not change: HZ/32, in whole ticks of 1 ms.
 const CNT_VALID_FOR: Duration = Duration::from_millis(31);
@@ -243,7 +243,8 @@ mod tests {
     }
 
     /// Up to 14 segments, a loss halves the window, and the window then grows by one segment for each window of
-    /// acknowledgements. As in Linux, each step needs one acknowledgement more.
+    /// acknowledgements. As in Linux, the growth by one segment takes one acknowledgement more than the window has
+    /// segments.
     #[test]
     fn a_small_window_is_that_of_reno() {
         let (mut bic, mut now) = (controller(10), Instant::from_millis(1000));
@@ -257,8 +258,8 @@ mod tests {
         assert_eq!(bic.ssthresh, 4, "a second timeout in a row leaves the threshold");
     }
 
-    /// After a loss, a large window falls by a fifth. It then grows fast while it is far below the window at the loss,
-    /// and slowly near that window.
+    /// After a loss, a large window falls by a fifth. The window then grows fast while it is far below the window at
+    /// the loss, and slowly near that window.
     #[test]
     fn a_large_window_is_searched_for() {
         let (mut bic, mut now) = (controller(1000), Instant::from_millis(1000));
@@ -269,8 +270,8 @@ mod tests {
             (bic.window, bic.counted) = (window, 0);
             until_growth(&mut bic, &mut now)
         };
-        // At a window of 801, a quarter of the distance to the target is 49. The limit of 32 segments for each window
-        // applies. At a window of 900, the window grows by a quarter of the distance, 25 segments.
+        // At a window of 801, a quarter of the distance to the target is 49. The growth is therefore limited to 32
+        // segments for each window. At a window of 900, the window grows by a quarter of the distance, 25 segments.
         assert_eq!([step(801), step(900)], [801 / 32 + 1, 900 / 25 + 1]);
         assert_eq!([step(995), step(1002)], [995 * 11 / 4 + 1, 1002 * 11 / 4 + 1]);
         assert_eq!([step(1040), step(1200)], [1040 * 3 / 40 + 1, 1200 / 32 + 1]);

@@ -19,7 +19,7 @@ pub struct Acked {
     /// Whether the cumulative acknowledgement advanced. RFC 2960 and RFC 4960 §7.2.1 allow growth of the window only
     /// with this advance; RFC 9260 does not require it. In TCP the value is always true.
     pub cumulative: bool,
-    /// Whether the sender is repairing a loss, so that the window must not grow by the usual rules.
+    /// Whether the sender is repairing a loss, during which the window must not grow by the usual rules.
     pub in_recovery: bool,
     /// Whether the sender used its whole window before the acknowledgement (RFC 9260 §7.2.1, RFC 7661).
     pub window_limited: bool,

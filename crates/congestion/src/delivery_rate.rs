@@ -51,7 +51,7 @@ impl NewlyLost {
     }
 }
 
-/// The record of data that was sent at one instant.
+/// The record of the data that was sent at one instant, with the totals at that time.
 #[derive(Clone, Copy, Debug)]
 struct SendRecord {
     at: Instant,
@@ -82,7 +82,7 @@ pub struct RateSample {
     pub app_limited: bool,
 }
 
-/// A sample for the losses in one [`AckReport`]. Among the packets that this report newly declares lost, "the lost
+/// A summary of the losses in one [`AckReport`]. Among the packets that this report newly declares lost, "the lost
 /// packet" is the one that was sent last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LossSample {
@@ -176,8 +176,8 @@ impl RateSampler {
         self.in_flight = in_flight;
     }
 
-    /// UpdateRateSample and GenerateRateSample: processes a report and returns its rate sample. Also returns a sample
-    /// for the losses in the same report.
+    /// UpdateRateSample and GenerateRateSample: processes a report and returns its rate sample. Also returns a summary
+    /// of the losses in the same report.
     pub fn on_report(&mut self, now: Instant, report: &AckReport) -> (RateSample, Option<LossSample>) {
         self.delivered += report.delivered;
         self.lost += report.lost;

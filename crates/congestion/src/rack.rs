@@ -1,4 +1,4 @@
-//! RACK detects losses by time: a segment counts as lost if a segment that was sent sufficiently later has been
+//! RACK detects losses by time: a segment counts as lost if another segment that was sent sufficiently later has been
 //! delivered.
 //!
 //! Owns the reordering window and the state of the newest delivery. The transport owns the scoreboard, the congestion

@@ -7,7 +7,7 @@
 
 use crate::hello::RETRY;
 
-/// The numbers of bytes and of datagrams that were received from a client (`received`) and sent to the client (`sent`).
+/// A client that has not returned a cookie, with the numbers of bytes and of datagrams received from it and sent to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct UnvalidatedClient {
     received: [usize; 2],

@@ -21,7 +21,8 @@ use std::task::{Context, Poll, ready};
 pub(super) struct Conn<T> {
     stream: RefCell<T>,
     read_ahead: RefCell<ReadAhead>,
-    /// Adds the bytes of this stream to the count of the client's session; `None` if they are not counted.
+    /// The counter of the client's session, to which the bytes of this stream are added; `None` if they are not
+    /// counted.
     meter: Option<SlotHandle>,
     /// The session's share of the memory budget, in which the bytes read ahead are counted.
     memory: Rc<SessionMemory>,
@@ -31,8 +32,7 @@ pub(super) struct Conn<T> {
 struct ReadAhead {
     bytes: Vec<u8>,
     at: usize,
-    /// The part of the memory budget that is used by bytes that have been read ahead. The first [`HEAD_BYTES`] bytes do
-    /// not count.
+    /// The part of the memory budget that the bytes read ahead occupy. The first [`HEAD_BYTES`] bytes do not count.
     hold: HeldBytes,
 }
 
@@ -101,7 +101,7 @@ impl<W: World> ProgressClock<W> {
     }
 }
 
-/// The reason why no head was read.
+/// The reason why no head of a request or response could be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum HeadError {
     /// The stream ended before the first byte of a head.
@@ -164,7 +164,7 @@ impl<T: Stream> Conn<T> {
         self.stream.into_inner()
     }
 
-    /// Returns whether all bytes that were read have been used.
+    /// Returns whether all bytes that were read from the stream have been used.
     pub(super) fn is_clean(&self) -> bool {
         self.read_ahead.borrow().rest().is_empty()
     }
@@ -288,12 +288,12 @@ impl<T: Stream> Conn<Lease<T>> {
     }
 }
 
-/// The reason why a pump failed: its source, its sink, or the body's framing.
+/// The reason why a pump failed to forward a body: the stream it reads, the stream it writes, or the body's framing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum PumpError {
     /// Reading from the source failed.
     Source(CloseReason),
-    /// The body was not framed as announced, or it ended too early.
+    /// The framing of the body is invalid, or the body ended too early.
     Framing,
     /// Writing to the sink failed.
     Sink(CloseReason),
@@ -425,12 +425,12 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
                 return Poll::Pending;
             }
         }
-        // The pump could continue, but other tasks run first.
+        // The pump could continue, but it lets other tasks run first.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// Takes the next bytes of the body off the front of `input`; `None` if more input is needed.
+    /// Removes the next bytes of the body from the front of `input` and returns them; `None` if more input is needed.
     fn step<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<&'i [u8]>, PumpError> {
         let bytes = self.decoder.step(input).map_err(|Broken| PumpError::Framing)?;
         Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))

@@ -8,9 +8,9 @@
 //! counts as new until the origin has sent data on it, or has had time to accept it. The client with the fewest new
 //! connections gets the next *turn*, which is the permission to begin one connection.
 //!
-//! The number of free places is the limit minus the number of new connections of all clients. A client may begin a
-//! connection only while it has fewer new connections than there are free places. This is the dynamic threshold of
-//! Choudhury and Hahne (1998).
+//! The number of free places is the limit on new connections minus the number of new connections of all clients. A
+//! client may begin a connection only while it has fewer new connections than there are free places. This is the
+//! dynamic threshold of Choudhury and Hahne (1998).
 
 use anabranch_http::authority::Authority;
 use anabranch_http::limits::Client;
@@ -170,7 +170,8 @@ mod tests {
         assert_eq!((granted(&modest), granted(&enter(81, 3, 10))), (10, 10));
         let second = enter(80, 3, 5000);
         assert!(granted(&second) > MAX_NEW / 8 && granted(&greedy) + granted(&second) + 10 < MAX_NEW);
-        // When connections end, waiting connections take their places, and each client's connections begin in order.
+        // When new connections end, waiting connections take their places in the queue of the origin, and each client's
+        // connections begin in order.
         let before = granted(&greedy);
         drop(greedy.drain(..100));
         assert!(granted(&greedy) >= before - 100 && granted(&greedy) + granted(&second) + 10 < MAX_NEW);
@@ -201,8 +202,8 @@ mod tests {
         assert!((1..=11).contains(&over), "{over}");
     }
 
-    /// In a million random steps, connections enter the queue and leave it. At regular intervals, the counters of the
-    /// queue must equal a count over all connections in the queue.
+    /// In this test, connections enter the queue and leave it in a million random steps. At regular intervals, the
+    /// counters of the queue must equal a count over all connections in the queue.
     #[test]
     fn a_million_random_turns_are_counted_as_a_naive_model_counts_them() {
         let (queue, mut rng) = (Rc::<ConnectionQueue>::default(), Rng::new(39));

@@ -32,7 +32,7 @@ pub(super) struct Progress {
     pub(super) is_restartable: bool,
 }
 
-/// The reason why a watched future was ended early.
+/// The reason why [`watched`] ended the future of an exchange early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum WatchEnd {
     /// The exchange made no progress for too long, or it blocked other exchanges for too long.
@@ -136,8 +136,8 @@ pub(super) async fn watched<W: World, U, T>(
     .await
 }
 
-/// Polls both directions until `downward`, the direction to the client, is done. If `needs_both` is set, `upward` must
-/// also be done. Ends early if either direction fails.
+/// Polls the two directions of an exchange until `downward`, the direction to the client, is done. If `needs_both` is
+/// set, `upward` must also be done. Ends early if either direction fails.
 pub(super) async fn both<T, E>(
     upward: impl Future<Output = Result<(), E>>,
     downward: impl Future<Output = Result<T, E>>,
@@ -171,9 +171,9 @@ struct UnacknowledgedBytes {
     last_progress: Option<Instant>,
     /// The number of unacknowledged bytes on the whole session at the last check.
     unacknowledged: u64,
-    /// An upper bound on the number of unacknowledged bytes of this exchange. At the first check after progress, the
-    /// bound is set to the value of `unacknowledged`. Every byte of the session that the peer acknowledges later
-    /// reduces the bound by 1.
+    /// An upper bound on the number of unacknowledged bytes of this exchange. At the first check after the exchange has
+    /// made progress, the bound is set to the value of `unacknowledged`. Every byte of the session that the peer
+    /// acknowledges later reduces the bound by 1.
     max_unacknowledged: u64,
 }
 
@@ -197,8 +197,8 @@ impl UnacknowledgedBytes {
     }
 }
 
-/// A mark that an exchange can set and remove. `count` is either [`SharedWindow::blocking`] or
-/// [`SharedWindow::starved`], and counts the exchanges whose mark is set.
+/// A mark that an exchange can set and remove, for example that it is starved. `count` is either
+/// [`SharedWindow::blocking`] or [`SharedWindow::starved`], and counts the exchanges whose mark is set.
 struct Mark<'a> {
     count: Option<&'a Cell<u32>>,
     marked: bool,

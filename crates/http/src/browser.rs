@@ -8,7 +8,7 @@
 //! ([`Browser::receive`]). A page may grow while it is loaded ([`Browser::update`]).
 //!
 //! - [`rules`]: the values of the rules
-//! - [`layout`]: where a page names its objects, and what is assumed if the page does not say it
+//! - [`layout`]: where a page refers to its objects, and what is assumed if the page does not record it
 //! - [`discovery`]: the parser, which finds objects as the bytes of documents, style sheets and scripts arrive
 //! - [`priority`]: the priority of a request
 //! - [`quality`]: whether the network is slow, which the limits depend on
@@ -60,13 +60,14 @@ impl FromStr for Client {
     }
 }
 
-/// What a browser remembers of the servers of a page.
+/// Whether a browser visits a page for the first time, or what it remembers of the page's servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Visit {
-    /// Nothing.
+    /// A first visit: the browser remembers nothing.
     #[default]
     First,
-    /// The protocols of the servers, their support of priorities, and their session tickets. Objects are not cached.
+    /// A repeated visit: the browser remembers the protocols of the servers, their support of priorities, and their
+    /// session tickets. Objects are not cached.
     Repeat,
 }
 
@@ -251,7 +252,7 @@ impl Browser {
         self.requested[object].unwrap_or(LoadPriority::VeryHigh)
     }
 
-    /// Returns the priority of `object` as the request states it (RFC 9218).
+    /// Returns the priority of `object` in the form of the request's `priority` field (RFC 9218).
     #[must_use]
     pub fn urgency(&self, object: usize) -> Priority {
         priority::stated(self.priority(object), self.discovery.resource(object).kind)
@@ -270,7 +271,7 @@ impl Browser {
         std::mem::take(&mut self.is_reprioritized)
     }
 
-    /// Returns the values of the browser's rules.
+    /// Returns the limits and times in the browser's rules.
     #[must_use]
     pub const fn rules(&self) -> &'static Rules {
         self.rules

@@ -6,8 +6,8 @@
 //! - `file` converts the bytes of a file to JSON text, and `prune` decides which JSON values are kept.
 //! - `pages` finds the pages and their entries.
 //! - `times` determines when an entry was queued, and `timings` when it was sent and answered.
-//! - `size` and `post_data` determine how large an entry is. `initiator` determines which entry caused it, and
-//!   `references` where the text of that cause refers to it.
+//! - `size` and `post_data` determine the sizes of the request and the response of an entry. `initiator` determines
+//!   which entry caused it, and `references` where the text of that cause refers to it.
 //! - `network` infers the round trip and the rate of the network and the servers' times. `coalesce` determines which
 //!   hosts are public, and which share connections.
 //! - [`shipped`] holds the pages that ship with the program.
@@ -163,7 +163,7 @@ fn broken(why: &serde_json::Error, text: &str, is_script: bool) -> String {
     format!("not a HAR, not even JSON: {why}; correct it there, or save the HAR again")
 }
 
-/// Returns page `number` of the file, with every entry that can be fetched.
+/// Builds page `number` of the file from all of its entries that can be fetched.
 fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Page, PageError> {
     let wrong = |why: &str| PageError::new(format!("{name}: {why}"));
     if pages.entries.is_empty() {

@@ -50,7 +50,7 @@ struct LimitState {
 }
 
 impl ConcurrencyLimit {
-    /// Returns a limit that allows `max` holders at a time.
+    /// Returns a limit with `max` slots.
     #[must_use]
     pub fn new(max: usize) -> Self {
         let (available, none) = (AtomicUsize::new(max), || AtomicUsize::new(0));

@@ -39,7 +39,8 @@ pub struct ExchangeId {
     pub index: u32,
 }
 
-/// The assignment of an object to a stream. The request for the object is written at the time of the assignment.
+/// The milestone "assigned": an object was assigned to a stream. The request for the object is written at the time of
+/// the assignment.
 ///
 /// If data may be sent with the handshake (`Session::early_data`), an object can be assigned before the connection is
 /// usable. An analysis that divides the response time into parts must therefore start at the later of two times. These
@@ -56,7 +57,7 @@ pub struct Assigned {
     pub attempt: u32,
 }
 
-/// The delivery of an object to the application, complete and verified.
+/// The milestone "delivered": an object was delivered to the application, complete and verified.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delivered {
     /// When the last byte of the response was read.
@@ -70,10 +71,10 @@ pub struct Delivered {
 /// The reason why an object was not delivered.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FetchError {
-    /// None of the object's bytes moved for the whole `--timeout`.
+    /// No byte of the object was transferred for the time `--timeout`.
     #[error("no progress within the timeout")]
     Timeout,
-    /// The object that triggers this fetch failed.
+    /// The object that causes the request of this object failed.
     #[error("object {0}, which causes this fetch, failed")]
     InitiatorFailed(usize),
     /// No connection to the server could be established.
@@ -99,7 +100,7 @@ pub enum FetchError {
 /// All milestones of one object.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ObjectRecord {
-    /// When the client decided to request the object. The request may then wait for a connection or a stream.
+    /// When the client decided to request the object. After this, the request may wait for a connection or a stream.
     pub issued: Option<Instant>,
     /// The last assignment of the object to an exchange. A new assignment replaces the previous record.
     pub assigned: Option<Assigned>,

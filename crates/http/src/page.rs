@@ -55,8 +55,8 @@ pub struct Page {
     pub warnings: Vec<String>,
     /// The offset of `<body>` in the transferred bytes of the document, if its text is known.
     pub body_start: Option<u64>,
-    /// What the recording says about the load and the network; `None` if the page was not read from a recording with
-    /// times.
+    /// The times of the recorded load, and estimates of its network; `None` if the page was not read from a recording
+    /// with times.
     pub recording: Option<Recording>,
 }
 
@@ -213,9 +213,9 @@ impl Page {
         Ok(self)
     }
 
-    /// Checks the page: it has at least one object, every host exists, and the number and sizes of objects are bounded.
-    /// Every name is a valid request target and occurs once. Every object stands after its initiator, so there is no
-    /// cycle.
+    /// Checks that the page is valid: it has at least one object, every host exists, and the number and sizes of
+    /// objects are bounded. Every name is a valid request target and occurs once. Every object stands after its
+    /// initiator, so there is no cycle.
     ///
     /// # Errors
     /// [`PageError`], which names the object and the field.

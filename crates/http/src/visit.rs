@@ -62,7 +62,7 @@ pub trait BodySink: 'static {
     fn progress(&self, object: usize, step: Step);
 }
 
-/// A step in fetching an object.
+/// A step in fetching an object, which is reported as progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// The object was found. Objects are found in the order of their numbers.
@@ -225,7 +225,7 @@ struct Progress {
     alternative_connection: Option<(Requests, u64)>,
 }
 
-/// A response, or a redirection.
+/// The result of one request: the complete response, or a redirection.
 enum Fetched {
     /// The complete response and the text of its body. The last field is the reason why the body could not be stored;
     /// `None` if there was no error.
@@ -295,8 +295,8 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
         }
     }
 
-    /// If there is a browser, adds the objects that the received text of object `index` names, and reports the text to
-    /// the browser.
+    /// If there is a browser, adds the objects to which the received text of object `index` refers, and reports the
+    /// text to the browser.
     fn scan(&self, index: usize, content_type: &str, target: &str, text: &[u8]) {
         if self.plan.client == Client::Plain {
             return;
@@ -307,7 +307,8 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
             if let Some(offset) = found.body_start.filter(|_| index == 0) {
                 self.browse(|browser| browser.set_body_start(offset));
             }
-            // Skip a reference that ends at the end of the text: in a style element, its address may be incomplete.
+            // A reference that ends at the end of the text is skipped, because in a style element its address may be
+            // incomplete.
             let whole = |reference: &Reference| reference.offset < Some(text.len() as u64);
             for (address, reference) in found.with_references().filter(|(_, reference)| whole(reference)) {
                 if let Destination::Here(target) = resolve_embedded(host, &base, &address) {

@@ -66,7 +66,7 @@ pub fn of<P: Borrow<PointPlan>>(
     Ok((calibrations, warnings))
 }
 
-/// Converts an interval to its form in the results.
+/// Converts an interval to the type that the result file uses.
 fn range(interval: Interval) -> Range {
     Range {
         value: interval.value,
@@ -75,7 +75,7 @@ fn range(interval: Interval) -> Range {
     }
 }
 
-/// A recorded load, with the contestant and the point that simulate it.
+/// A recorded page load, with the contestant and the point of the plan that simulate it.
 struct Subject<'a> {
     recording: &'a Recording,
     /// The recorded HTTP version, and the number of objects that used it.
@@ -85,8 +85,8 @@ struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// Returns the contestant and the point that simulate the recorded load, or the reason why the load cannot be
-    /// simulated.
+    /// Returns the contestant and the point of a plan that simulate the recorded load, or the reason why the load
+    /// cannot be simulated.
     fn of(point: &PointPlan, recording: &'a Recording, plan: &Plan) -> Result<Self, &'static str> {
         if plan.world == World::Emulated {
             return Err("the race is in real time");
@@ -125,7 +125,8 @@ impl<'a> Subject<'a> {
             (0, Scenario { point: &self.point, contestants, cross: None, seed })
         };
         let jobs: Vec<_> = seeds.iter().map(scenario).collect();
-        // The reported progress counts only the runs of the race, so these runs are left out.
+        // The reported progress counts only the runs of the race, so the runs of the calibration do not report
+        // progress.
         let options = Options { progress: &|_| {}, ..*options };
         let runs = batch::carry_out(&jobs, &options, &|scenario, _| one::run(scenario))?;
         let runs: Vec<&Run> = runs.iter().flatten().collect();
@@ -197,8 +198,8 @@ fn network(given: &Network, recording: &Recording) -> Network {
     Network { paths: vec![spec], fails: Vec::new(), handover: None }
 }
 
-/// Returns the object whose load time differs most between the recording and the runs. A load time counts from the end
-/// of the object that caused the request. An object that no run delivered is left out.
+/// Returns the object whose load time differs most between the recording and the simulated runs. A load time counts
+/// from the end of the object that caused the request. An object that no run delivered is left out.
 fn largest(page: &Page, runs: &[&Run]) -> Option<Difference> {
     let simulated: Vec<Option<u64>> = (0..page.objects.len())
         .map(|index| {

@@ -1,4 +1,4 @@
-//! Tests that the captures of encrypted races are decoded completely: what the captures show equals the results.
+//! Tests that captures of encrypted races can be decoded completely. The decoded packets must agree with the results.
 
 use anabranch_base::Rng;
 use anabranch_capture::Settings;
@@ -58,8 +58,8 @@ fn captures_of_encrypted_races_show_the_results() {
     }
 }
 
-/// Decodes the packets of a capture up to the moment at which the client had the page. Results contain no later packets,
-/// such as those that close the connections.
+/// Decodes the packets of a capture up to the moment at which the client had received the page. Results do not count
+/// later packets, such as those that close the connections.
 fn until(end: u64, pcapng: &[u8]) -> Decoded {
     let mut reader = Reader::new(pcapng).expect("a capture");
     let mut writer = Writer::new(Vec::new(), "test").expect("a section");
@@ -95,8 +95,8 @@ fn compare(run: &Run, captures: [&Decoded; 2], context: &str) {
         let mut objects: Vec<u64> = run.objects.iter().map(|object| object.bytes).collect();
         let messages = decoded.conversations.iter().find(|talk| talk.transport == "sctp");
         if let Some(talk) = messages {
-            // Each request is one message. Sizes are not compared, because the messages of a response also contain its
-            // head.
+            // The capture shows each request as one message. Sizes are not compared, because the messages of a response
+            // also contain its head.
             assert_eq!(talk.directions[0].messages, objects.len() as u64, "{context}");
             continue;
         }

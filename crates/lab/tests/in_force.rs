@@ -78,7 +78,7 @@ fn six_connections_are_six() {
         );
         let noun = if keys.starts_with("sctp") { "associations" } else { "connections" };
         assert!(shown(&found).contains(&format!("{keys} 6 {noun},")), "{}", shown(&found));
-        // Each connection has its own streams.
+        // Each connection has its own set of streams.
         if keys == "sctp:connections=6" {
             let highest = run.objects.iter().filter_map(|object| object.stream).max();
             assert!(
@@ -87,7 +87,8 @@ fn six_connections_are_six() {
             );
         }
     }
-    // With a limit on objects per connection, connections are replaced, and six are open at the same time.
+    // With a limit on objects per connection, a connection that reached the limit is replaced. Six connections must
+    // still be open at the same time.
     for (keys, opened) in [
         ("sctp:connections=6,objects-per-connection=5", 12),
         ("tcp:connections=6,objects-per-connection=5", 12),
@@ -115,8 +116,8 @@ fn six_connections_are_six() {
         }
         assert_eq!(most, 6, "{keys}");
     }
-    // With `--arrivals-of connections`, each arrival fills one connection. Its objects are not spread over several
-    // connections.
+    // With `--arrivals-of connections`, the objects of each arrival must use one connection and must not be spread over
+    // several.
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";
     let found = race(&format!("{line} --transport sctp:connections=3,num_ostreams=4"));
     assert_eq!(objects_per_connection(&found.points[0].contestants[0].runs[0]), [4, 4, 4]);

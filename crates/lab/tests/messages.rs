@@ -1,4 +1,4 @@
-//! Tests messages at a fixed rate: which messages arrive, with which delay, and why.
+//! Tests messages that are sent at a fixed rate: which messages arrive, and why some are delayed.
 
 use anabranch_capture::Settings;
 use anabranch_lab::causes;
@@ -199,8 +199,8 @@ fn wrong_messages_are_answered_in_one_line() {
     .assert_eq(&(lines.join("\n") + "\n"));
 }
 
-/// Checks every delivered message: all parts of its response time must be known, and must add up. Also checks that more
-/// than 50 messages were abandoned.
+/// Checks every delivered message: all parts of its delay must be known, and must add up. Also checks that more than 50
+/// messages were abandoned.
 fn sound_though_given_up(race: &Race) {
     for run in runs(race) {
         assert_eq!(run.outcome, Outcome::Done);
@@ -215,8 +215,8 @@ fn sound_though_given_up(race: &Race) {
     }
 }
 
-/// A sender abandons some messages, and only the sender knows which ones. The parts of the response time must still be
-/// known for the delivered messages.
+/// A sender abandons some messages, and only the sender knows which ones. All parts of the delay must still be known
+/// for the delivered messages.
 #[test]
 fn the_parts_are_known_where_others_are_given_up() {
     let expiring = race(&[

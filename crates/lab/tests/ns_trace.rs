@@ -89,7 +89,7 @@ fn each_packet_is_received_or_dropped_once() {
         let mut events: BTreeMap<&str, String> = BTreeMap::new();
         for line in text.lines() {
             let fields: Vec<&str> = line.split(' ').collect();
-            // Several chunks of an SCTP packet share its number.
+            // Each chunk of an SCTP packet has its own line. All these lines have the number of the packet.
             let number = if fields[4] == "sctp" { fields[12] } else { fields[11] };
             let of_packet = events.entry(number).or_default();
             if !of_packet.ends_with(fields[0]) {
@@ -101,7 +101,7 @@ fn each_packet_is_received_or_dropped_once() {
     }
 }
 
-/// The packets over time must add up to the packets that a run counts.
+/// The packets in the time series of a run must add up to the packets that the run counts.
 #[test]
 fn packets_over_time_are_all_packets() {
     for transport in ["tcp", "sctp"] {

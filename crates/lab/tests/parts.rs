@@ -1,4 +1,4 @@
-//! Tests each part of a response time alone: nothing else takes time, so exactly one part is not zero.
+//! Tests each part of a response time with a run in which almost nothing else takes time.
 //!
 //! In most tests, the network has no delay and an unlimited rate, so the whole response time consists of the tested
 //! part.

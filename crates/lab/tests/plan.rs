@@ -7,7 +7,7 @@ use anabranch_transports::Transports;
 use expect_test::{Expect, expect};
 
 fn flags(line: &str) -> Result<Plan, PlanError> {
-    // Accepts `--a b`, `--a=b`, and `--a` for `--a=yes`.
+    // Accepts flags in the forms `--a b`, `--a=b`, and `--a` (which means `--a=yes`).
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     let words: Vec<&str> = line.split_whitespace().collect();
     for word in words {
@@ -23,7 +23,7 @@ fn file(text: &str) -> Result<Plan, PlanError> {
     Draft::from_toml("plan.toml", text).and_then(|draft| Plan::interpret(draft, &Transports::standard()))
 }
 
-/// Shortens lists of accepted names, which come from growing tables, to their first two names.
+/// Shortens each list of accepted names in an error to its first two names. The lists come from tables that grow.
 fn abridged(error: &str) -> String {
     let Some((head, list)) = error.split_once("accepted: ") else { return error.to_owned() };
     let names: Vec<&str> = list.split(", ").collect();
@@ -76,7 +76,7 @@ fn the_bare_race_is_the_default_network_without_loss_and_with() {
     .assert_eq(&plan.to_toml());
     assert!(plan.contestants.iter().all(anabranch_lab::plan::Contestant::is_secured), "{plan:?}");
     assert_eq!((plan.seeds.len(), plan.points.len()), (100, 2));
-    // All default contestants must use the current settings.
+    // All default contestants must use the profile `modern`, which has the current settings.
     assert!(plan.contestants.iter().all(|contestant| contestant.profile == "modern"), "{plan:?}");
 }
 
@@ -465,7 +465,7 @@ fn the_world_is_part_of_the_plan_where_it_is_not_the_virtual_one() {
         Plan::interpret(overlaid.overlaid(flags), &Transports::standard()).expect("a plan").world,
         World::Virtual
     );
-    // The plan asks for the emulated world, so it cannot run in virtual time.
+    // The plan asks for the emulated network, so the simulation must reject it.
     let error = batch::check(&emulated).expect_err("it is refused").to_string();
     assert!(error.starts_with("--world: "), "{error}");
 }

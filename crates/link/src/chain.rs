@@ -30,7 +30,7 @@ pub struct Dropped<P> {
 #[derive(Debug)]
 pub struct Chain<P> {
     stages: Vec<Stage<P>>,
-    /// Whether any element can hold packets. If no element can, the chain need not check deadlines.
+    /// Whether any element of the chain can hold packets. Otherwise the chain need not check the elements' deadlines.
     holding: bool,
     /// The packets that have passed all elements, each with the time at which it leaves the chain. They are sorted by
     /// time.
@@ -66,7 +66,7 @@ impl<P: Carried> Chain<P> {
         self.run(0, now, packet);
     }
 
-    /// Returns the instant at which to call [`pop`](Self::pop) next; `None` if the chain is empty.
+    /// Returns the instant at which to call [`pop`](Self::pop) next; `None` if no packet is in the chain.
     #[must_use]
     #[inline(always)]
     pub fn next(&self) -> Option<Instant> {
@@ -139,7 +139,7 @@ impl<P: Carried> Chain<P> {
         waiting + self.arrivals.len()
     }
 
-    /// Processes the due events of the elements that hold packets, the first element first. A packet that one element
+    /// Processes the due events of all elements that hold packets, in the order of the chain. A packet that one element
     /// releases may be due immediately in the next element.
     #[inline]
     fn advance(&mut self, now: Instant) {
@@ -240,7 +240,7 @@ impl<P: Carried> Chain<P> {
     }
 }
 
-/// The result of passing a packet through the elements.
+/// What happened to a packet that was passed through the elements of a chain.
 enum ChainOutcome {
     /// The packet has passed all elements and leaves at this instant.
     Through(Instant),

@@ -126,8 +126,8 @@ impl List {
 }
 
 impl Loss {
-    /// Creates the model of a link's setting; `None` if nothing is lost. `seed` is the seed of the run, and `rng` belongs
-    /// to the direction of the link.
+    /// Creates the loss model that a link's setting `loss` describes; `None` if nothing is lost. `seed` is the seed of
+    /// the run, and `rng` belongs to the direction of the link.
     fn of(spec: &LossSpec, seed: u64, rng: &Rng) -> Option<Self> {
         let rng = rng.fork("loss");
         Some(match spec {
@@ -166,8 +166,8 @@ pub enum LossRule {
 }
 
 impl LossRule {
-    /// Creates the rule of one direction; `None` if nothing is lost. `counter` is the counter of both directions, if
-    /// they share one.
+    /// Creates the rule of one direction; `None` if nothing is lost. `counter` is the packet counter that both
+    /// directions share, if they share one.
     pub(crate) fn of(spec: &LossSpec, counter: Option<&Rc<Cell<Nth>>>, seed: u64, rng: &Rng) -> Option<Self> {
         match counter {
             Some(counter) => Some(Self::Shared(Rc::clone(counter))),
@@ -220,9 +220,9 @@ impl<P: Carried> ImmediateElement<P> for Loss {
 }
 
 /// Loses every n-th packet, counted across both directions, as iptables' `statistic` match does on a loopback
-/// interface. Packets of both directions are counted in the order of their entry times. The element is given each
-/// packet ahead of the packet's entry time, and holds the packet until that time. Until that time, the other direction
-/// may still pass on a packet with an earlier entry time.
+/// interface. Packets of both directions are counted in the order of their entry times. The element gets each packet
+/// before the packet's entry time, and holds the packet until that time. Until that time, the other direction may still
+/// pass on a packet with an earlier entry time.
 #[derive(Debug)]
 pub struct SharedLoss<P> {
     counter: Rc<Cell<Nth>>,

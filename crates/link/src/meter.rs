@@ -1,7 +1,7 @@
 //! Counters of the packets in a chain.
 //!
-//! Invariant, in packets and in bytes: entered + duplicated = left + lost + still inside. The counters are always on;
-//! they cost a few additions per packet.
+//! For packets and for bytes, this invariant holds: entered + duplicated = left + lost + still inside. The counters are
+//! always on; they cost a few additions per packet.
 
 use crate::Changed;
 
@@ -109,7 +109,8 @@ impl Meter {
         ]
     }
 
-    /// Returns the packets that the chain had to carry: those that entered, and the copies that it made.
+    /// Returns the number of packets that the chain had to carry: the packets that entered, and the copies that the
+    /// chain made.
     #[must_use]
     pub fn carried(&self) -> Tally {
         self.entered.plus(self.changed.duplicated)

@@ -155,7 +155,7 @@ async fn receive<W: World, N: Session>(
     Ok(got)
 }
 
-/// Waits until the session is established, and reports this moment to the recorder.
+/// Waits until the session is established, and reports the time to the recorder.
 async fn established<W: World, N: Session>(
     world: &W,
     session: &N,

@@ -1,4 +1,4 @@
-//! A change of one assumption: a key of the plan, or a setting of contestants.
+//! A change of one assumption of a study. It sets a key of the plan, or a setting of contestants.
 //!
 //! For example, `mtu=1500` sets a key of the plan. `tcp:iw=10` sets a setting of the contestant `tcp`, and `*:iw=10`
 //! sets it for every contestant. `sctp-*:nagle=no` sets it for the contestants whose names start with `sctp-`.
@@ -8,7 +8,7 @@ use anabranch_results::label;
 use anabranch_transports::Transports;
 use std::fmt;
 
-/// A parsed change.
+/// A parsed change, for example `tcp:iw=10`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Change {
     /// The pattern of the names of the contestants to change; `None` if the change sets a key of the plan.
@@ -18,7 +18,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Parses a change.
+    /// Parses the text of a change, for example `tcp:iw=10`.
     ///
     /// # Errors
     /// A one-line message that describes the error.
@@ -43,7 +43,7 @@ impl Change {
         self.of.is_none().then(|| self.key.clone())
     }
 
-    /// Returns the change of the same key for one contestant.
+    /// Returns the change that sets the same key for one contestant only.
     #[must_use]
     pub(crate) fn of_contestant(&self, name: &str) -> Self {
         Self { of: Some(name.to_owned()), ..self.clone() }
@@ -129,7 +129,7 @@ fn is_same_setting(a: &str, b: &str) -> bool {
     a == b || is_renamed(a, b) || is_renamed(b, a)
 }
 
-/// Returns the text of a contestant with one setting added or replaced.
+/// Returns the text that defines a contestant, with one setting added or replaced.
 fn with_setting(text: &str, key: &str, value: &str) -> String {
     let (nick, spec) = label::split(text);
     let (transport, settings) = spec.split_once(':').unwrap_or((spec, ""));

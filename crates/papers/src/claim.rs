@@ -17,9 +17,9 @@ pub struct Claim {
     pub kind: String,
     /// The claim, briefly and in our own words.
     pub claim: String,
-    /// The check, as written.
+    /// The text of the check that decides the claim, as in `claims.csv`.
     pub check: String,
-    /// The parsed check: one or several readings of the claim.
+    /// The parsed check, once for each reading (interpretation) of the claim.
     pub readings: Vec<Reading>,
     /// The kind of evidence that decides the claim.
     pub evidence: ClaimEvidence,
@@ -42,11 +42,11 @@ pub enum ClaimEvidence {
 }
 
 impl ClaimEvidence {
-    /// All kinds, in the order in which they are counted.
+    /// All kinds of evidence, in the order in which output lists their counts.
     pub const ALL: [Self; 5] =
         [Self::Transport, Self::Features, Self::Arithmetic, Self::Calibrated, Self::Nothing];
 
-    /// Returns the word for files. For [`Nothing`](Self::Nothing) it is empty.
+    /// Returns the word for this kind of evidence in files. The word for [`Nothing`](Self::Nothing) is empty.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -58,8 +58,8 @@ impl ClaimEvidence {
         }
     }
 
-    /// Returns the kind for the column `evidence` and the checks of a claim. If the column is empty, the kind follows
-    /// from the checks.
+    /// Returns the kind of evidence that `column`, the text of the column `evidence`, names. If the column is empty,
+    /// the kind follows from the claim's checks.
     fn of(column: &str, readings: &[Reading]) -> Result<Self, String> {
         let checks = || readings.iter().flat_map(|reading| &reading.checks);
         let undecided = |check: &Check| matches!(check, Check::Prediction(_) | Check::Undecidable(_));
@@ -79,7 +79,7 @@ impl ClaimEvidence {
 }
 
 impl Claim {
-    /// Returns the checks of all readings.
+    /// Returns the checks of all readings (interpretations) of the claim.
     pub fn checks(&self) -> impl Iterator<Item = &Check> {
         self.readings.iter().flat_map(|reading| &reading.checks)
     }

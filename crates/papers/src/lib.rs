@@ -83,7 +83,7 @@ use serde::de::DeserializeOwned;
 use shipped::SHIPPED;
 use std::path::Path;
 
-/// A study, ready to run.
+/// A study of a published work, read from its files and ready to run.
 #[derive(Debug)]
 pub struct Study {
     /// The definition of the study.
@@ -99,11 +99,11 @@ pub struct Study {
     pub readings: Option<Readings>,
     /// The scores of the study that are stored in its folder.
     pub stored_scores: StoredScores,
-    /// The page of prose, as Markdown.
+    /// The text of `page.md`: the prose of the study, as Markdown.
     pub page: String,
     /// The tables whose plans are also run with the protocols of the host's operating system, over an emulated network.
     pub emulated: Vec<Emulated>,
-    /// The names of the selected tables; `None` if the study has all of its tables.
+    /// The names of the tables that the user selected; `None` if the study has all of its tables.
     pub part: Option<String>,
     /// Whether the study's files are identical to the copies that are compiled into the program.
     pub copy: CopyStatus,
@@ -112,7 +112,7 @@ pub struct Study {
     pub opened: String,
 }
 
-/// How the files of a study relate to those that the program contains.
+/// How the files of a study relate to the files of the studies that are compiled into the program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CopyStatus {
     /// The files are identical.
@@ -125,7 +125,7 @@ pub enum CopyStatus {
         /// of the study are included.
         digest: String,
     },
-    /// The program contains no study of this name.
+    /// The program contains no study of this name, so the study is the user's own.
     Own,
 }
 
@@ -187,7 +187,7 @@ fn copied(name: &str, file: impl Fn(&str) -> Result<Option<String>, String>) -> 
     })
 }
 
-/// Reads a file of a study.
+/// Parses a TOML file of a study. `file` is its name for error messages.
 fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error| format!("{file}: {}", error.to_string().replace('\n', " ")))
 }
@@ -256,7 +256,7 @@ impl Study {
         })
     }
 
-    /// Returns an error message for the first change that applies to no table.
+    /// Returns an error message for the first of `changes` that applies to no table of the study.
     #[must_use]
     pub fn first_unsupported_change(&self, changes: &[Change]) -> Option<String> {
         let fits = |change: &&Change| self.tables.iter().any(|table| change.is_of(&table.names()));

@@ -8,8 +8,8 @@ use super::findings::{Findings, TableResult};
 use super::{CauseKind, Study};
 use std::fmt::Write;
 
-/// Returns the summary: a line with the evidence about the transports, one line per table, one line of claims for each
-/// kind of evidence, and a line for the causes.
+/// Returns the summary of a study: a line with the evidence about the transports, one line per table, one line of
+/// claims for each kind of evidence, and a line for the causes.
 #[must_use]
 pub fn summary(study: &Study, findings: &Findings) -> String {
     let mut out = headline(study, findings);
@@ -55,9 +55,9 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// Returns the first line, which counts only the cells and claims that are evidence about the transports. It leaves out
-/// cells that were measured on another program, cells of exploratory tables, and cells that another table also has.
-/// Empty if the study has no such cell or claim.
+/// Returns the first line of the summary, which counts only the cells and claims that are evidence about the
+/// transports. It leaves out cells that were measured on another program, cells of exploratory tables, and cells that
+/// another table also has. Empty if the study has no such cell or claim.
 fn headline(study: &Study, findings: &Findings) -> String {
     let counts = |found: &&TableResult| {
         study.table(&found.name).map(|table| &table.definition).is_some_and(|definition| {
@@ -130,8 +130,8 @@ fn verdict_counts(cells: &[&PublishedCell]) -> String {
     counts.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns one line of counts. For example, the line counts the cells with each verdict, and the pairs of contestants
-/// that have the published order.
+/// Returns the line of the summary for one table. The line counts, for example, the cells with each verdict, and the
+/// pairs of contestants that have the published order.
 fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>) -> String {
     let mut parts = Vec::new();
     for (evidence, what) in

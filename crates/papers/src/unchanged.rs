@@ -11,11 +11,11 @@ use anabranch_results::stats::interval;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A value of a table, without the changes and with them.
+/// One value of a table, measured without the user's changes and with them.
 struct Pair<'a> {
     contestant: String,
     object: Option<usize>,
-    /// The point without the changes, and the point with them.
+    /// The table point without the changes, and the table point with them.
     points: [&'a Point; 2],
     /// The means over the runs: without the changes, and with them.
     means: [f64; 2],
@@ -81,7 +81,7 @@ impl Pair<'_> {
     }
 }
 
-/// The comparison of one table.
+/// The comparison of one table without the user's changes and with them.
 struct Compared {
     name: String,
     title: String,
@@ -161,7 +161,7 @@ fn published(found: &TableResult, pair: &Pair<'_>) -> Option<f64> {
     found.cells.iter().find(|cell| cell.labels.iter().all(is_it)).map(|cell| cell.published)
 }
 
-/// Returns a line for each claim whose outcome differs with the changes.
+/// Returns a line for each claim that has another outcome with the user's changes.
 fn other_outcomes([without, with]: [&Findings; 2]) -> Vec<String> {
     let pairs = without.claims.iter().zip(&with.claims);
     let others = pairs.filter(|((_, one), (_, other))| one.outcome != other.outcome);

@@ -1,5 +1,5 @@
-//! Tests that the check of a claim can hold and can fail. Changes of the plans that make a claim false, or true, must
-//! change its outcome.
+//! Tests that the check of a claim can hold and can fail. If a change of the plans makes a claim false, or true, the
+//! outcome of its check must change.
 
 use anabranch_base::testing::are_slow_tests_enabled;
 use anabranch_lab::run::batch::Options;
@@ -12,10 +12,10 @@ use std::sync::atomic::AtomicBool;
 struct Case {
     study: &'static str,
     claim: &'static str,
-    /// The levels to which factors of the plans are limited, so that the test runs no more than it needs. If empty, all
+    /// The levels to which factors of the plans are limited, so that the test runs only what it needs. If empty, all
     /// levels are run.
     levels: &'static [(&'static str, &'static [&'static str])],
-    /// The outcome without a change.
+    /// The outcome of the claim with the plans as shipped.
     as_shipped: Outcome,
     /// Changes of the plans, and the outcome with these changes. A change that begins with `levels ` gives a factor
     /// these levels.
@@ -23,7 +23,7 @@ struct Case {
     changed: Outcome,
 }
 
-/// Returns the outcome of the claim of a case with these changes of the plans, and the description of the outcome.
+/// Returns the outcome of the case's claim with these changes of the plans, and the description of the outcome.
 fn outcome(case: &Case, changes: &[&str]) -> (Outcome, String) {
     let mut study = anabranch_papers::open(case.study).expect("a study");
     study.claims.retain(|claim| claim.id == case.claim);

@@ -54,7 +54,7 @@ impl MemoryLogs {
     }
 }
 
-/// The values that loss recovery and congestion control report.
+/// The values of loss recovery and congestion control that the log records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Metrics {
     pub(crate) window: u64,

@@ -56,7 +56,7 @@ pub(crate) struct Watch {
     recovering: AtomicBool,
     /// Whether a Handshake packet has arrived from the peer.
     has_handshake_packet: AtomicBool,
-    /// The qlog of the connection, if one is kept.
+    /// The qlog of the connection; `None` if the connection is not logged.
     qlog: Option<Mutex<Qlog>>,
 }
 
@@ -323,7 +323,7 @@ impl Watch {
         }
     }
 
-    /// Records that quinn declared `bytes` bytes of packets lost. If `bytes` is 0, quinn has taken an ECN mark as a
+    /// Records that quinn declared `bytes` bytes of packets lost. If `bytes` is 0, quinn has treated an ECN mark as a
     /// sign of congestion.
     pub(crate) fn lost(&self, now: std::time::Instant, sent: std::time::Instant, bytes: u64) {
         let mut state = self.lock_state();

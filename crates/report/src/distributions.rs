@@ -10,7 +10,7 @@ use anabranch_results::verdict::and;
 
 /// The data of a distribution: the sorted values of each contestant, in milliseconds.
 pub(super) struct Samples<'a> {
-    /// The base name of the files of saved figures.
+    /// The base name of the files in which a reader saves the figures.
     pub file: &'a str,
     /// The kind of value, for example `page times` or `delays of messages`.
     pub quantity: &'a str,
@@ -46,7 +46,7 @@ impl Samples<'_> {
         and(&self.known().filter_map(describe).collect::<Vec<_>>())
     }
 
-    /// Draws each figure for which there are enough values.
+    /// Draws those figures of the distribution for which there are enough values.
     pub fn render(&self, out: &mut String) {
         if self.most() < 2 {
             return;
@@ -60,7 +60,7 @@ impl Samples<'_> {
         }
     }
 
-    /// Returns the cumulative distribution: each point is a value, and the share of the values that are not larger.
+    /// Returns the cumulative distribution: each value, with the share of all values that are at most as large.
     fn curve(values: &[f64]) -> Vec<ChartPoint> {
         let n = values.len();
         let step = n.div_ceil(MOST).max(1);

@@ -1,5 +1,5 @@
-//! The first screen of a point. It shows the winner, its lead and the cause. It also shows how the page loaded over
-//! time, how the contestants shared the network, and what would change the result.
+//! Renders the part of the report that a reader sees first. It shows the winner, its lead and the cause. It also shows
+//! how the page loaded over time, how the contestants shared the network, and what would change the result.
 
 use super::answer::{self, Line};
 use super::chart::Width;
@@ -10,7 +10,7 @@ use super::{bars, causes, failover, fairness, overview, progress, reasons};
 use anabranch_results::{Point, Race};
 use std::fmt::Write;
 
-/// Draws the times and the causes, and lists what would change the result.
+/// Draws the contestants' times and the causes of the lead, and lists what would change the result.
 pub(super) fn render(out: &mut String, race: &Race, point: &Point, ranking: &Ranking) {
     out.push_str("<div class=\"first\"><div>");
     bars::render(out, point, ranking, Width::Main);
@@ -37,7 +37,7 @@ pub(super) fn several(out: &mut String, points: &[Point]) {
     out.push_str("</div>\n");
 }
 
-/// Writes a line of the answer.
+/// Writes a line of the answer (which contestant to use, and why) as HTML.
 pub(super) fn lead(out: &mut String, line: &Line) {
     let _ =
         writeln!(out, "<p class=\"lead\"><b>{}:</b> {}</p>", unbroken(&line.label), unbroken(&line.text()));
@@ -52,7 +52,7 @@ pub(super) fn course(out: &mut String, point: &Point) {
     fairness::render(out, point);
 }
 
-/// Writes the meaning of the contestants' names, and the terms of the race.
+/// Writes what the contestants' names mean, and the terms of the race: the settings under which the contestants raced.
 pub(super) fn contestants(out: &mut String, point: &Point, lines: &[String]) {
     out.push_str("<section class=\"terms\"><h2>Contestants</h2>");
     words::contestants(out, point);

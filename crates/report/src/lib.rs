@@ -5,9 +5,9 @@
 //! nothing. It fits large screens, narrow screens and paper, and has a light and a dark colour scheme. A small script
 //! shows tooltips, steps through runs and saves figures. The page can be read without the script.
 //!
-//! This module decides the order of the page. The other modules write its sections. All modules depend only on results
-//! ([`anabranch_results`]) and the contents of captures ([`anabranch_capture::results`]). Any figure can therefore be
-//! drawn again from `results.json` without another run. Equal results give equal bytes.
+//! This module decides the order of the sections on the page. The other modules write the sections. All modules depend
+//! only on results ([`anabranch_results`]) and the contents of captures ([`anabranch_capture::results`]). Any figure
+//! can therefore be drawn again from `results.json` without another run. Equal results give equal bytes.
 
 pub mod answer;
 mod bars;
@@ -57,7 +57,7 @@ use svg::escape;
 pub struct PageContext<'a> {
     /// The command that reproduces these results.
     pub command: &'a str,
-    /// The files that the command read.
+    /// The files that the command read, for example a HAR file.
     pub inputs: &'a [Input],
     /// The conditions under which the contestants raced: for each point of the race, lines of text that describe them.
     pub terms: &'a [Vec<String>],
@@ -79,12 +79,12 @@ impl PageContext<'_> {
     }
 }
 
-/// A decoded capture of a run.
+/// The decoded capture of one run, with the run's course over time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Captured {
-    /// The index of the point.
+    /// The index of the point in the race.
     pub point: usize,
-    /// The index of the contestant.
+    /// The index of the contestant at the point.
     pub contestant: usize,
     /// The host whose packets were captured, and the seed of the run.
     pub about: String,
@@ -111,7 +111,7 @@ pub fn names(point: &Point) -> Vec<String> {
     words::names(point)
 }
 
-/// Renders the whole page.
+/// Renders the whole page of a race as HTML.
 #[must_use]
 pub fn html(race: &Race, context: &PageContext<'_>) -> String {
     let title = match race.points.as_slice() {
@@ -204,13 +204,13 @@ pub fn html(race: &Race, context: &PageContext<'_>) -> String {
     out
 }
 
-/// Returns the first line of the answer at a point.
+/// Returns the first line of the answer at a point: which contestant to use, and its lead.
 fn title_of(point: &Point) -> String {
     let line = answer::lines(point).into_iter().next();
     line.map_or(String::new(), |line| format!("{}: {}", line.label, line.clauses[0]))
 }
 
-/// Writes the other lines of the answer, and describes the workload and the network of the point.
+/// Writes the other lines of the answer at a point, and describes the workload and the network.
 fn lead(out: &mut String, race: &Race, point: &Point) {
     let lines = answer::lines(point);
     let certainty = lines.first().map_or(String::new(), |line| line.clauses[1..].join(" "));
@@ -240,7 +240,7 @@ fn sections(out: &mut String, race: &Race, (number, point): (usize, &Point), con
     sequences(out, point, number, context);
 }
 
-/// Draws the packets of the median runs. These figures are for the screen: on paper they would take four pages.
+/// Draws the packets of the median runs at a point.
 fn sequences(out: &mut String, point: &Point, number: usize, context: &PageContext<'_>) {
     let own: Vec<&Captured> = context.captures.iter().filter(|captured| captured.point == number).collect();
     if own.is_empty() {
@@ -279,7 +279,7 @@ fn describe_workload(race: &Race, points: &[Point]) -> String {
     }
 }
 
-/// Names the workload and the network, for example `news over 10mbit, 80ms round trip, 1% loss`.
+/// Describes the workload and the network of a point, for example `news over 10mbit, 80ms round trip, 1% loss`.
 fn subject(point: &Point) -> String {
     format!("{} over {}", point.workload.name, point.network)
 }
@@ -323,7 +323,7 @@ fn median_runs(point: &Point) -> impl Iterator<Item = (usize, String, &Run)> {
     named.filter_map(|((i, name), contestant)| Some((i, name, median_run(contestant)?)))
 }
 
-/// Runs share a time scale if the longest run is at most this many times as long as the shortest run.
+/// All runs are drawn on one time scale if the longest run is at most this many times as long as the shortest run.
 const MAX_STRETCH: u64 = 4;
 
 /// Returns the end of one time scale for all runs, in nanoseconds, given the lengths of the runs. `None` if the
@@ -349,7 +349,7 @@ fn outcome(run: &Run) -> &'static str {
     }
 }
 
-/// The maximum number of points that have figures of their own. It limits the size of the page.
+/// The maximum number of points of a race that have figures of their own. The limit keeps the page small.
 const DRAWN_POINTS: usize = 48;
 
 /// If the result has at most this many points, the first screen of the report shows all of them.

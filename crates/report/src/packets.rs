@@ -62,7 +62,7 @@ fn legend(out: &mut String, conversations: &[&Conversation]) {
     );
 }
 
-/// Returns at most `most` conversations, those with the most bytes of data, in their order in the capture.
+/// Returns the `most` conversations with the most bytes of data, in their order in the capture.
 fn largest(decoded: &Decoded, most: usize) -> Vec<&Conversation> {
     let size = |talk: &Conversation| talk.directions.iter().map(|direction| direction.bytes).sum::<u64>();
     // A DTLS connection has no data of its own to draw: its data is drawn as an SCTP association.
@@ -198,7 +198,7 @@ fn shown(has_chunks: bool) -> fn(f64) -> String {
 /// The maximum number of retransmissions with tooltips per drawing.
 const MAX_TOOLTIPS: usize = 1_500;
 
-/// Draws the data in flight and the round-trip times, over time.
+/// Draws two diagrams over time: the data in flight, and the round-trip times.
 fn over_time(out: &mut String, view: &View, subject: &str, has_chunks: bool, (start, end): (f64, f64)) {
     out.push_str("<div class=\"two\">");
     let axes = |width: Width| {
@@ -325,7 +325,7 @@ fn channels(out: &mut String, decoded: &Decoded) {
     out.push_str("</div>\n");
 }
 
-/// Lists why conversations were slow or failed.
+/// Lists why conversations in the capture were slow or failed.
 fn findings(out: &mut String, decoded: &Decoded) {
     let found = |talk: &&Conversation| !talk.findings.is_empty();
     for talk in decoded.conversations.iter().filter(found) {

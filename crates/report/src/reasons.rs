@@ -7,7 +7,7 @@ use anabranch_results::stats::decision::GAP;
 use anabranch_results::verdict::and;
 use anabranch_results::{Cause, Changed, Comparison, Condition, Experiment, TestedFactor, label};
 
-/// Explains why the winner is faster than the fastest contestant that does not tie with it.
+/// Explains why the winner is faster than the fastest of the contestants that do not tie with it.
 pub(super) fn why(standing: &Standing<'_>) -> Line {
     let tried = standing.point.comparisons.iter().filter_map(|one| Some((one, one.experiment.as_ref()?)));
     let nearest = tried.filter(|(_, tried)| tried.ranks[0] == 1).min_by_key(|(_, tried)| tried.ranks);
@@ -37,9 +37,9 @@ pub(super) fn why(standing: &Standing<'_>) -> Line {
     Line::new(label, clauses)
 }
 
-/// Returns the reasons, the most important first. If a change of one setting closes the gap, this is the only reason.
-/// Otherwise, the setting that explains the largest part comes first, and then a condition without which the gap
-/// disappears.
+/// Returns the reasons for the winner's lead, the most important first. If a change of one setting closes the gap, it
+/// is the only reason. Otherwise, the setting that explains the largest part comes first, and then a condition without
+/// which the gap disappears.
 fn reasons(causes: &[Cause], tried: &Experiment, names: (&str, &str)) -> Vec<String> {
     let remaining: Vec<(&Cause, f64)> =
         causes.iter().filter_map(|cause| Some((cause, remaining_gap(tried, cause)?))).collect();
@@ -65,11 +65,12 @@ fn reasons(causes: &[Cause], tried: &Experiment, names: (&str, &str)) -> Vec<Str
     all
 }
 
-/// A condition is a reason only if it explains at least this part of the gap, in logarithms.
+/// A condition (for example loss) counts as a reason only if it explains at least this part of the gap between the
+/// contestants. The gap is measured in logarithms.
 const MIN_PART: f64 = 0.5;
 
-/// Returns the gap with the change of `cause` alone, or together with the changes that it needs. `None` if that run
-/// shows no effect.
+/// Returns the gap that remains after the change of `cause` alone, or together with the changes that it needs. `None`
+/// if that run shows no effect.
 fn remaining_gap(tried: &Experiment, cause: &Cause) -> Option<f64> {
     if !cause.with.is_empty() {
         return Some(tried.gap / cause.effect.max(1e-9));
@@ -88,7 +89,8 @@ fn reason(cause: &Cause, gap: f64, part: &str, names: (&str, &str)) -> String {
     format!("{part}{what}{or}{together}. If {} had {its}, {}.", names.1, outcome(gap, names))
 }
 
-/// Says which contestant would be faster at this gap (the loser's time divided by the winner's).
+/// Describes the result of an experiment: which contestant would be faster, and how many times. `gap` is the loser's
+/// time divided by the winner's time. Below 1, the loser would be faster.
 fn outcome(gap: f64, (winner, loser): (&str, &str)) -> String {
     match gap {
         gap if gap <= 1.0 / GAP => {
@@ -108,7 +110,8 @@ fn circumstance(condition: &Condition, first: bool, names: (&str, &str)) -> Stri
     if first { text } else { super::words::capital(&text) }
 }
 
-/// Returns two phrases about a condition: what costs time under it, with the verb, and the absence of the condition.
+/// Returns two phrases about a condition: what costs time under the condition, with its verb, and a phrase for the
+/// absence of the condition.
 fn described(condition: &Condition) -> (&str, &str) {
     match condition.without.as_str() {
         "loss" => ("lost packets cost", "without loss"),
@@ -123,8 +126,8 @@ fn described(condition: &Condition) -> (&str, &str) {
     }
 }
 
-/// Lists everything that the experiments with two contestants found: a heading, then one line for each finding. Empty
-/// if there were no experiments.
+/// Lists everything that the experiments with two contestants found: a heading, then one line for each result. Empty if
+/// there were no experiments.
 #[must_use]
 pub fn all(found: &Comparison) -> Vec<String> {
     let Some(tried) = found.experiment.as_ref() else { return Vec::new() };
@@ -247,7 +250,7 @@ pub(super) fn flips(standing: &Standing<'_>) -> Line {
     Line::new(label, clauses)
 }
 
-/// Lists changes that were each made alone.
+/// Joins changes to a list in words. Each of the changes was made alone.
 fn each(changes: &[String]) -> String {
     match changes {
         [one] => one.clone(),
@@ -301,7 +304,7 @@ fn quantity(typed: &str) -> String {
     if digits.is_empty() { typed.to_owned() } else { format!("{digits}\u{a0}{unit}") }
 }
 
-/// Returns the name of the contestant that was typed this way.
+/// Returns the displayed name of the contestant that the user typed as `typed`.
 fn name(standing: &Standing<'_>, typed: &str) -> String {
     let found = standing.ranked.iter().find(|one| one.contestant.name == typed);
     found.map_or_else(|| label::shown(typed).to_owned(), |one| one.name.to_owned())

@@ -1,5 +1,7 @@
-//! The ranking of the contestants at a point by medians, as in the answer: which contestant leads, by how much and with
-//! what certainty. The verdict of a comparison decides what the text concludes.
+//! Ranks the contestants at a point by geometric means: which contestant leads, by how much and with what certainty.
+//!
+//! The times of contestants are geometric means over the runs. Therefore the mean ratio of two contestants' runs equals
+//! the quotient of their times. The verdict of the comparison decides what the text concludes from that ratio.
 
 use super::words::{self, short_time};
 use anabranch_results::stats::metrics;
@@ -27,7 +29,7 @@ pub(super) struct Ranking {
     to_fastest: Vec<Option<Comparison>>,
 }
 
-/// Returns the time of a run in milliseconds; `None` if the run has no time.
+/// Returns the time by which a run is compared, in milliseconds; `None` if the run has no time.
 pub(super) fn value(point: &Point, run: &Run) -> Option<f64> {
     metrics::value(run, point.decisive()).filter(|ms| *ms > 0.0)
 }
@@ -57,7 +59,7 @@ pub(super) fn interval(point: &Point, contestant: &Contestant) -> Option<[f64; 2
     stat(point, contestant)?.ci95
 }
 
-/// Compares contestant `a` with contestant `b` in the deciding metric.
+/// Compares contestant `a` with contestant `b` in the metric that decides which contestant wins.
 pub(super) fn versus(point: &Point, a: &Contestant, b: &Contestant) -> Option<Comparison> {
     point.compared(&a.name, &b.name, point.decisive())
 }
@@ -88,7 +90,7 @@ pub(super) fn versus_text(ratio: &Comparison) -> String {
     format!("<span class=\"{clear}\">{sign}{value:.2}</span>{interval}")
 }
 
-/// Returns whether it is certain which of the two contestants is faster.
+/// Returns whether one of the two compared contestants is certainly faster.
 pub(super) fn is_decided(found: &Comparison) -> bool {
     matches!(found.verdict, Verdict::Less | Verdict::More)
 }
@@ -141,7 +143,7 @@ impl Ranking {
     }
 }
 
-/// Formats the time of a contestant.
+/// Formats the time of a contestant in the ranking.
 pub(super) fn format_time(contestant: &RankedContestant) -> String {
     match contestant.ms {
         Some(ms) if contestant.at_least => format!("at least {}", short_time(ms)),

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
 
-/// Returns an object that was issued at `issued` (in nanoseconds). The parts of its response time have random lengths,
-/// and their sum is the response time.
+/// Returns a made-up object that was issued at `issued` (in nanoseconds). The parts of its response time have random
+/// lengths, and their sum is the response time.
 fn object(rng: &mut Rng, name: String, issued: u64, slow: u64) -> Object {
     let mut some = |most: u64, one_in: u64| if rng.below(one_in) == 0 { rng.below(most * MS) } else { 0 };
     let (connect, queue, turn, cwnd) =
@@ -224,7 +224,7 @@ pub(super) fn race(points: Vec<Point>) -> Race {
     }
 }
 
-/// Renders the page, checks it, and writes it if `REPORTS` is set.
+/// Renders the page of a made-up race, checks it, and writes it to a file if `REPORTS` is set.
 fn page(name: &str, race: &Race) -> String {
     let inputs = [Input { name: "site.har".to_owned(), bytes: 4_711, sha256: "ab".repeat(32) }];
     let html = html(
@@ -322,7 +322,7 @@ fn thirty_runs_of_three_hundred_objects_stay_small_and_complete() {
         .collect();
     one.comparisons.clear();
     let html = page("three-hundred", &race(vec![one]));
-    // Six contestants have three runs each, and each run is drawn at two widths: 36 drawings.
+    // The page draws three runs of each of the six contestants, and each run at two widths: 36 drawings.
     assert_eq!(html.matches("data-count=\"300\"").count(), 36);
     assert!(html.contains("slowest objects"));
     let elements = html.matches('<').count() / 2;
@@ -376,7 +376,7 @@ fn like_labels_of_a_path_do_not_cover_each_other() {
         run.path_events = vec![event(300), event(310), event(900)];
     }
     let html = page("labels", &race);
-    // The name of the state is in the drawing for wide screens and in the drawing for narrow screens.
+    // The page has a drawing for wide screens and one for narrow screens. Both must contain the name of the path state.
     assert_eq!(html.matches(">\u{a0}potentially failed\u{a0}<").count(), 2 * 2 * contestants);
 }
 

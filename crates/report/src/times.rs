@@ -1,4 +1,4 @@
-//! Page times or transfer times as a table, which narrow screens show as cards.
+//! Shows page times or transfer times as a table, which narrow screens show as cards.
 
 use super::delays::{delays, sorted};
 use super::distributions::Samples;
@@ -127,7 +127,7 @@ fn paint(out: &mut String, point: &Point) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Writes a small table of a contestant's other times.
+/// Writes a small table of a contestant's other times, such as failover times.
 fn other_times(out: &mut String, point: &Point) {
     let failover =
         point.contestants.iter().any(|contestant| point.runs_with_path_failure(contestant).next().is_some());

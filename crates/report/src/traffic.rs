@@ -69,7 +69,7 @@ fn data(run: &Run) -> Data {
     data
 }
 
-/// What the drawings of all runs of a point have in common: the scales and the path failures.
+/// The properties that the drawings of all runs of a point have in common: the scales and the path failures.
 struct Drawing<'a> {
     down: f64,
     up: f64,
@@ -178,7 +178,7 @@ fn draw_path_events(plot: &mut Plot<'_, '_>, run: &Run, (path, by): (u64, Side),
     }
 }
 
-/// The maximum number of marks per path.
+/// The maximum number of marks for path events that are drawn for one path.
 const MARKS: usize = 20;
 
 /// Returns the corners of a stepped curve of rates, which starts and ends at zero. `values` are the bytes in each time
@@ -245,7 +245,7 @@ pub(super) fn peak_down(run: &Run) -> f64 {
     peak(run, |path| &path.down)
 }
 
-/// Returns the time in nanoseconds at which the last time bucket of a run ends.
+/// Returns the time in nanoseconds at which the last time bucket of a run ends. Bytes are counted in these intervals.
 pub(super) fn length(run: &Run) -> u64 {
     let longest = |series: &PathSeries| series.wire.len().max(series.delivered.len());
     let buckets = run.series.paths.iter().map(|p| longest(&p.up).max(longest(&p.down))).max().unwrap_or(0);

@@ -17,7 +17,7 @@ pub(super) fn names(point: &Point) -> Vec<String> {
 /// The greatest length of a contestant's name, in characters.
 pub(super) const NAME: usize = 22;
 
-/// Writes what each name stands for, once for the whole page.
+/// Writes what each contestant's name stands for, once for the whole page.
 pub(super) fn contestants(out: &mut String, point: &Point) {
     let has_requests = !point.workload.messages && !point.workload.is_bulk();
     out.push_str("<dl class=\"names\">");
@@ -64,7 +64,7 @@ pub(super) fn head(contestant: &Contestant) -> String {
     svg::name(contestant.label())
 }
 
-/// Writes a number in words up to twelve, above that in digits.
+/// Formats a number as a word up to twelve, and in digits above twelve.
 pub(super) fn number(n: u64) -> String {
     const WORDS: [&str; 13] = [
         "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
@@ -97,7 +97,7 @@ pub(super) fn unbroken(text: &str) -> String {
     text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns each of the items once, in the order in which they appear first.
+/// Returns each of the items once, in the order in which they first occur.
 pub(super) fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
     items.fold(Vec::new(), |mut all, item| {
         if !all.contains(&item) {
@@ -117,7 +117,7 @@ pub(super) fn short_time(ms: f64) -> String {
     }
 }
 
-/// A term and its meaning.
+/// A term of the report and its meaning.
 type Term = (&'static str, &'static str);
 
 /// All terms of the page, in alphabetical order.
@@ -202,7 +202,7 @@ pub(super) fn explained(shown: &str, meaning: &str) -> String {
     format!("<dfn tabindex=\"0\" data-tip=\"{}\">{}</dfn>", escape(meaning), escape(shown))
 }
 
-/// Lists the terms that occur in the page so far, with their meanings.
+/// Lists the terms that occur in the page, with their meanings. Only the text that is already in `out` is searched.
 pub(super) fn glossary(out: &mut String) {
     let body = out.find("<body>").map_or("", |start| &out[start..]).to_lowercase();
     let used: Vec<&Term> = TERMS.iter().filter(|(term, _)| body.contains(&term.to_lowercase())).collect();

@@ -1,4 +1,5 @@
-//! The result of a point after changes to its network, page or contestants, to find the changes that flip the result.
+//! The results of a point after changes to its network, page or contestants. They show which changes make another
+//! contestant win.
 //!
 //! Results are compared by medians. The laboratory runs most changes. If another point of the race already has the
 //! changed value, its result is used instead of a further run ([`of_neighbors`]).
@@ -11,10 +12,10 @@ use crate::stats::paired::Value;
 use crate::{Bound, Point, Verdict};
 use serde::{Deserialize, Serialize};
 
-/// One change to a point, and the result of the contestants after it.
+/// One change to a point of a race, and the results of the contestants after the change.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Changed {
-    /// The change as typed, for example `loss=1%`, `origins=merge`, `cc=bbr` or `visit=repeat`.
+    /// The change as a user types it, for example `loss=1%`, `origins=merge`, `cc=bbr` or `visit=repeat`.
     pub change: String,
     /// Number of seeds; 1 if nothing is random.
     pub n: u64,
@@ -103,7 +104,7 @@ impl Changed {
         Self::of(String::new(), &contestants, is_random)
     }
 
-    /// Returns the same result with `flips` set. `before` is the result without the change.
+    /// Returns this result with the field `flips` filled in. `before` is the result without the change.
     #[must_use]
     pub fn after(self, before: &Self) -> Self {
         let flips = self.winner.is_some() && before.winner.is_some() && self.winner != before.winner;

@@ -40,7 +40,7 @@ pub fn header(factors: &[&str]) -> String {
     header.join(",") + "\n"
 }
 
-/// Returns the lines of a point.
+/// Returns the lines of one point of the race.
 #[must_use]
 pub fn rows(factors: &[&str], point: &Point) -> String {
     let mut out = String::new();
@@ -83,7 +83,7 @@ pub fn rows(factors: &[&str], point: &Point) -> String {
     out
 }
 
-/// Returns the text of a value. An unknown value is an empty field.
+/// Returns the text of a value in a CSV field. An unknown value is an empty field.
 pub fn optional(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
@@ -94,7 +94,7 @@ pub fn of_rows<R: AsRef<[S]>, S: AsRef<str>>(rows: &[R]) -> String {
     rows.iter().map(|row| line(row.as_ref())).collect()
 }
 
-/// Returns the cells of a row, separated by commas, as one line. Cells are quoted where RFC 4180 asks for it.
+/// Formats a row of fields as one line, with commas between the fields. Fields are quoted where RFC 4180 asks for it.
 #[must_use]
 pub fn line<S: AsRef<str>>(cells: &[S]) -> String {
     cells.iter().map(|cell| field(cell.as_ref())).collect::<Vec<_>>().join(",") + "\n"

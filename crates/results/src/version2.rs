@@ -1,7 +1,6 @@
-//! Reads and writes `anabranch.race/2`, the format before `anabranch.race/3`.
+//! Reads and writes race results in the older format `anabranch.race/2`, which came before `anabranch.race/3`.
 //!
-//! The older format has other names for some fields, and lacks the newer ones. It has the objects of a run as a list, and
-//! not as columns. Everything else has the same bytes.
+//! The older format has other names for some fields, and lacks the newer fields. All other fields have the same bytes.
 
 use crate::stats::metrics;
 use crate::{Race, Run, changes, columns, label};
@@ -47,7 +46,7 @@ const KNOBS: [(&str, &str); 2] = [("num_ostreams", "streams"), ("max_instreams",
 pub fn read(mut value: Value) -> serde_json::Result<Race> {
     add_p75(&mut value);
     rename_knobs(&mut value, "");
-    // The older names are aliases of the fields.
+    // The older field names are aliases of the present ones, so the same types can read them.
     let mut race: Race = serde_json::from_value(value)?;
     crate::SCHEMA.clone_into(&mut race.schema);
     for point in &mut race.points {
@@ -125,8 +124,8 @@ fn renamed_in(text: &str) -> Option<String> {
     (new != text).then_some(new)
 }
 
-/// Converts the JSON text of a race or of a part of it. `within` is the field that contains the part, for example
-/// `points`; empty for a whole race. `write` turns the converted value into text.
+/// Converts the JSON text of a race, or of a part of it, to the older format. `within` is the field that contains the
+/// part, for example `points`; empty for a whole race. `write` turns the converted value into text.
 pub fn convert<T>(json: &str, within: &str, write: impl FnOnce(&Ordered) -> T) -> Option<T> {
     let mut value: Ordered = serde_json::from_str(json).ok()?;
     value.age(within);
@@ -144,7 +143,8 @@ pub enum Ordered {
 }
 
 impl Ordered {
-    /// Gives all fields and knobs within this value their older names. `within` is the field that contains this value.
+    /// Replaces the names of all fields of this value by their older names. `within` is the field that contains this
+    /// value.
     fn age(&mut self, within: &str) {
         match self {
             Self::Object(fields) if within == "settings" => {

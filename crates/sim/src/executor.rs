@@ -94,9 +94,10 @@ struct TaskEntry {
     running: Rc<Running>,
 }
 
-/// The future of a task. It is reference-counted, so that the executor can poll it without moving it out of the slot.
+/// The future of a task with its waker. This value is reference-counted, so that the executor can poll it without
+/// moving it out of the slot.
 struct Running {
-    /// Borrowed while the future is polled.
+    /// The future, which is borrowed while it is polled.
     future: RefCell<BoxedTask>,
     /// The task's waker, kept for all polls of the future. Cloning the waker for each poll would change its reference
     /// count.
@@ -140,7 +141,7 @@ impl Executor {
         self.queue.last.load(Ordering::Relaxed) != NOBODY || self.queue.several.load(Ordering::Relaxed)
     }
 
-    /// Makes the main future runnable.
+    /// Makes the main future of the run runnable.
     pub(crate) fn wake_main(&self) {
         self.main.wake_by_ref();
     }
@@ -278,7 +279,7 @@ impl Executor {
             drop(future);
             self.cancel(Key { index, generation });
         }
-        // If the task has cancelled itself, the task's future is dropped here, when the function returns.
+        // If the task has cancelled itself, its future is dropped when this function returns.
     }
 
     /// Frees the slot of an ended task when the task's turn in the queue comes.

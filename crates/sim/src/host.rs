@@ -39,7 +39,7 @@ impl Cost {
     }
 }
 
-/// One piece of a processor's work.
+/// One piece of work that a host's processor has to do.
 #[derive(Debug)]
 pub(crate) enum ProcessorWork {
     /// A packet that arrived at the host with the first index, at the interface with the second index.
@@ -123,8 +123,8 @@ impl Processor {
         place == 0
     }
 
-    /// Returns the position of `work` in the queue of a shared processor. Packets interrupt programs, as they do in a
-    /// kernel. A packet that a program sends, however, is queued behind the earlier work of the same program.
+    /// Returns the position at which `work` enters the queue of a shared processor. Packets interrupt programs, as they
+    /// do in a kernel. A packet that a program sends, however, is queued behind the earlier work of the same program.
     fn place_of(&self, work: &ProcessorWork) -> usize {
         let is_busy = |work: &ProcessorWork| matches!(work, ProcessorWork::Busy(..));
         let after = match work {

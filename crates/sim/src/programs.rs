@@ -2,8 +2,8 @@
 //!
 //! All tasks of a host are one program, except the tasks that receive from a socket, which are the host's network
 //! stack. The stack runs as soon as it has something to do, as the kernel does in interrupts and system calls. A
-//! program runs until all its tasks wait ("run to block"). Then the program that was woken first runs. If a program
-//! writes data and then closes, the program at the other end therefore runs only after both.
+//! program runs until all its tasks wait ("run to block"). After that, the program that was woken first runs. If a
+//! program writes data and then closes, the program at the other end therefore runs only after both.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 /// The programs that share a processor, and their runnable tasks.
 #[derive(Default)]
 pub(crate) struct Programs {
-    /// Whether any hosts share a processor.
+    /// Whether some hosts of the network share a processor.
     is_enabled: Cell<bool>,
     hosts: RefCell<Vec<u32>>,
     /// The runnable tasks, each with its host, in the order in which they were woken.

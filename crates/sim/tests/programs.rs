@@ -1,4 +1,5 @@
-//! Hosts that share a processor: programs run until they wait, and after the network stack.
+//! Tests of hosts that share a processor. A program runs until it waits, and only after the network stack has finished
+//! its work.
 
 use crate::support::*;
 use anabranch_base::time::Duration;

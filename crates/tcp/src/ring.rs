@@ -21,7 +21,8 @@ impl Ring {
         }
         let length = needed.max(SMALLEST).next_power_of_two() as usize;
         let old = std::mem::replace(self, Self { bytes: vec![0; length], base: self.base });
-        // `alive` may end beyond the positions of the old ring, so the range is limited to the length of the old ring.
+        // `alive` may end beyond the positions that the old ring has room for, so the range is limited to the length of
+        // the old ring.
         let held = alive.start..alive.end.min(alive.start + old.bytes.len() as u64);
         if held.start < held.end {
             let (first, second) = old.slices(held);

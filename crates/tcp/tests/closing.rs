@@ -6,8 +6,7 @@ use anabranch_tcp::{CloseReason, Event, State};
 use anabranch_wire::tcp::Flags;
 use expect_test::expect;
 
-/// RFC 9293 §3.6 case 1: one side closes first, and the other side closes later. The connection ends normally at both
-/// sides.
+/// RFC 9293 §3.6 case 1: one side closes, and the other side closes later. The connection ends normally at both sides.
 #[test]
 fn one_after_the_other() {
     let mut pair = opened(&plain());

@@ -91,7 +91,7 @@ fn rate_halving_sends_for_every_second_acknowledgement() {
         if n == 1 { Fate::Lose } else { Fate::Late(Duration::from_millis(n)) }
     });
     pair.write(Left, &pattern(60_000));
-    // By now, the other 19 segments are acknowledged, and the retransmission is not.
+    // At this time, the other 19 segments are acknowledged, but the retransmission is not.
     pair.run_for(Duration::from_millis(122));
     assert_eq!(pair.stats(Left).fast_recoveries, 1, "{}", pair.ladder());
     let new = sent_meanwhile.get() - 20 - 1;

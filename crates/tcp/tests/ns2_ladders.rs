@@ -9,8 +9,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// For each agent and list of dropped packets: the first 60 data packets that ns-2 sent, and the number of leading
-/// packets that are the same here.
+/// A CSV file. For each ns-2 agent and list of dropped packets, it has the first 60 data packets that ns-2 sent. It
+/// also has the number of leading packets that our sender sends in the same way.
 const LADDERS: &str = include_str!("../../../benches/physics/ns2/ladders.csv");
 
 /// Data packets in the order in which they were sent. Each has the milliseconds since the first packet, and the number
@@ -55,7 +55,7 @@ fn sent(agent: &str, dropped: &[u64]) -> SentSegments {
     written.take()
 }
 
-/// Returns the packets in a row of the file: `90:3/4` stands for segments 3 and 4 after 90 ms.
+/// Parses the packets in a row of `ladders.csv`: `90:3/4` stands for segments 3 and 4 after 90 ms.
 fn parse(text: &str) -> SentSegments {
     let mut packets = SentSegments::new();
     for group in text.split(' ') {
@@ -77,8 +77,8 @@ fn first_repair(packets: &SentSegments) -> Option<(u64, u32)> {
 }
 
 /// Without loss and in most recoveries, our packets are those of ns-2. There are two known differences. A window that
-/// grows by less than a segment for each acknowledgement is rounded down here. With SACK, a loss may be detected one
-/// acknowledgement earlier here, as RFC 6675 specifies.
+/// grows by less than a segment for each acknowledgement is rounded down by our sender. With SACK, a loss may be
+/// detected one acknowledgement earlier than in ns-2, as RFC 6675 specifies.
 #[test]
 fn ladders_are_those_of_ns2() {
     let mut wrong = String::new();

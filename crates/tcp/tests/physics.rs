@@ -48,9 +48,9 @@ const NS2: [(&str, &str, &str, [f64; 3]); 6] = [
 /// after losses. Our goodput is therefore below that of ns-2: by 3 to 6 % for NewReno, and by 1 to 3 % for SACK. With
 /// the rule of ns-2, it would be 0 to 4 % below for NewReno, and 1 to 5 % above for SACK.
 ///
-/// Second, the two estimate the data in flight differently. `pipe_` of `Sack1TcpAgent` counts lost segments as in
-/// flight until the recovery is over, while RFC 6675 subtracts them. Therefore ns-2 sends one segment less per loss.
-/// `Sack1TcpAgent` also discards its scoreboard when a recovery ends.
+/// Second, ns-2 and our sender estimate the data in flight differently. `pipe_` of `Sack1TcpAgent` counts lost segments
+/// as in flight until the recovery is over, while RFC 6675 subtracts them. Therefore ns-2 sends one segment less per
+/// loss. `Sack1TcpAgent` also discards its scoreboard when a recovery ends.
 #[test]
 fn as_ns2() {
     let mut wrong = 0;

@@ -77,8 +77,8 @@ impl Pair {
         })
     }
 
-    /// Like [`new`](Self::new), but `visit` makes the sessions that obtain tickets, one session per call. A transport
-    /// that includes TLS (QUIC) needs this, because [`new`](Self::new) runs TLS in memory.
+    /// Like [`new`](Self::new), but calls `visit` to run the sessions that obtain tickets, one session per call. A
+    /// transport that includes TLS (QUIC) needs this, because [`new`](Self::new) runs TLS in memory.
     ///
     /// # Errors
     /// A one-line text that says why the pair could not be created.

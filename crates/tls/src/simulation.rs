@@ -27,7 +27,7 @@ use x25519_dalek::{PublicKey, StaticSecret};
 /// The time of day at the start of a simulation: 1 January 2026, 0:00 UTC, in seconds since 1970.
 const BEGINS: u64 = 1_767_225_600;
 
-/// The source of a session's randomness and time.
+/// The source from which a TLS session takes its random numbers and the time of day.
 #[derive(Clone, Default)]
 pub enum Surroundings {
     /// The operating system's randomness and clock.

@@ -63,7 +63,7 @@ forwarded! {
     }
 }
 
-/// Writes out the methods of a session three times: as declarations in the object-safe trait, as its implementation for
+/// Generates the methods of a session three times: as declarations in the object-safe trait, as its implementation for
 /// every session type, and as the implementation of [`Session`] for the erased session. The methods that return streams
 /// return erased streams.
 macro_rules! erased {

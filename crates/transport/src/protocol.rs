@@ -89,12 +89,12 @@ pub trait Protocol: Debug + Send + Sync {
         &[]
     }
 
-    /// Returns a caveat to print beside all figures of this transport.
+    /// Returns a note that reports print beside all measurements of this transport, about a limit of their validity.
     fn caveat(&self) -> Option<&'static str> {
         None
     }
 
-    /// Returns a caveat to print beside this transport's figures from an emulated network.
+    /// Returns a note that reports print beside measurements of this transport over an emulated network.
     fn remark(&self) -> Option<&'static str> {
         None
     }
@@ -304,7 +304,7 @@ impl dyn Host {
     }
 }
 
-/// The log of a connection, as one endpoint has recorded it.
+/// The log of a connection that one endpoint has recorded, for example in qlog format.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConnectionLog {
     /// The name of the log file, with the extension that tools expect.
@@ -341,7 +341,7 @@ pub enum PathEvent {
     },
 }
 
-/// A time without progress of user data. An interruption is one of three cases: the data moved to another path, the
+/// A time without progress of user data. A transport reports it in three cases: the data moved to another path, the
 /// path failed and recovered, or the wait exceeded a retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interruption {

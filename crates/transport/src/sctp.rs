@@ -319,8 +319,8 @@ impl<W: World> BoundHost<W, SctpEngine> {
         self.inner.shared.borrow_mut().engine.on_path_event = Some(engine::PathListener(Box::new(listener)));
     }
 
-    /// Calls `look` with read access to the engine (statistics, views, configuration), and returns the result of
-    /// `look`.
+    /// Calls the function `look` with read access to the engine (statistics, views, configuration), and returns the
+    /// result of `look`.
     pub fn inspect<R>(&self, look: impl FnOnce(&Endpoint) -> R) -> R {
         look(&self.inner.shared.borrow().engine.endpoint)
     }

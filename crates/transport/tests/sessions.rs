@@ -1,4 +1,5 @@
-//! Sessions and streams as an application sees them, over TCP and over SCTP, through types that hide the engine.
+//! Tests of sessions and streams as an application sees them, over TCP and over SCTP, through types that hide the
+//! engine.
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -325,7 +326,7 @@ fn readers_and_writers_that_wait_learn_that_the_session_has_ended() {
             });
             rig.pause(2_000).await;
             server.abort();
-            // With TCP, the writer is at the server. The server aborted the session, so the writer's reason is
+            // With TCP, the side that writes is the server. The server aborted the session, so the writer's reason is
             // `Aborted`.
             assert!(matches!(writer.await, CloseReason::Reset(_) | CloseReason::Aborted));
             // The read must not report the end of the stream. It may return data that had arrived.

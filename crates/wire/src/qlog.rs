@@ -4,16 +4,16 @@
 use crate::quic::{Frame, Frames};
 use std::fmt::{self, Write};
 
-/// The kind of keys that protect a packet.
+/// The type of a QUIC packet, named by the keys that protect it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PacketType {
-    /// Keys that are derived from a connection ID.
+    /// Initial packets, whose keys are derived from a connection ID.
     Initial,
-    /// Keys of the handshake.
+    /// Packets that are protected by the keys of the handshake.
     Handshake,
-    /// Keys of an earlier connection.
+    /// 0-RTT packets, whose keys come from an earlier connection.
     ZeroRtt,
-    /// Keys that the handshake has agreed on.
+    /// 1-RTT packets, whose keys are the result of the handshake.
     OneRtt,
 }
 
@@ -33,7 +33,7 @@ impl PacketType {
 /// A packet with its plaintext payload: a sent packet before encryption, or a received packet after decryption.
 #[derive(Clone, Copy, Debug)]
 pub struct LoggedPacket<'a> {
-    /// The kind of keys.
+    /// The type of the packet, which says what keys protect it.
     pub packet_type: PacketType,
     /// The packet number.
     pub number: u64,
@@ -43,8 +43,8 @@ pub struct LoggedPacket<'a> {
     pub payload: &'a [u8],
 }
 
-/// Returns the record with which a log begins. `vantage` is the content of the JSON object that says where the events
-/// were observed, and `first` is the client's first destination connection ID.
+/// Returns the record with which a log begins. `vantage` is the content of the JSON object `vantage_point`, which says
+/// where the events were observed, and `first` is the client's first destination connection ID.
 #[must_use]
 pub fn header(vantage: &str, first: &[u8]) -> String {
     format!(
@@ -120,7 +120,7 @@ impl QuicFrame<'_> {
         std::array::from_fn(|_| rest.number().unwrap_or(0))
     }
 
-    /// Writes a frame whose type has no variant of [`Frame`].
+    /// Writes a frame of a type for which [`Frame`] has no variant.
     fn other(&self, kind: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [_, value, ..] = self.numbers();
         match kind {

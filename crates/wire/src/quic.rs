@@ -1,4 +1,4 @@
-//! Parses the frames in the payload of a QUIC packet for observation only.
+//! Parses the frames in the payload of a QUIC packet for tools that only observe a connection.
 //!
 //! Implements RFC 9000 §19. The frames of RFC 9221 and draft-ietf-quic-ack-frequency are only skipped.
 

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
-/// A set of tasks. Finished tasks are removed; dropping the set cancels the tasks that still run.
+/// A set of tasks. Finished tasks leave the set; dropping the set cancels the tasks that still run.
 pub struct Tasks<W: World> {
     world: W,
     running: RefCell<BTreeMap<u64, W::Task<()>>>,

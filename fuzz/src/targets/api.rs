@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const PORT: u16 = 80;
 
-/// The state of one application.
+/// The state of the application that uses one of the two endpoints.
 #[derive(Default)]
 struct App {
     ids: Vec<AssociationId>,
@@ -32,7 +32,7 @@ struct App {
     seen: BTreeSet<(AssociationId, u64)>,
 }
 
-/// Runs the operations that `input` encodes.
+/// Runs the operations that `input` encodes, on two endpoints and the network between them.
 pub fn run(input: &[u8]) {
     let mut source = Source::new(input);
     let configs = [configuration(&mut source), configuration(&mut source)];

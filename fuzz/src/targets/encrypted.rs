@@ -27,7 +27,7 @@ const TLS: Labels = [b"tls13 ", b"key", b"iv", b"sn"];
 const DTLS: Labels = [b"dtls13", b"key", b"iv", b"sn"];
 const QUIC: Labels = [b"tls13 ", b"quic key", b"quic iv", b"quic hp"];
 
-/// The keys of one direction.
+/// The keys with which the packets of one direction are encrypted.
 struct Keys {
     key: LessSafeKey,
     iv: [u8; NONCE_LEN],
@@ -65,7 +65,7 @@ impl Keys {
         }
     }
 
-    /// Seals a content behind its header. Returns both.
+    /// Encrypts `content`. Returns the header `head`, followed by the encrypted content.
     fn seal(&mut self, head: &[u8], content: &[u8]) -> Vec<u8> {
         let mut nonce = self.iv;
         nonce[4..].iter_mut().zip(self.number.to_be_bytes()).for_each(|(byte, number)| *byte ^= number);
@@ -88,7 +88,7 @@ impl Keys {
     }
 }
 
-/// Returns the secret of a side, in the handshake or after it.
+/// Returns the secret from which the keys of a side are derived, for the handshake or for the time after it.
 fn secret(side: usize, is_handshake: bool) -> [u8; 32] {
     [1 + side as u8 + 2 * u8::from(is_handshake); 32]
 }
@@ -113,7 +113,7 @@ fn check(capture: &[u8]) {
     assert!(decoded.to_json().ends_with('\n'));
 }
 
-/// Writes captures with raw IP packets.
+/// A capture file with raw IP packets, as it is written.
 struct Capture(Vec<u8>, u32);
 
 impl Capture {
@@ -147,7 +147,7 @@ impl Capture {
     }
 }
 
-/// Returns a vector with a length field of `width` bytes.
+/// Returns a vector of TLS: a length field of `width` bytes, and then `content`.
 fn vector(width: usize, content: &[u8]) -> Vec<u8> {
     let length = (content.len() as u64).to_be_bytes();
     [&length[8 - width..], content].concat()
@@ -181,7 +181,7 @@ fn content(source: &mut Source<'_>) -> Vec<u8> {
     [source.pick(&begins), source.bytes(200)].concat()
 }
 
-/// TLS 1.3 in TCP.
+/// Decodes captures of TLS 1.3 in TCP.
 pub fn tls(input: &[u8]) {
     let mut source = Source::new(input);
     let (mut capture, mut next) = (Capture::new(), [1_u32, 1]);
@@ -238,7 +238,7 @@ pub fn tls(input: &[u8]) {
     check(&capture.0);
 }
 
-/// DTLS 1.3 with SCTP.
+/// Decodes captures of DTLS 1.3 that carries SCTP.
 pub fn dtls(input: &[u8]) {
     let mut source = Source::new(input);
     let mut capture = Capture::new();
@@ -333,7 +333,7 @@ pub fn quic(input: &[u8]) {
     check(&capture.0);
 }
 
-/// Returns a packet with these frames. The packet number has two bytes.
+/// Returns an encrypted QUIC packet with these frames. The packet number has two bytes.
 fn quic_packet(keys: &mut [[Keys; 2]; 3], space: usize, side: usize, frames: &[u8]) -> Vec<u8> {
     let keys = &mut keys[space][side];
     let number = (keys.number as u16).to_be_bytes();
@@ -351,7 +351,7 @@ fn quic_packet(keys: &mut [[Keys; 2]; 3], space: usize, side: usize, frames: &[u
     packet
 }
 
-/// Changes a byte, or truncates a datagram, now and then.
+/// In some of the calls, changes a byte of `bytes` or truncates them.
 fn change(source: &mut Source<'_>, bytes: &mut Vec<u8>) {
     match source.below(20) {
         0 => bytes.truncate(source.below(bytes.len() as u32 + 1) as usize),

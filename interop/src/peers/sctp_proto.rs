@@ -1,4 +1,4 @@
-//! `sctp-proto`, the SCTP of str0m.
+//! Adapts `sctp-proto`, the SCTP of str0m, to the interoperability tests.
 
 use super::{EndOptions, Epoch, MESSAGE, PACKET, PORT};
 use crate::peer::{DeliveryOptions, Peer, PeerEvent};
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// An endpoint and its associations.
+/// An endpoint of `sctp-proto`, and its associations.
 pub(super) struct SctpProto {
     epoch: Epoch,
     endpoint: Endpoint,

@@ -12,7 +12,7 @@ const INITIAL_WINDOW_SIZE: u16 = 4;
 /// The maximum number of streams that are followed.
 const MAX_STREAMS: usize = 1 << 14;
 
-/// The credit that each side has granted and used. Stream 0 stands for the connection.
+/// The flow-control credit of HTTP/2 that each side has granted and used. Stream 0 stands for the connection.
 #[derive(Debug)]
 pub(super) struct Flow {
     /// The initial window of streams that each side announces.
@@ -20,7 +20,7 @@ pub(super) struct Flow {
     /// For each side and stream: the sum of the increments in the WINDOW_UPDATE frames that the side sent.
     updates: BTreeMap<(Side, u64), u64>,
     used: BTreeMap<(Side, u64), u64>,
-    /// The events that the timeline does not have yet, with their sides.
+    /// The events that have not been moved to the timeline yet, each with the side that caused it.
     pub events: Vec<(Side, Event)>,
 }
 

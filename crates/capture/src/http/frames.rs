@@ -45,7 +45,7 @@ pub(super) struct FrameReader {
     is_lost: bool,
 }
 
-/// The frame whose content is being read.
+/// The HTTP frame whose content is being read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Frame {
     kind: u64,

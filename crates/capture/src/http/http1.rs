@@ -19,7 +19,7 @@ pub(super) fn begins(bytes: &[u8]) -> bool {
         .any(|method| bytes.strip_prefix(method.as_bytes()).is_some_and(|rest| rest.first() == Some(&b' ')))
 }
 
-/// The kind of the next bytes in a direction.
+/// The part of an HTTP/1.1 message to which the next bytes of a direction belong.
 #[derive(Debug, Default)]
 enum Part {
     #[default]
@@ -41,7 +41,7 @@ struct Half {
     part: Part,
     /// The head or line, as far as it has arrived.
     line: Vec<u8>,
-    /// The identifier of the request to which the part belongs.
+    /// The identifier of the request to which the current message belongs.
     id: u64,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Table {
     is_lost: bool,
 }
 
-/// The reason why a section cannot be decoded.
+/// The reason why an encoded field section cannot be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SectionError {
     /// The section needs entries that have not been inserted yet.

@@ -10,7 +10,7 @@ const MAX_DEPTH: usize = 64;
 /// The maximum depth of an array `events`: within a trace, within `traces`, within the file.
 const MAX_EVENTS_DEPTH: usize = 4;
 
-/// A part of a log, as JSON text.
+/// A part of a qlog file, as JSON text.
 pub(super) enum Part {
     /// The text before the events. If there are several traces, a head precedes the events of each trace.
     Head(Vec<u8>),
@@ -19,7 +19,7 @@ pub(super) enum Part {
 
 pub(super) struct Parts<R> {
     input: Bytes<R>,
-    /// The offset of the next byte.
+    /// The offset in the file of the next byte to read.
     pub at: u64,
     /// The closing brackets of the open objects and arrays.
     open: Vec<u8>,

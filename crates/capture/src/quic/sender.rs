@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 /// The maximum number of unacknowledged packets that are remembered.
 const MAX_SENT: usize = 1 << 16;
-/// The maximum number of unacknowledged pieces, and of gaps, of a stream.
+/// The maximum number of unacknowledged pieces of data in a stream, and the maximum number of gaps.
 const MAX_PIECES: usize = 1 << 12;
 
 struct SentPacket {
@@ -78,7 +78,7 @@ impl Sender {
         }
     }
 
-    /// Returns a packet number. All packets with lower numbers are lost or have arrived.
+    /// Returns the packet number below which every packet either has arrived or counts as lost.
     fn lost_before(&self) -> u64 {
         self.largest_acked.map_or(0, |largest| largest.saturating_sub(2))
     }

@@ -63,7 +63,7 @@ struct Silence<'a> {
     /// The time since which data has been waiting for an answer. `None` while all data is acknowledged.
     from: Option<u64>,
     until: u64,
-    /// The packets with retransmitted data, and the size of the smallest one.
+    /// The packets with retransmitted data, sent during the silence, and the size of the smallest one.
     again: Vec<u64>,
     least: u32,
     /// The first packet of the peer after the silence.

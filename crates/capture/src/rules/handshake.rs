@@ -5,7 +5,7 @@ use crate::arrival::Side;
 use crate::table::seconds;
 use crate::timeline::{Entry, Event};
 
-/// The requests and cookies of a handshake that were sent again.
+/// The opening packets (such as INITs or SYNs) and cookies of a handshake that were sent again.
 #[derive(Default)]
 struct Retries<'a> {
     /// The requests to which no answer was captured before the next one.

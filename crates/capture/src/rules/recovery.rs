@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const MIN_TIMEOUT: u64 = 100 * MILLISECOND;
 
 /// Returns the key of a piece of data, which is the same for all its transmissions. In QUIC, the key is the stream and
-/// the first byte in the stream. In SCTP and TCP, it is 0 and the first unit.
+/// the first byte in the stream. In SCTP and TCP, it is 0 and the data's first TSN or byte.
 fn key(case: &Case<'_>, data: &Data) -> (u64, u64) {
     match case.talk.transport {
         "quic" => (data.stream, data.offset),
@@ -68,7 +68,7 @@ pub(super) fn timeouts_only(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence { cost_ns, text, packets: found })
 }
 
-/// The transmissions of a piece of data.
+/// All transmissions of the same piece of data.
 struct Attempts {
     from: u64,
     until: u64,
@@ -76,7 +76,7 @@ struct Attempts {
     /// The size of the smallest packet among the first three that carried the data, and of the last one.
     least: u32,
     last: u32,
-    /// The unit after the data, in its last transmission.
+    /// The position after the data, as counted in its last transmission (in TSNs, bytes, or packet numbers).
     end: i64,
 }
 
@@ -156,8 +156,8 @@ fn too_big(case: &Case<'_>, stuck: &Attempts) -> Option<(u64, u32)> {
     errors.next()
 }
 
-/// A series of transmissions of the same FORWARD TSN. `answers` is the number of acknowledgements in between that are
-/// below this TSN.
+/// A series of transmissions of the same FORWARD TSN. `answers` is the number of acknowledgements between the
+/// transmissions whose cumulative TSN is below this TSN.
 #[derive(Default)]
 struct Run<'a> {
     unit: i64,
@@ -252,7 +252,7 @@ fn forward_tsn_ignored(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence { cost_ns, text, packets: numbers })
 }
 
-/// A period in which data waited for lost data before it.
+/// A period in which later data waited for lost data that comes before it.
 #[derive(Clone, Copy)]
 struct Wait {
     from: u64,
@@ -352,7 +352,7 @@ fn waiting_requests(case: &Case<'_>, wait: Wait) -> String {
     }
 }
 
-/// Returns the total time of waits that may overlap.
+/// Returns the total length of the waiting periods. Time in which several periods overlap counts once.
 fn union(mut waits: Vec<Wait>) -> u64 {
     waits.sort_by_key(|wait| wait.from);
     let (mut total, mut known) = (0, 0);

@@ -15,7 +15,7 @@ struct Pause<'a> {
     /// The data that ended the pause.
     to: Option<&'a Entry>,
     nanos: u64,
-    /// A stream with a message that was not complete during the pause.
+    /// The stream of a message that was begun before the pause, but was not complete during the pause.
     message: Option<u64>,
     /// Whether the peer sent data during the pause.
     is_answered: bool,
@@ -98,7 +98,8 @@ pub(super) fn room_unused(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence { cost_ns, text, packets })
 }
 
-/// Returns the stream of an HTTP response that had begun before the pause and was complete only after it.
+/// Returns the stream of an HTTP response that was interrupted by the pause: it had begun before the pause and was
+/// complete only after it.
 fn response(case: &Case<'_>, pause: &Pause<'_>) -> Option<u64> {
     let until = pause.from.at + pause.nanos;
     // Ignores tunnels and WebSockets, because they may be silent (RFC 9110 §9.3.6, §15.2.2).
@@ -203,7 +204,7 @@ pub(super) fn application_limited(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence { cost_ns, text, packets: vec![first, second] })
 }
 
-/// A delayed acknowledgement for which the sender has waited.
+/// An acknowledgement that the receiver delayed, while the sender waited for it.
 #[derive(Clone, Copy)]
 struct Delay {
     nanos: u64,
@@ -216,7 +217,7 @@ struct Delay {
 pub(super) fn delayed_acks(case: &Case<'_>) -> Option<Evidence> {
     const RANGE: std::ops::RangeInclusive<u64> = 30 * MILLISECOND..=600 * MILLISECOND;
     let (least, longest) = (case.least_round_trip(), case.round_trip() / 2 * 3 + 10 * MILLISECOND);
-    // The packets in flight, each with the unit after its data.
+    // The packets in flight, each with the position after its data (in TSNs, bytes, or packet numbers).
     let mut outstanding: VecDeque<(i64, &Entry)> = VecDeque::new();
     let (mut delays, mut count, mut candidate) = (Vec::new(), 0, None::<Delay>);
     for entry in case.entries {

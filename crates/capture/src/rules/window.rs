@@ -1,4 +1,4 @@
-//! Rules that find the receive window of SCTP and TCP, if it limits the sender.
+//! Rules that find the limits that the receiver sets: the receive window of SCTP and TCP.
 
 use super::{Case, Evidence, MILLISECOND, is_share, packets};
 use crate::data_class::DataClass;

@@ -20,7 +20,7 @@ static BYTES: [u8; 4_096] = [7; 4_096];
 /// Adds one packet to a capture.
 type Step = Box<dyn FnOnce(&mut CaptureBuilder)>;
 
-/// The packets of a capture with their times in milliseconds, in any order.
+/// A scene: the packets of a capture with their times in milliseconds, in any order.
 struct Scene(Vec<(u32, Step)>);
 
 impl Scene {
@@ -138,7 +138,8 @@ fn segment(tape: &mut CaptureBuilder, millis: u32, from: Ipv4Addr, header: Heade
     tape.frame(millis * 1_000, &packet);
 }
 
-/// Checks that a rule finds something in the first three captures, and nothing in the others. Returns what it has found.
+/// Checks that a rule reports a finding for each of the captures `faults`, and none for the captures `near_misses`.
+/// Returns the findings.
 fn check(rule: &str, faults: [Scene; 3], near_misses: [Scene; 3]) -> Vec<Finding> {
     let mut all = Vec::new();
     for (number, scene) in faults.into_iter().enumerate() {

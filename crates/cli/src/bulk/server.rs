@@ -28,7 +28,7 @@ use std::time::Duration;
 pub(super) struct Server {
     pub(super) listeners: Vec<(Box<dyn Settings>, Listen)>,
     pub(super) sctp_port: u16,
-    /// The TLS, DTLS and QUIC settings.
+    /// The TLS, DTLS and QUIC settings of the listeners.
     pub(super) tls: Option<ServerTls>,
     pub(super) timeout: Duration,
     pub(super) once: bool,

@@ -28,11 +28,11 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
     }
 }
 
-/// The flags of the command.
+/// What the flags of `bulk` say.
 struct Flags<'a> {
     matches: &'a ArgMatches,
     transports: &'a Transports,
-    /// The names and values of the knobs that are set.
+    /// The names and values of the knobs (settings of a transport) that the flags set.
     set: Vec<(String, String)>,
     timeout: Duration,
 }

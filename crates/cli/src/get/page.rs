@@ -33,7 +33,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 /// The settings of `get --page`, read from its flags.
 pub(super) struct PageRequest {
-    /// The URL of the document.
+    /// The URL of the document, with which the page load begins.
     pub(super) url: Url,
     /// The directory for the bodies of the objects; `None` if the bodies are not kept.
     pub(super) directory: Option<PathBuf>,
@@ -45,7 +45,7 @@ pub(super) struct PageRequest {
     pub(super) quiet: bool,
     /// The client that decides when the objects are requested.
     pub(super) client: Client,
-    /// The settings of all requests.
+    /// The settings that apply to all requests of the page load.
     pub(super) settings: Settings,
 }
 

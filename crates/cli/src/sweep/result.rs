@@ -16,7 +16,7 @@ use anabranch_transports::Transports;
 use std::fs;
 use std::io::Write;
 
-/// The destination of a result format.
+/// The destination of the results in one format.
 enum Sink {
     File(PendingFile),
     Stdout,

@@ -121,7 +121,7 @@ const NAMES: [&str; 30] = [
     "x-rewrite-url",
     "x-scheme",
     "front-end-https",
-    // This field does not describe the client, but CGI programs take it for their own proxy setting.
+    // The field `Proxy` does not describe the client, but CGI programs take it for their own proxy setting.
     "proxy",
 ];
 

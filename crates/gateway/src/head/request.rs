@@ -54,9 +54,9 @@ impl Request {
         Ok(Self { method, target, written, minor, fields, host, framing, close })
     }
 
-    /// Returns the head to forward. `target` is its request target, `host` is the value of Host, and `via` is added to
-    /// Via. `forwarded` adds the fields that describe the client. The caller adds the empty line at the end of the
-    /// head.
+    /// Returns the head of the request that the gateway sends to the next hop. `target` is its request target, `host`
+    /// is the value of Host, and `via` is added to Via. `forwarded` adds the fields that describe the client. The
+    /// caller adds the empty line at the end of the head.
     pub(crate) fn write_forwarded_head(
         &self,
         host: &str,

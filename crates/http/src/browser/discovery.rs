@@ -11,11 +11,11 @@ use crate::page::Page;
 use crate::page::reference::{ResourceType, ScriptMode};
 use std::collections::VecDeque;
 
-/// Finds the objects of a page.
+/// Finds the objects of a page as a browser does, while the page arrives.
 #[derive(Debug)]
 pub struct Discovery {
     layout: Layout,
-    /// For each object, the objects that it causes.
+    /// For each object, the objects whose requests it causes.
     caused: Vec<Caused>,
     received: Vec<u64>,
     finished: Vec<bool>,
@@ -24,7 +24,7 @@ pub struct Discovery {
     parser: Parser,
 }
 
-/// The objects that one object causes.
+/// The objects whose requests one object causes, by the way in which the browser finds them.
 #[derive(Clone, Default, Debug)]
 struct Caused {
     /// The objects that the text of this object names, in ascending order of their offsets.
@@ -37,17 +37,17 @@ struct Caused {
     by_style: Vec<usize>,
 }
 
-/// The parser of the document.
+/// The state of the HTML parser of the document.
 #[derive(Default, Debug)]
 struct Parser {
     /// The offsets at which the parser may have to wait, in ascending order, each with an object. The object is a
     /// blocking script, a style sheet, or requested by a script in the text of the document.
     stops: Vec<(u64, usize)>,
-    /// The number of stops that the parser has passed.
+    /// The number of entries of `stops` that the parser has passed.
     passed: usize,
-    /// The style sheets among the passed stops that have not arrived.
+    /// The style sheets that the parser has passed and that have not arrived.
     awaited_sheets: Vec<usize>,
-    /// The style sheets of the head that have not arrived.
+    /// The style sheets in the head of the document that have not arrived.
     head_sheets: Vec<usize>,
     /// The scripts that are executed when the document has been parsed, in their order.
     deferred: VecDeque<usize>,
@@ -136,7 +136,7 @@ impl Discovery {
         self.parser.rendered
     }
 
-    /// Returns the images that the layout finds in the visible part of the page.
+    /// Returns the images that are in the visible part of the page.
     pub(super) fn visible(&self) -> impl Iterator<Item = usize> {
         let resources = self.layout.resources.iter().enumerate();
         resources.filter(|(_, resource)| resource.visible).map(|(index, _)| index)
@@ -181,7 +181,7 @@ impl Discovery {
         }
     }
 
-    /// Finds the objects that the delivered text of `object` names.
+    /// Finds the objects to which the delivered text of `object` refers.
     fn scan(&mut self, object: usize) {
         let caused = &mut self.caused[object];
         let from = caused.scanned;
@@ -191,7 +191,7 @@ impl Discovery {
         named.into_iter().for_each(|index| self.find(index));
     }
 
-    /// Advances the parser until it has to wait.
+    /// Advances the HTML parser until it has to wait for a script or style sheet.
     fn parse(&mut self) {
         let received = self.received[self.layout.document];
         while let Some(&(offset, index)) = self.parser.stops.get(self.parser.passed) {
@@ -265,7 +265,7 @@ impl Discovery {
 }
 
 impl Parser {
-    /// Adds a resource that the document names at `offset`.
+    /// Adds to the parser a resource to which the document refers at `offset`.
     fn add(&mut self, index: usize, resource: &Resource, offset: u64, body_start: u64) {
         match (resource.kind, resource.mode) {
             (ResourceType::Stylesheet, _) if !resource.lazy => {

@@ -1,8 +1,9 @@
-//! Determines where a page names its objects: from facts that the page records, or else from assumptions.
+//! Determines where the documents, style sheets and scripts of a page refer to its objects: as the page records it, or
+//! else by assumptions.
 //!
-//! If the page does not say where a document names an object, the assumption is as follows. Style sheets and scripts
-//! stand in the head, in their order, each in [`REFERENCE`] bytes, and the parser waits for each script. All other
-//! objects are spread evenly over the rest of the document. A script that was recorded with priority Low is
+//! If the page does not record where a document refers to an object, the assumption is as follows. Style sheets and
+//! scripts stand in the head, in their order, each in [`REFERENCE`] bytes, and the parser waits for each script. All
+//! other objects are spread evenly over the rest of the document. A script that was recorded with priority Low is
 //! asynchronous, and one with priority Medium stands in the body. Scripts in the text of the document stand at the
 //! beginning of the body. An object with another initiator is found when that initiator is complete.
 
@@ -33,7 +34,7 @@ pub enum Found {
     ByStyle(usize),
 }
 
-/// An object of a page, as the browser sees it.
+/// An object of a page with the properties that matter to the browser.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resource {
     /// The kind of the resource.
@@ -44,14 +45,14 @@ pub struct Resource {
     pub mode: ScriptMode,
     /// Whether a `<link>` preloads or prefetches the resource.
     pub preload: bool,
-    /// The offset in the document at which the parser reaches the tag of the resource. `None` if it is not known, or if
-    /// the document does not name the resource.
+    /// The offset in the document at which the parser reaches the tag of the resource. `None` if this offset is not
+    /// known, or if the document does not refer to the resource.
     pub parsed_at: Option<u64>,
     /// The priority that the document asks for (`fetchpriority`).
     pub fetch_priority: Option<FetchPriority>,
     /// The recorded priority, if the kind of the resource does not determine the priority. An example is a prefetch.
     pub recorded: Option<LoadPriority>,
-    /// Whether the resource is loaded late, or is a style sheet for another medium.
+    /// Whether the resource is loaded lazily (`loading=lazy`), or is a style sheet for another medium.
     pub lazy: bool,
     /// Whether the resource is an image that the layout finds in the visible part of the page.
     pub visible: bool,
@@ -59,7 +60,7 @@ pub struct Resource {
     pub without_credentials: bool,
 }
 
-/// All objects of a page, and the document that names them.
+/// All objects of a page as the browser finds them, and the document of the page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// The objects, with the same indices as in the page.
@@ -76,7 +77,7 @@ pub struct Layout {
 pub const REFERENCE: u64 = 100;
 
 impl Layout {
-    /// Returns the layout of `page`.
+    /// Returns where and how a browser finds the objects of `page`.
     #[must_use]
     pub fn of(page: &Page) -> Self {
         let document = page.document();
@@ -100,7 +101,7 @@ impl Layout {
     }
 }
 
-/// Returns how the browser sees `object`, which its initiator names at `offset`.
+/// Returns the properties of `object` that matter to the browser. The initiator of `object` refers to it at `offset`.
 fn resource(page: &Page, document: usize, object: &Object, offset: u64) -> Resource {
     let found = match object.initiator {
         None => Found::AtStart,
@@ -180,8 +181,8 @@ fn mode(object: &Object, found: Found) -> ScriptMode {
     object.reference.script.unwrap_or(recorded)
 }
 
-/// Whether `object`, which the document names, is assumed to stand in the head. `image` is the offset of the first image,
-/// if it is known.
+/// Whether `object`, to which the document refers, is assumed to stand in the head of the document. `image` is the
+/// offset of the first image, if it is known.
 fn stands_in_head(object: &Object, image: Option<u64>) -> bool {
     let reference = &object.reference;
     let usual = match object.kind() {
@@ -194,8 +195,8 @@ fn stands_in_head(object: &Object, image: Option<u64>) -> bool {
     reference.in_head.unwrap_or(usual)
 }
 
-/// Returns the offset at which the initiator of each object names it, and the offset at which the body of the document
-/// begins.
+/// Returns the offset at which the initiator of each object refers to it, and the offset at which the body of the
+/// document begins.
 fn offsets(page: &Page, document: usize) -> (Vec<u64>, u64) {
     let length = page.objects[document].body;
     let of_document = |object: &&Object| object.initiator == Some(document) && !object.reference.by_script;

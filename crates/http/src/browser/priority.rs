@@ -47,8 +47,8 @@ impl Priorities {
             },
             ResourceType::Fetch => LoadPriority::High,
             ResourceType::Manifest => LoadPriority::Medium,
-            // Chromium does not raise the priority of small images. The page does not say how large an image is, and an
-            // image of unknown size does not count as small.
+            // Chromium does not raise the priority of small images. The page does not say how large an image is, and
+            // Chromium does not treat an image of unknown size as small.
             ResourceType::Image if in_document && !resource.preload && self.images < self.boosted_images => {
                 self.images += 1;
                 LoadPriority::Medium
@@ -70,7 +70,7 @@ impl Priorities {
     }
 }
 
-/// Returns the priority that a request states (RFC 9218 §4).
+/// Returns the priority that a request has in its `priority` field (RFC 9218 §4).
 ///
 /// blink `resource_request_utils.cc`, `ShouldLoadIncremental`. `ConvertWebKitPriorityToNetPriority` (blink
 /// `request_conversion.cc`) maps Blink's priorities to HIGHEST, MEDIUM, LOW, LOWEST and IDLE. net `quic_http_utils.cc`,

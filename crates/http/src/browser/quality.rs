@@ -1,9 +1,9 @@
 //! Estimates whether the network is slow. On a slow network, the browser holds more requests back.
 //!
 //! Source: net `network_quality_estimator.cc`, `NotifyHeadersReceived`, `ShouldComputeEffectiveConnectionType` and
-//! `GetRecentEffectiveConnectionTypeUsingMetrics`. The estimate is the median of the HTTP round-trip times. At the start
-//! of a load, it has one default value. These parts of Chromium's estimator are left out, because they matter little
-//! within one load:
+//! `GetRecentEffectiveConnectionTypeUsingMetrics`. The estimate is the median of the HTTP round-trip times. At the
+//! start of a page load, the median has only one value, a default. These parts of Chromium's estimator are left out,
+//! because they matter little within one load:
 //!
 //! - round-trip times of TCP and QUIC, which are lower bounds of the estimate (those of QUIC are upper bounds, too),
 //! - the weight of a value, which halves every minute,
@@ -16,8 +16,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct NetworkQuality {
     slow_rtt: Duration,
-    /// The HTTP round-trip times in ascending order. Each lasts from sending a request until the head of the response
-    /// arrived.
+    /// The HTTP round-trip times in ascending order. Each is the time from sending a request until the head of its
+    /// response arrived.
     rtts: Vec<Duration>,
     /// The number of round-trip times when the estimate was last computed.
     computed_with: usize,

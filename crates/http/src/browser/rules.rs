@@ -1,17 +1,17 @@
-//! The values of Chromium's rules, by version.
+//! The limits and times in Chromium's rules for requests, by version.
 
 use std::time::Duration;
 
-/// The values of a browser's rules.
+/// The limits and times in a browser's rules for requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
     /// The major version of Chromium for which the values were checked.
     pub version: u32,
-    /// In tight mode, a request with a priority below High waits while this many requests run. Source: blink
-    /// `resource_load_scheduler.cc`: `kTightLimitForRendererSideResourceScheduler`.
+    /// In tight mode (before the body of the document begins), a request with a priority below High waits while this
+    /// many requests run. Source: blink `resource_load_scheduler.cc`: `kTightLimitForRendererSideResourceScheduler`.
     pub tight_limit: usize,
-    /// In tight mode, this many requests of priority Medium run, whatever else runs. Source: blink
-    /// `common/features.cc`: `kBoostImagePriorityTightMediumLimit`.
+    /// In tight mode (before the body of the document begins), this many requests of priority Medium may run, whatever
+    /// other requests run. Source: blink `common/features.cc`: `kBoostImagePriorityTightMediumLimit`.
     pub tight_medium_limit: usize,
     /// The first images of the document, up to this number, have priority Medium. Source: blink `common/features.cc`:
     /// `kBoostImagePriorityImageCount`.
@@ -29,10 +29,11 @@ pub struct Rules {
     /// `network_quality_estimator_params.cc`, `ObtainDefaultObservations`: `CONNECTION_UNKNOWN`.
     pub default_rtt: Duration,
     /// The maximum number of delayable requests on a slow network. Source: services/network
-    /// `resource_scheduler_params_manager.cc`, `GetParamsForNetworkQualityContainer`: the same for 3G, 2G and slow 2G.
+    /// `resource_scheduler_params_manager.cc`, `GetParamsForNetworkQualityContainer`: the value is the same for 3G, 2G
+    /// and slow 2G.
     pub slow_delayable_requests: usize,
-    /// On a slow network, each request in flight that is not delayable counts as this many delayable requests.
-    /// Elsewhere it does not count. Source: services/network `resource_scheduler_params_manager.cc`:
+    /// On a slow network, each request in flight that is not delayable counts as this many delayable requests. On other
+    /// networks it does not count. Source: services/network `resource_scheduler_params_manager.cc`:
     /// `non_delayable_weight`.
     pub slow_weight: usize,
     /// The maximum number of HTTP/1.1 connections to a host. Source: net `client_socket_pool_manager.cc`:

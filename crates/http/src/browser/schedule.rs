@@ -1,4 +1,4 @@
-//! The two schedulers that hold requests back: one in the renderer, one in the network service.
+//! Chromium's two schedulers of requests, which hold requests back: one in the renderer, one in the network service.
 //!
 //! The renderer's scheduler is in tight mode until the body of the document begins. Source: blink
 //! `resource_load_scheduler.cc`, `GetNextPendingRequest`, `GetOutstandingLimit` and
@@ -109,7 +109,7 @@ impl Renderer {
 #[derive(Debug)]
 pub struct Service {
     delayable_requests: usize,
-    /// Each request in flight that is not delayable counts as this many delayable requests.
+    /// The number of delayable requests for which each other request in flight counts.
     weight: usize,
     requests_per_host: usize,
     /// The host of each object.
@@ -129,7 +129,7 @@ pub struct Service {
 /// What the scheduler of the network service decides about a request.
 enum Decision {
     Start,
-    /// The request waits, but others may be started.
+    /// The request waits, but requests after it may be started.
     Wait,
     /// The request waits, and so do all requests after it.
     Stop,
@@ -152,7 +152,7 @@ impl Service {
         }
     }
 
-    /// Adds an object of the page, which is on `host`.
+    /// Adds an object of the page. Its index is the next one, and the object is on `host`.
     pub(super) fn add(&mut self, host: usize) {
         self.hosts.push(host);
     }

@@ -1,4 +1,4 @@
-//! Tests each rule by itself, and then the load of a whole page.
+//! Tests each rule of the browser model by itself, and then the load of a whole page.
 
 use super::*;
 use crate::page::Object;
@@ -11,7 +11,7 @@ struct Loading {
     browser: Browser,
 }
 
-/// Returns an object that the document (object 0) names. The name of the object says its kind: `css`, `js`, `img`,
+/// Returns an object to which the document (object 0) refers. The name of the object says its kind: `css`, `js`, `img`,
 /// `font` or `fetch`.
 fn named(name: &str, offset: u64) -> Object {
     let mut object = Object::new(format!("/{name}"), 1_000);

@@ -122,8 +122,9 @@ impl<W: World, C: Connector> Fetch<W, C> {
     }
 
     /// Handles the establishment of a connection to `server`. Over HTTP/2 and over transports with many streams, the
-    /// browser then knows that a host supports priorities. It knows this of the host whose request opened the
-    /// connection, not of other hosts that share it (net `http_stream_factory_job.cc`, `DoCreateStream`).
+    /// browser then knows that a host supports priorities. The browser knows this of the host whose request opened the
+    /// connection, but not of other hosts that share the connection (net `http_stream_factory_job.cc`,
+    /// `DoCreateStream`).
     pub(super) fn speaks_to(&mut self, server: usize) {
         let Server { queue, host, .. } = &self.servers[server];
         let waiting = queue.front().map_or(*host, |&object| self.page.objects[object].host);
@@ -163,10 +164,10 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }));
     }
 
-    /// Returns how many connections may still be opened to `server`, which needs `wanted` of them. If the limit leaves
-    /// fewer, idle connections to other servers are closed. Source: net `transport_client_socket_pool.cc`,
-    /// `RequestSocketInternal` and `CloseOneIdleSocketExceptInGroup`. The limit holds for TCP connections, not for
-    /// QUIC.
+    /// Returns how many connections may still be opened to `server`, which needs `wanted` connections. If the limit on
+    /// connections allows fewer, idle connections to other servers are closed. Source: net
+    /// `transport_client_socket_pool.cc`, `RequestSocketInternal` and `CloseOneIdleSocketExceptInGroup`. The limit
+    /// holds for TCP connections, not for QUIC.
     pub(super) fn sockets_left(&mut self, server: usize, wanted: usize) -> usize {
         let is_pooled = matches!(self.policy.version, Version::Http2(_)) || !self.shares_connections;
         let Some(browser) = self.browser.as_ref().filter(|_| is_pooled && wanted > 0) else {

@@ -34,7 +34,7 @@ use std::future::poll_fn;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
-/// How a fetch ended.
+/// How the fetch of a page ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FetchStatus {
     /// Every object was delivered.
@@ -76,9 +76,9 @@ impl Outcome {
     }
 }
 
-/// Fetches all objects of `page` from the servers that `connector` reaches. On return, all sessions are closing
-/// gracefully; if the deadline expired, they are aborted. The host behind `connector` reports when the sessions are
-/// closed.
+/// Fetches all objects of `page` from the servers that `connector` reaches. When the fetch is over, all sessions are
+/// being closed gracefully or, if the deadline has expired, are aborted. The host behind `connector` reports when the
+/// sessions are closed.
 pub async fn run<W, C>(world: W, connector: C, page: Rc<Page>, policy: Policy, recorder: Recorder) -> Outcome
 where
     W: World,
@@ -110,7 +110,7 @@ struct Fetch<W: World, C: Connector> {
     page: Rc<Page>,
     policy: Policy,
     recorder: Recorder,
-    /// The browser that decides when objects are requested; `None` if each is requested after its initiator.
+    /// The browser that decides when objects are requested; `None` if each object is requested after its initiator.
     browser: Option<Browser>,
     objects: Vec<Object>,
     servers: Vec<Server>,
@@ -150,7 +150,7 @@ enum ObjectState {
     Finished,
 }
 
-/// The objects that have no initiator.
+/// The objects that no other object causes.
 struct Roots {
     /// Objects that are requested at these times after the start.
     arrivals: Vec<(Duration, usize)>,
@@ -209,7 +209,7 @@ where
         } else if browser.is_some() {
             // The browser itself finds the objects to request at the start.
         } else if policy.think == Think::Recorded && !object.think.is_zero() {
-            // No other object triggers the request of this object. The page records when the object is requested,
+            // No other object causes the request of this object. The page records when the object is requested,
             // relative to the start of the page load.
             arrivals.push((object.think, i));
         } else {
@@ -367,8 +367,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
-    /// Requests, once, the objects that are known before any response. With `preconnect`, a call during a handshake
-    /// does nothing, and a later call requests the objects.
+    /// Requests the objects that are known before any response, unless an earlier call has requested them. With
+    /// `preconnect`, a call during a handshake does nothing, and a later call requests the objects.
     fn begin(&mut self) {
         let waits =
             self.policy.preconnect && self.connections.iter().any(|it| !it.established && !it.is_ended);
@@ -437,7 +437,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
-    /// Queues `object`, so that it will be requested. Does nothing if `object` was queued before.
+    /// Adds `object` to the queue of its server, so that it will be requested. Does nothing if `object` was queued
+    /// before.
     fn issue(&mut self, object: usize) {
         if self.objects[object].state != ObjectState::Unknown {
             return;
@@ -457,7 +458,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.servers[server].queue.insert(at, object);
     }
 
-    /// Returns the priority that the request for `object` states; `None` if the policy states no priorities.
+    /// Returns the priority that is written in the request for `object`; `None` if the policy states no priorities.
     fn priority_of(&self, object: usize) -> Option<Priority> {
         self.policy.sends_priority().then(|| match &self.browser {
             Some(browser) => browser.urgency(object),

@@ -83,7 +83,7 @@ impl ResponseReader for Response {
         })
     }
 
-    /// All bytes of the stream, because it carries one exchange.
+    /// The range covers all bytes of the stream, because the stream carries only one exchange.
     fn bytes(&self, _: bool) -> Range<u64> {
         0..u64::MAX
     }

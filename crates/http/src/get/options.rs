@@ -26,7 +26,7 @@ impl RequestOptions {
         self.head_only
     }
 
-    /// Adds a field that is written as `NAME: VALUE`.
+    /// Adds to the request a field that is written as `NAME: VALUE`.
     ///
     /// # Errors
     /// One line, if the text has another form, or if the field would change how the message is framed.
@@ -84,7 +84,7 @@ impl RequestOptions {
     }
 }
 
-/// The fields of a request over HTTP/2 or HTTP/3, in the form of HTTP/1.1, for display.
+/// Returns the head of a request over HTTP/2 or HTTP/3 in the text form of HTTP/1.1, for display.
 pub(super) fn text(request: &Request<()>, version: &str) -> String {
     let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
     let authority = request.uri().authority().map_or("", Authority::as_str);

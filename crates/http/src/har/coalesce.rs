@@ -20,8 +20,8 @@ struct Host<'a> {
     connections: BTreeSet<(&'a str, &'a str)>,
 }
 
-/// Returns for each of `hosts` the index of the first host that shares its connections. `of` returns the index of the
-/// host of an entry.
+/// Returns for each of `hosts` the index of the first host with which it shares connections. `of` returns the index of
+/// the host of an entry.
 pub(super) fn groups(
     hosts: &[String],
     entries: &[FetchEntry<'_>],

@@ -1,8 +1,8 @@
 //! Infers from the times of a recording what its network was like, and how long its servers took.
 //!
 //! - **Round trip** to an address: the time to connect without TLS. If there are several connections, the quantile 1/3
-//!   of their times counts, because a busy link or browser delays some of them. An address without a new connection has
-//!   its shortest `wait`. Of several addresses, the median is taken, weighted by bytes.
+//!   of their times is used, because a busy link or browser delays some of them. For an address without a new
+//!   connection, its shortest `wait` is used. If there are several addresses, their median is used, weighted by bytes.
 //! - **Rate**: the bytes of the responses that began and ended within a period, divided by its length. Of all periods
 //!   of at least 35 % of the load, the fastest counts. A shorter period may seem faster than the link, because data
 //!   that waited for a retransmission is delivered at once.
@@ -39,7 +39,7 @@ impl Address {
     }
 }
 
-/// The responses to the requests that a connection carried in its first round trip.
+/// The first flight of a connection: the responses to the requests that it carried in its first round trip.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     /// When the round trip ends, in milliseconds.
@@ -326,7 +326,7 @@ fn quantile(values: &[f64], share: f64) -> Option<f64> {
     Some(below + (at - at.floor()) * (above - below))
 }
 
-/// The shortest time in milliseconds over which the bytes of a response are spread.
+/// The shortest time in milliseconds over which a response is assumed to arrive, so that its rate is finite.
 const SHORTEST_MS: f64 = 0.5;
 /// The share of a measured round trip that may be processing time of the client and the server.
 const PROCESSING: f64 = 0.07;
@@ -334,7 +334,7 @@ const PROCESSING: f64 = 0.07;
 const INITIAL_WINDOW: u64 = 14_000;
 /// The minimum number of bytes from which a rate is inferred.
 const LEAST_BYTES: f64 = 50_000.0;
-/// The maximum number of times at which a period may start.
+/// The maximum number of start times of periods that are tried to find the fastest period.
 const MOST_STARTS: usize = 200;
 /// If short periods are faster than long ones by more than this factor, the load did not fill the link.
 const BURST: f64 = 4.0;

@@ -126,7 +126,7 @@ impl<'a> Pages<'a> {
         format!("{}[{}]", self.lists.get(entry.log).map_or("", String::as_str), entry.index)
     }
 
-    /// Lists the pages, for example `1 'News' (72 entries), 2 'Sports' (31 entries), ..`.
+    /// Lists the pages of the file as text, for example `1 'News' (72 entries), 2 'Sports' (31 entries), ..`.
     pub(super) fn describe(&self) -> String {
         let page = |(number, page): (usize, &Listed<'_>)| {
             format!("{} '{}' ({} entries)", number + 1, short(page), page.entries)

@@ -26,7 +26,7 @@ pub(super) enum ParseError {
     Memory(u64),
 }
 
-/// The limits on the kept values.
+/// The limits on the values that the parser keeps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// The maximum number of entries of all pages together.
@@ -222,7 +222,7 @@ impl HarObject {
 /// The request headers that are used.
 const HEADERS: [&str; 2] = ["referer", "content-length"];
 
-/// Deserializes a value of the given type, and counts its memory.
+/// Deserializes a JSON value that has the given type in the HAR, and counts the memory of what is kept.
 #[derive(Clone, Copy)]
 struct PruneSeed<'b>(HarObject, &'b Budget);
 

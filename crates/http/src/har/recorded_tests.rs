@@ -7,8 +7,8 @@ use crate::page::reference::{LoadPriority, ResourceType, ScriptMode};
 use serde_json::json;
 use std::time::Duration;
 
-/// Returns an entry as Chromium writes it: queued `at` milliseconds after the start, with these timings in milliseconds. A
-/// part of `-1.0` is not recorded.
+/// Returns an entry as Chromium writes it: queued `at` milliseconds after the start, with these timings in
+/// milliseconds. A timing of `-1.0` means that it is not recorded.
 fn timed(at: u32, url: &str, [blocked, connect, ssl, wait, receive]: [f64; 5]) -> Value {
     let took: f64 = [blocked, connect, wait, receive].into_iter().filter(|part| *part > 0.0).sum();
     let timings = json!({"blocked": blocked, "dns": -1, "connect": connect, "ssl": ssl, "send": 0, "wait": wait,
@@ -36,7 +36,7 @@ fn a_request_is_sent_after_it_was_blocked() {
     let recorded = image.recorded.expect("times");
     assert_eq!((millis(recorded.queued), millis(recorded.blocked)), (400.0, 500.0));
     assert_eq!((millis(recorded.first_byte), millis(recorded.ended)), (980.0, 985.0));
-    // The request for the image was sent at 900 ms, which is 587 ms after the end of the document at 313 ms.
+    // The request for the image was sent at 900 ms, which is 587 ms after the document ended at 313 ms.
     assert_eq!(millis(image.think), 587.0);
 }
 

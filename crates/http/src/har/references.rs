@@ -10,7 +10,8 @@ use crate::page::reference::{LoadPriority, Reference, ResourceType, ScriptMode};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The recorded text of a document or style sheet, with the offsets of the words that may be addresses.
+/// The recorded text of a document or style sheet, with the offsets of the words that may be addresses of other
+/// objects.
 struct Text<'a> {
     text: &'a str,
     is_html: bool,

@@ -182,8 +182,8 @@ pub const UNKNOWN_BODY: &str = "the size of the request body is not recorded (bo
 /// example with k6.
 pub const NO_RESPONSE: &str = "no response is recorded: fetched with a body of 1 kB";
 
-/// The size in bytes that is assumed for each response body if no entry of the page has a response. It is about the
-/// size of an API response.
+/// The size in bytes that is assumed for each response body if no entry of the page has a response. An API response has
+/// about this size.
 const ASSUMED_BODY: u64 = 1000;
 
 const FROM_CACHE: &str = "came from the browser's cache; fetched here, as on a first visit";

@@ -14,7 +14,7 @@ const AT: [&str; 5] = [
     "2024-05-01T10:00:00.400Z",
 ];
 
-/// Returns a plain entry: status 200, a body of 1000 bytes, and a total time of 50 ms.
+/// Returns a plain HAR entry: status 200, a body of 1000 bytes, and a total time of 50 ms.
 pub(super) fn entry(at: usize, url: &str) -> Value {
     json!({
         "startedDateTime": AT[at],
@@ -280,7 +280,7 @@ fn errors_name_the_entry_and_the_field() {
 #[test]
 fn a_negative_size_is_unknown_whatever_it_is() {
     // Chrome redirects a URL to https internally, without a transfer. Chrome's exporters compute the body size as the
-    // transferred size, 0, minus the head size, 310.
+    // transferred size, 0, minus the size of the head, 310.
     let odd = with(entry(1, "http://h/x"), "/response/bodySize", json!(-310));
     let odd = with(with(odd, "/response/_transferSize", json!(0)), "/response/status", json!(307));
     let odd = with(odd, "/response/content/size", json!(0));
@@ -614,7 +614,7 @@ fn the_body_of_a_request_has_the_first_size_that_is_known() {
     assert_eq!(post(json!(0), json!(null), json!(null)), (0, false));
     assert_eq!(post(json!(-1), json!({"text": ""}), json!(null)), (0, false));
     assert_eq!(post(json!(-1), json!(null), json!("0")), (0, false));
-    // A GET has no body unless the file says so.
+    // A GET request has no body unless the file records a body.
     let get = with(entry(1, "http://h/x"), "/request/bodySize", json!(-1));
     assert!(page(vec![document(), get]).warnings.is_empty());
     // An entry of a file for k6 (a load generator) has only a request. `request_head` counts the head, which contains a

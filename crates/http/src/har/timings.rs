@@ -1,4 +1,5 @@
-//! Reads for how long an entry was blocked, connecting, sending, waiting and receiving (`timings` of HAR).
+//! Reads from the `timings` of a HAR entry for how long its request was blocked, connecting, sending, waiting and
+//! receiving.
 
 use super::size;
 use crate::page::recorded::HttpVersion;
@@ -49,7 +50,7 @@ impl Timings {
         [self.blocked, self.dns, self.connect, ssl, self.send, self.wait].into_iter().flatten().sum()
     }
 
-    /// Returns the time of the first round trip of a connection, if this entry opened the connection.
+    /// Returns the duration of the first round trip of a connection, if this entry opened the connection.
     pub(super) fn round_trip(&self, version: Option<HttpVersion>) -> Option<f64> {
         let connect = self.connect.filter(|connect| *connect > 0.0)?;
         match self.ssl.filter(|_| self.with_ssl) {

@@ -32,7 +32,7 @@ impl fmt::Display for Priority {
 }
 
 impl Priority {
-    /// Returns Chromium's priority for an object of this media type, wherever the page references the object. Source:
+    /// Returns Chromium's priority for an object of this media type, wherever the page refers to the object. Source:
     /// third_party/blink/renderer/platform/loader/fetch/resource_fetcher.cc maps types to priorities (`TypeToPriority`)
     /// and determines which are incremental (`ShouldLoadIncremental`). VeryHigh, High, Medium, Low and VeryLow become
     /// HIGHEST, MEDIUM, LOW, LOWEST and IDLE (`ConvertWebKitPriorityToNetPriority`). These in turn become the urgencies

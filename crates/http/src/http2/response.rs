@@ -78,7 +78,8 @@ impl Response {
     }
 }
 
-/// The outer error is a failure that h2 reports. The inner error is a violation that h2 does not detect.
+/// A result of reading a response. The outer error is a failure that h2 reports; the inner error is a violation that h2
+/// does not detect.
 type Checked<T> = Result<Result<T, Malformed>, Failure>;
 
 /// Completes with the head of the final response.

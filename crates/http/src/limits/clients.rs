@@ -35,7 +35,7 @@ pub(super) struct ClientSlots(Mutex<Counts>);
 #[derive(Debug, Default)]
 struct Counts {
     slots: BTreeMap<Client, usize>,
-    /// The counts of `slots`, the smallest first.
+    /// The counts of `slots` with their clients, the smallest count first.
     ordered: BTreeSet<(usize, Client)>,
     /// For each new session that waits for a slot, the client of the session, in the order of the requests.
     requests: VecDeque<Client>,
@@ -161,7 +161,7 @@ pub(super) enum Preemptable {
     Among(Vec<Client>),
 }
 
-/// The share of one client is the number of all session slots divided by this number.
+/// The share of one client is 1/`SHARES` of all session slots.
 const SHARES: usize = 8;
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ mod policy;
 
 pub use policy::{Choices, NETSCAPE_CONNECTIONS, Policy, PolicyError, Think, Version, WhenFull};
 
-/// The decision about the exchange at the head of the queue.
+/// The decision about the exchange at the head of the queue: a stream for it, or that it waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
     /// Send the exchange on this stream. The exchange counts as in flight from now on.
@@ -55,7 +55,8 @@ pub struct Mapping {
     /// The maximum number of connections that are opened until one is established; `None` if the protocol is known.
     probes: Option<usize>,
     connections: Vec<Connection>,
-    /// The connection index and the stream of the last exchange assigned. Round robin continues after this stream.
+    /// The connection index and the stream of the last exchange assigned. The round-robin order continues after this
+    /// stream.
     last_taken: Option<(usize, u64)>,
 }
 

@@ -211,7 +211,7 @@ impl Document {
     }
 
     /// Adds the box of an element to the layout, unless the element is hidden. Adds `address` to the addresses that are
-    /// fetched. If the element is lazy, and hidden or too far below the viewport, adds `address` to the deferred
+    /// fetched. A lazy element may be hidden or too far below the viewport. Its `address` is then added to the deferred
     /// addresses instead. `size` is used if the element has no size attributes.
     fn placed(
         &mut self,
@@ -353,7 +353,7 @@ pub fn in_css(css: &[u8]) -> Vec<String> {
             at = start + end;
             continue;
         }
-        // The position after the next `url(` or `@import`, and whether it is `url(`.
+        // `start` is the position after the next `url(` or `@import`, and `function` is true for `url(`.
         let (start, function) = match (url.after(&lower, at), import.after(&lower, at)) {
             (Some(url), Some(import)) if import < url => (import, false),
             (Some(url), _) => (url, true),

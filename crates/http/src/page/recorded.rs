@@ -1,4 +1,4 @@
-//! What a recording says about the times of a page and of its objects.
+//! The times of a page and of its objects as a recording (a HAR file) has them.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub enum HttpVersion {
     Http3,
 }
 
-/// What a recording says about the load of a page and about the network.
+/// The times of a page load, and estimates of its network, as taken from a recording (a HAR file).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Recording {
     /// The time from the first request to the last byte of the last response that was requested before the load event.

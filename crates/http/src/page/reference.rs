@@ -1,8 +1,9 @@
 //! Describes how the initiator of an object refers to the object: where, and as what kind of resource.
 //!
-//! These are facts of a recording or of a site's text. A browser model decides what they mean for the order of requests.
+//! The values are taken from a recording or from the files of a site. A browser model decides how they affect the order
+//! of requests.
 
-/// How the initiator of an object refers to it. `None` means that the source of the page does not say.
+/// How the initiator of an object refers to it. A field is `None` if the recording or the site does not tell its value.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reference {
     /// The kind of resource (`_resourceType`). If it is `None`, the media type determines the kind.
@@ -69,7 +70,7 @@ pub enum ResourceType {
 pub enum ScriptMode {
     /// When the parser reaches the script. The parser waits until the script has been executed.
     Blocking,
-    /// As soon as it has arrived.
+    /// As soon as the script has arrived.
     Async,
     /// When the document has been parsed.
     Defer,

@@ -22,7 +22,7 @@ pub(super) enum StreamVersion {
     Unknown,
 }
 
-/// Returns the HTTP version of a stream, as far as it is known before data arrives.
+/// Returns the HTTP version of a stream if it is known before data arrives, otherwise [`StreamVersion::Unknown`].
 pub(super) fn known_version<N: Session>(
     versions: Versions,
     (session, stream): &(N, N::Stream),

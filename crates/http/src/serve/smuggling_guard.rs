@@ -7,7 +7,7 @@
 //!
 //! Therefore all bytes are parsed before hyper gets them. hyper gets a head only when the head is complete and valid
 //! according to [`crate::head`], which the gateway also uses. If a head is refused, hyper gets a stand-in request in
-//! its place, and no data after that. The response to the stand-in request is the error response to the client.
+//! place of the head, and no data after that. The response to the stand-in request is the error response to the client.
 
 use crate::framing::{Decoder, Framing};
 use crate::head::{Form, Head, Refusal, Room, Strictness, end_of_head, too_large};
@@ -230,8 +230,8 @@ pub(super) const POISON: &[u8] = b"\0\r\n\r\n";
 mod tests {
     use super::*;
 
-    /// Returns the bytes that pass the guard, and whether another request could follow. Checks that both results are
-    /// the same however the input is split.
+    /// Returns the part of `text` that the guard passes to hyper, and whether another request could follow. Checks that
+    /// both results are the same however the input is split.
     fn passed(text: &str) -> (String, bool) {
         let through = |piece: usize| {
             let (mut screen, mut out) = (SmugglingGuard::new(8192, Strictness::Strictly), Vec::new());

@@ -1,5 +1,5 @@
-//! The browser that decides when the objects of a visited page are requested. It is the browser of the races
-//! ([`Browser`]). The page grows while the documents are read.
+//! The browser that decides when the objects of a visited page are requested. It is the browser model that the
+//! simulated races of transports also use ([`Browser`]). The page grows while the documents are read.
 
 use crate::browser::{Browser, rules};
 use crate::http2::priority::Priority;
@@ -68,13 +68,14 @@ impl PageBrowser {
         if announces_http3 {
             self.browser.takes_priorities(0);
         }
-        // A real browser takes some time to commit the document. Here there is no renderer to wait for.
+        // A real browser takes some time to commit the document. Here there is no renderer to wait for, so the document
+        // is committed at once.
         if self.browser.is_committed_later(object) {
             self.browser.commit();
         }
     }
 
-    /// Reports that `bytes` bytes of `object` have arrived. The objects that these bytes name must have been added
+    /// Reports that `bytes` bytes of `object` have arrived. The objects to which these bytes refer must have been added
     /// before.
     pub(super) fn delivered(&mut self, object: usize, bytes: u64) {
         self.browser.delivered(object, bytes);

@@ -64,7 +64,7 @@ pub struct Attributed {
     /// The nine instants in the life of the object between `issued` and `delivered`; `None` if the traces do not show
     /// them.
     pub instants: Option<Instants>,
-    /// The parts of the response time.
+    /// The response time of the object, divided into its parts.
     pub why: TimeBreakdown,
     /// The details of the part `send` of the response time, or `None` if the traces do not show them.
     pub send_detail: Option<SendDetail>,
@@ -74,7 +74,7 @@ pub struct Attributed {
 /// of HTTP/2 frames are in [`Record`] instead.
 pub type Records = Directions<RecordMap>;
 
-/// The position of bytes in an engine's trace.
+/// A range of bytes, as the trace of a transport engine numbers them: the stream, and the ranges of its bytes.
 struct EngineRange {
     stream: u64,
     spans: Vec<Range<u64>>,
@@ -92,7 +92,7 @@ impl EngineRange {
         for layer in layers.into_iter().filter(|layer| layer.has(exchange.connection)) {
             let lower_ranges = |span| layer.lower_ranges(exchange.connection, carried.stream, span);
             let spans: Option<Vec<_>> = carried.spans.iter().map(lower_ranges).collect();
-            // A layer of frames or records uses a single stream of the layer below.
+            // A layer of frames or records (TLS or HTTP/2) uses only one stream of the layer below it.
             carried = Self { stream: 0, spans: spans?.into_iter().flatten().collect() };
         }
         Some(carried)
@@ -208,12 +208,12 @@ struct Readiness {
     /// The time when the transport's first handshake packet was ready. With DTLS, this packet waits for the end of the
     /// DTLS handshake, until `handshake_started`.
     opened: Option<u64>,
-    /// The time when the server's first packet arrived. If that is not known, the time when the transport's handshake
-    /// ended.
+    /// The time when the server's first packet arrived. If the traces do not show it, the time when the transport's
+    /// handshake ended.
     answered: Option<u64>,
-    /// The time from which data could flow.
+    /// The time from which the transport could carry data.
     carries: Option<u64>,
-    /// The time from which the application's data could flow.
+    /// The time from which the application's data could flow, after all handshakes.
     usable: Option<u64>,
     secured: bool,
 }
@@ -252,7 +252,7 @@ impl Readiness {
     }
 }
 
-/// Produces instants that never decrease and never exceed `end`.
+/// Turns the instants of an object into a sequence that never decreases and never exceeds `end`.
 struct Clock {
     last: u64,
     end: u64,
@@ -287,7 +287,7 @@ impl SenderWaits {
     }
 }
 
-/// Returns how much of interval `a` lies within interval `b`.
+/// Returns how much of interval `a` lies within interval `b`, in nanoseconds.
 fn overlap(a: (u64, u64), b: (u64, u64)) -> u64 {
     a.1.min(b.1).saturating_sub(a.0.max(b.0))
 }

@@ -1,9 +1,9 @@
 //! Changes of a point that may change the winner: loss or no loss, one host, another congestion control, a repeat
 //! visit, a longer round trip, another rate.
 //!
-//! For each change, all contestants run again, unlike in the experiments that search for causes. A change is left out
-//! if the race has points with other values of the changed key. [`anabranch_results::changes`] then takes the result
-//! from such a point.
+//! For each change, all contestants run again, unlike in the experiments that search for causes. A change is not tried
+//! if the plan varies the changed key, because some points of the race then have the other value.
+//! [`anabranch_results::changes`] takes the result from such a point.
 
 use super::PointExperiments;
 use crate::plan::causes::Causes;
@@ -27,15 +27,15 @@ const MAX_SEEDS: usize = 25;
 /// by less than 1 %.
 const MAX_SEEDS_STEADY: usize = 8;
 
-/// A changed point with its contestants.
+/// A point of the plan with one change, and the contestants that run there.
 struct Variant {
-    /// The change as typed, for example `loss=1%`.
+    /// The change as a user types it, for example `loss=1%`.
     change: String,
     point: PointPlan,
     contestants: Vec<Contestant>,
 }
 
-/// Runs the changes of one point, and adds their results to those of the point.
+/// Runs the changes of one point of a race, and adds their results to those of the point.
 pub fn find(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<(), RaceError> {
     let variants = of(bench.plan, bench.point());
     let before = Changed::none(point);
@@ -56,7 +56,7 @@ pub fn find(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<(), R
     Ok(())
 }
 
-/// Returns the number of runs that the changes of a plan take.
+/// Returns the number of runs that are needed to try the changes of a plan.
 #[must_use]
 pub fn run_count(plan: &Plan) -> usize {
     let of_point = |point: &PointPlan| -> usize {
@@ -125,7 +125,7 @@ fn with(point: &PointPlan, change: impl Fn(&mut DirectionSpec)) -> PointPlan {
     changed
 }
 
-/// Removes all loss or, if there is none, adds a loss of 1 %.
+/// Returns the point without loss or, if it has no loss, with a loss of 1 %.
 fn loss(point: &PointPlan) -> Option<(String, PointPlan)> {
     if sides(point).any(|side| side.loss != LossSpec::None) {
         return Some(("loss=0".to_owned(), with(point, |side| side.loss = LossSpec::None)));
@@ -134,7 +134,8 @@ fn loss(point: &PointPlan) -> Option<(String, PointPlan)> {
     Some((format!("loss={share}"), with(point, |side| side.loss = LossSpec::Bernoulli(share))))
 }
 
-/// Gives all objects of the page to one host or, if they already have one, each to its own host.
+/// Returns the point with all objects of the page on one host or, if they already have one host, with each object on
+/// its own host.
 fn hosts(plan: &Plan, point: &PointPlan) -> Option<(String, PointPlan)> {
     let hosts = point.workload.page.hosts.len();
     // Separate servers are not possible with one processor, a rule in the OUTPUT chain, a handover, or background
@@ -152,7 +153,7 @@ fn hosts(plan: &Plan, point: &PointPlan) -> Option<(String, PointPlan)> {
     Some((format!("origins={}", if keep { "keep" } else { "merge" }), changed))
 }
 
-/// Changes a first visit to a repeat visit, or a repeat visit to a first one. Returns `None` if the client is not a
+/// Changes a first visit to a repeat visit, or a repeat visit to a first visit. Returns `None` if the client is not a
 /// browser, because only a browser remembers servers.
 fn visit(point: &PointPlan) -> Option<(String, PointPlan)> {
     let (name, visit) = match point.workload.visit {

@@ -1,4 +1,4 @@
-//! Finds causes of differences by experiment: changes one setting, and runs the race again.
+//! Finds causes of differences between contestants by experiment: changes one setting, and runs the race again.
 //!
 //! [`factors`] finds the settings in which winner and loser differ, with the table of [`settings`]. Each of these
 //! settings may be a cause of the winner's lead. In an experiment, the loser gets some of the winner's settings, and
@@ -47,7 +47,8 @@ impl Causes {
 }
 
 impl Plan {
-    /// Returns the maximum number of runs, including the runs that search for causes and those that try changes.
+    /// Returns the maximum number of runs of the plan, including the runs that search for causes and those that try
+    /// changes.
     #[must_use]
     pub fn max_runs(&self) -> usize {
         let causes = if self.together { 0 } else { self.causes.max_runs(self.contestants.len()) };
@@ -109,11 +110,11 @@ fn find(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(), RaceE
     Ok(())
 }
 
-/// The number of seeds of a quick search if the seed decides only how one page load differs from another. Such loads
-/// differ by a few per cent, so 25 of them show an effect of 2 %.
+/// The number of seeds in a quick search for causes, if the seed decides only how page loads differ from each other.
+/// Such loads differ by a few per cent, so 25 of them show an effect of 2 %.
 const STEADY: usize = 25;
 
-/// Carries out the experiments at one point.
+/// Carries out the experiments that search for causes at one point of the plan.
 struct PointExperiments<'a> {
     plan: &'a Plan,
     /// The index of the point in the plan.
@@ -139,7 +140,7 @@ impl<'a> PointExperiments<'a> {
         &self.plan.points[self.index]
     }
 
-    /// Returns the seeds for runs at `point`. If the runs do not depend on the seed, returns only one.
+    /// Returns the seeds for runs at `point`. Returns only one seed if the runs do not depend on the seed.
     fn seeds(&self, point: &PointPlan) -> &'a [u64] {
         if point.is_random() { self.seeds } else { &self.seeds[..self.seeds.len().min(1)] }
     }
@@ -149,7 +150,7 @@ impl<'a> PointExperiments<'a> {
     fn log_times(&mut self, subjects: &[(&PointPlan, &Contestant)]) -> Result<Vec<Vec<f64>>, RaceError> {
         let mut times = self.measure(subjects, &|run, point| time_of(run, point).ln())?;
         for (times, (point, _)) in times.iter_mut().zip(subjects) {
-            // If the runs do not depend on the seed, the only run stands for all seeds.
+            // If the runs do not depend on the seed, only one run was made. Its time counts for all seeds.
             if !point.is_random() {
                 *times = times.repeat(self.seeds.len());
             }
@@ -157,8 +158,8 @@ impl<'a> PointExperiments<'a> {
         Ok(times)
     }
 
-    /// Runs each contestant at its point, and returns `value` of each run. A point whose runs do not depend on the seed
-    /// has one run.
+    /// Runs each contestant at its point, and returns the result of the closure `value` for each run. A point whose
+    /// runs do not depend on the seed has one run.
     fn measure<T: Send>(
         &mut self,
         subjects: &[(&PointPlan, &Contestant)],

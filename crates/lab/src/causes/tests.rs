@@ -1,5 +1,5 @@
-//! Tests the assumptions behind experiments. Settings can be changed separately, and changed contestants run with the
-//! same seeds and the same random losses.
+//! Tests two assumptions behind the search for causes. Settings can be changed separately, and changed contestants run
+//! with the same seeds and the same random losses.
 
 use super::conditions;
 use super::factors::{Differences, MOST};
@@ -53,7 +53,7 @@ fn conditions_of_a_point_can_be_removed() {
     let slow = conditions(&[("server-time", "50ms"), ("loss", "0")], both);
     let (name, at_once) = &slow[1];
     assert_eq!((*name, at_once.workload.server_time), ("server time", Some(Duration::ZERO)));
-    // A recorded trace has no rate that could be removed.
+    // The link follows a recorded trace, which has no rate that could be removed.
     let file = std::env::temp_dir().join(format!("anabranch-conditions-{}", std::process::id()));
     std::fs::write(&file, "1\n2\n").expect("written");
     let recorded = Draft::from_flags([("trace", file.to_str().expect("a name")), ("transport", "tcp,sctp")]);
@@ -152,8 +152,8 @@ fn what_would_change_the_workload_is_left_out() {
     );
 }
 
-/// Runs a contestant. Returns the sizes of the packets that its servers sent, and the indices of the packets that were
-/// lost.
+/// Runs a contestant. Returns the sizes of the packets that its servers sent, and the indices of the packets that the
+/// link lost.
 fn drawn_values(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<usize>) {
     let built = topology::build(&point.network, 1, 1, 7).expect("a network");
     built.network.record_link_events();

@@ -30,7 +30,7 @@ use std::str::FromStr;
 /// The move of a client from the first network to the second.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Handover {
-    /// When the client leaves the old network.
+    /// When the client leaves the first network.
     pub leaves: DepartureTime,
     /// The time for which both networks reach the client before it leaves the old network: the overlap L divided by the
     /// speed v.
@@ -73,7 +73,7 @@ pub enum DepartureTime {
 /// The maximum number of moves in a run.
 const MAX_MOVES: u64 = 20_000;
 
-/// The number of steps in which the loss changes during a move.
+/// The number of steps in which the loss rises at the edge of the old network, and falls at the edge of the new one.
 pub const EDGE_STEPS: u64 = 10;
 
 /// The maximum of each duration in the settings of a handover: one day.
@@ -176,7 +176,8 @@ impl Handover {
         Ok(Some(handover))
     }
 
-    /// Rejects an edge without a loss, a loss without an edge, and edges that overlap in a cell.
+    /// Rejects an edge length without an edge loss, an edge loss without a length, and edges that overlap within one
+    /// network.
     fn check_edge(&self, concrete: &Concrete) -> Result<(), PlanError> {
         let has_loss = self.edge_loss > Ratio::ZERO;
         match (concrete.setting("edge-loss"), concrete.setting("edge-length")) {
@@ -272,13 +273,13 @@ impl Handover {
     }
 }
 
-/// Parses the value of the key `name`, if the key was given.
+/// Parses the value of the plan key `name`, if the key was given.
 fn read<T: FromStr<Err: Display>>(concrete: &Concrete, name: &str) -> Result<Option<T>, PlanError> {
     let Some(setting) = concrete.setting(name) else { return Ok(None) };
     setting.value.parse().map(Some).map_err(|error: T::Err| PlanError::at(&setting.place, error))
 }
 
-/// Parses a time. Returns an error if it is longer than one day.
+/// Parses a duration. Returns an error if it is longer than one day.
 fn span(setting: &Setting) -> Result<Duration, PlanError> {
     let span = parse_duration(&setting.value).map_err(|error| PlanError::at(&setting.place, error))?;
     if span > MAX_SPAN {

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 /// The group to which a key belongs. Help shows the keys of a group under one heading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Group {
-    /// The properties of the network.
+    /// The properties of the simulated or emulated network.
     Network,
     /// A client that moves from one network to another.
     Handover,
@@ -39,7 +39,7 @@ impl Group {
     }
 }
 
-/// The meaning of several values for one key.
+/// What several values of one plan key mean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Several {
     /// The key is a factor and the values are its levels. On the command line, commas separate the levels.
@@ -50,7 +50,7 @@ pub enum Several {
     /// The values are the entries of one list, and all of them apply. On the command line, the flag is repeated for
     /// each entry.
     Entries,
-    /// The key must have a single value.
+    /// The key accepts only a single value.
     No,
 }
 
@@ -65,7 +65,7 @@ pub struct Key {
     pub help: &'static str,
     /// The group under which help texts show the key.
     pub group: Group,
-    /// The meaning of several values for this key.
+    /// What several values of this key mean.
     pub several: Several,
     /// If this key applies to one direction (for example `down-loss`), the name of the key for both directions
     /// (`loss`).
@@ -109,7 +109,7 @@ const fn runs(name: &'static str, value: &'static str, help: &'static str) -> Ke
     Key { name, value, help, group: Group::Runs, several: Several::No, both: None }
 }
 
-/// The table of keys.
+/// The table of all keys of a plan.
 pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
     let mut keys = Vec::new();
     for row in ROWS {

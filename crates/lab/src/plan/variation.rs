@@ -14,13 +14,13 @@ use anabranch_base::Rng;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_http::page::{MAX_BODY, Page};
 
-/// The description of the variation in the heading of a table.
+/// The description of the variation between page loads, for the heading of a table of results.
 pub const SHORT: &str = "loads vary (requests by up to 10 ms, sizes of 1 in 13 bodies by up to 10 %)";
 
 /// The maximum time that the client waits after an object has arrived, before it requests the objects that the object
 /// causes.
 const PROCESSING: Duration = Duration::from_millis(10);
-/// On average, the size of one body in this many changes.
+/// The sizes of some bodies change from load to load: on average, one body in this many.
 const BODIES: u64 = 13;
 /// The maximum change of a body's size, in thousandths of the recorded size.
 const DIFFERENCE: u64 = 100;

@@ -101,8 +101,8 @@ impl Workload {
         })?;
         let page = match heads == Heads::default() {
             true => page,
-            // `sources` keeps the original page in memory, so the memory address of the original page identifies it.
-            // This address and `heads` are the key of the changed page.
+            // Pages with other head sizes are kept by a key of their own. The key consists of the memory address of the
+            // original page, which `sources` keeps in memory, and of `heads`.
             false => {
                 sources.page(format!("{:p} {heads:?}", &raw const *page), || Ok(heads.applied(&page)))?
             }
@@ -257,7 +257,7 @@ impl Workload {
         Some(Self { page: Arc::new(page), ..workload })
     }
 
-    /// Returns whether the seed changes the workload.
+    /// Returns whether the workload has random delays or sizes, which the seed decides.
     #[must_use]
     pub fn has_chance(&self) -> bool {
         self.varies || !self.request_jitter.is_zero() || !self.start_jitter.is_zero()
@@ -281,7 +281,7 @@ impl Workload {
     #[must_use]
     pub fn issue_times(&self, streams: usize) -> Option<Vec<Duration>> {
         if let Some(flow) = self.messages {
-            // A bulk transfer that runs beside the messages begins at the start of the run.
+            // If messages and a bulk transfer run at the same time, the bulk transfer begins at the start of the run.
             let due = (0..flow.count).map(|number| flow.interval.saturating_mul(number));
             return Some(due.chain(self.bulk.map(|_| Duration::ZERO)).collect());
         }
@@ -350,7 +350,7 @@ impl Workload {
     }
 }
 
-/// Interprets the keys `client` and `visit`.
+/// Interprets the plan keys `client` and `visit`.
 fn browser(concrete: &Concrete) -> Result<(Client, Visit), PlanError> {
     let client = concrete.setting("client").map_or(Ok(Client::Plain), parse)?;
     let visit = concrete.setting("visit").map_or(Ok(Visit::First), parse)?;
@@ -372,7 +372,7 @@ fn browser(concrete: &Concrete) -> Result<(Client, Visit), PlanError> {
     Ok((client, visit))
 }
 
-/// Interprets the key `name`: the maximum of a random delay.
+/// Interprets the plan key `name`, which sets the maximum of a random delay.
 fn jitter(concrete: &Concrete, name: &str) -> Result<Duration, PlanError> {
     let Some(setting) = concrete.setting(name) else { return Ok(Duration::ZERO) };
     let span = time(setting)?;
@@ -388,7 +388,7 @@ fn jitter(concrete: &Concrete, name: &str) -> Result<Duration, PlanError> {
     Ok(span)
 }
 
-/// The maximum of a random delay. A longer delay would dominate the page time.
+/// The largest value that a plan may set as the maximum of a random delay. A longer delay would dominate the page time.
 const MAX_JITTER: Duration = Duration::from_secs(60);
 
 /// Rejects a page whose objects are all empty, because there would be nothing to compare. Accepts a page with some

@@ -33,7 +33,7 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Takes the traces out of the contestant's engines.
+    /// Takes the recorded traces out of the contestant's transport engines.
     pub fn of(contest: &Contest) -> Self {
         let servers = contest.servers.iter().map(|host| host.take_trace()).collect();
         let mut records = Records { up: contest.client.take_record_map(), ..Records::default() };
@@ -55,7 +55,7 @@ pub fn run(
     (link_events, traces): (&[TapRecord], Traces),
     (point, contestant, seed): (&PointPlan, &Contestant, u64),
 ) -> Result<Run, String> {
-    // The result shows the settings of the contestant, so the engines must really have used them.
+    // The result shows the settings of the contestant. This check makes sure that the engines really used them.
     for host in std::iter::once(&contest.client).chain(&contest.servers) {
         let other = host.settings().is_some_and(|settings| !settings.same(&*contestant.engine));
         assert!(!other, "the engine of {} runs with other settings", contestant.text);
@@ -149,7 +149,7 @@ pub fn objects_of(
     Ok(((0..count).map(|i| (name(i), share(i))).collect(), items.collect()))
 }
 
-/// Makes the result of an object from its record.
+/// Makes the result of an object from the times that were recorded for it.
 pub fn object(
     point: &PointPlan,
     (name, bytes): NamedObject,

@@ -11,7 +11,7 @@
 
 use anabranch_results::{BUCKET_NS, PathEvent, PathState, Side};
 
-/// The number of buckets in a second. The results count bytes in buckets of time.
+/// The number of buckets in a second. The results count received bytes in buckets, which are equal intervals of time.
 const SECOND: usize = (1_000_000_000 / BUCKET_NS) as usize;
 
 /// Returns the time from the failure of a path until the server declared the path failed, or `None` if the server never
@@ -89,7 +89,7 @@ mod tests {
         );
         assert_eq!(after(&silence(10, &[100; 4]), 1_030, None), None, "for 0.4 s");
         // The first buckets have single packets, each sent after a timeout. Then queued data arrives in one bucket.
-        // After a pause, data arrives at the restored rate.
+        // After a pause, data arrives at the restored rate. The transfer must count as restored only after the pause.
         let packets = [&[10][..], &[0; 20], &[10], &[0; 40], &[2_000], &[0; 10], &[80; 12]].concat();
         assert_eq!(after(&packets, 20, None), Some(7_300));
         // With a long round-trip time, data arrives in bursts. The transfer counts as restored if the mean rate over

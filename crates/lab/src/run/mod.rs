@@ -1,4 +1,4 @@
-//! Turns a plan into its results.
+//! Runs a plan and computes its results.
 //!
 //! [`one`] carries out one simulated run, and [`batch`] all of them. [`topology`] builds the network of a run, and
 //! `handover` changes the network if clients move. `contest` runs a contestant in the network. `collect`, `traffic` and

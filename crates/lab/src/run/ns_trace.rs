@@ -81,17 +81,17 @@ fn key(packet: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The properties of the whole run that the lines of the trace need.
+/// The properties of the whole run that are needed to write the lines of an ns-2 trace.
 struct Trace {
-    /// The node to which each address belongs.
+    /// The number of the node to which each address belongs.
     nodes: HashMap<IpAddr, usize>,
-    /// The number of each flow, by its two ends.
+    /// The number of each flow, by its two endpoints.
     flows: HashMap<[FlowEnd; 2], usize>,
     /// The first sequence number or TSN of each direction of a flow, by source and target.
     initial: HashMap<[FlowEnd; 2], u32>,
 }
 
-/// One end of a flow: a node and its port. All addresses of a host count as the same end.
+/// One endpoint of a flow: a node and its port. All addresses of a host count as the same endpoint.
 type FlowEnd = (usize, u16);
 
 impl Trace {
@@ -134,7 +134,7 @@ impl Trace {
         [(from, port(0)), (to, port(2))]
     }
 
-    /// Returns the lines of all packets, sorted by time.
+    /// Returns the trace lines of all packets, sorted by time.
     fn lines(&self, sent: &[SentPacket]) -> String {
         let mut events: Vec<(u64, char, usize)> = Vec::new();
         for (number, packet) in sent.iter().enumerate() {
@@ -186,14 +186,14 @@ impl Trace {
             writeln!(out, "{event} {seconds} {from} {to} {kind} {size} {flags} {route} {sequence} {number}");
     }
 
-    /// Returns the type of a segment and its number. For an acknowledgement, this is the number of acknowledged bytes.
-    /// For any other segment, it is the number of the first byte, counted from 0.
+    /// Returns the type and the number of a TCP segment for the trace. For an acknowledgement, the number is that of
+    /// the acknowledged bytes. For any other segment, it is the number of the first byte, counted from 0.
     fn tcp(&self, segment: &Segment<'_>, [source, target]: [FlowEnd; 2]) -> (&'static str, u32) {
         let header = &segment.header;
         let after = |number: u32, ends: [FlowEnd; 2]| {
             let first = self.initial.get(&ends).map_or(number, |initial| initial.wrapping_add(1));
             let after = number.wrapping_sub(first);
-            // A SYN has the number before that of the first byte. It is shown as 0.
+            // The sequence number of a SYN is one less than that of the first byte. The trace shows it as 0.
             if after == u32::MAX { 0 } else { after }
         };
         let is_ack = segment.payload.is_empty() && !header.flags.has_any(Flags::SYN.with(Flags::FIN));
@@ -203,7 +203,8 @@ impl Trace {
         }
     }
 
-    /// Returns the letter, TSN, stream and SSN of each chunk of a packet. The first TSN of a direction is 1.
+    /// Returns the letter, TSN, stream and SSN of each chunk of an SCTP packet for the trace. The first TSN of a
+    /// direction is 1.
     fn chunks(&self, ip: &ip::Packet<'_>, [source, target]: [FlowEnd; 2]) -> Vec<(char, i64, u16, u32)> {
         let Ok(view) = PacketView::parse_unverified(ip.payload) else { return Vec::new() };
         let after = |tsn: Option<u32>, ends: [FlowEnd; 2]| {
@@ -235,7 +236,7 @@ impl Trace {
                 Heartbeat::KIND => ('H', none),
                 HeartbeatAck::KIND => ('B', none),
                 ForwardTsn::KIND | IForwardTsn::KIND => ('R', none),
-                // ns-2 has no letter for other types of chunks.
+                // The ns-2 trace format has no letter of its own for other types of chunks.
                 _ => ('O', none),
             };
             (letter, tsn, stream, ssn)
@@ -258,7 +259,7 @@ fn flags(ecn: Ecn) -> String {
     format!("----{experienced}-{capable}")
 }
 
-/// Returns a time in seconds, with as many digits as it needs.
+/// Returns a time in seconds as text, with as many digits as it needs.
 fn seconds(nanos: u64) -> String {
     let text = format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,7 +1,7 @@
 //! CoDel: drops packets when the queueing delay stays above a target for too long.
 //!
 //! Implements RFC 8289: §4.3 the target, §4.4 the estimator's interval, §5.5 the dequeue routine with its control law.
-//! The control law takes square roots of integers.
+//! The control law uses integer square roots.
 
 use super::held::{Discipline, HeldQueue};
 use super::{Limit, Occupancy, mark_ce};

@@ -68,7 +68,7 @@ async fn run_sessions<W: World, C: Connector>(
     }
 }
 
-/// The source of a session's objects.
+/// Where the objects that a session requests come from, and when they are due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ObjectSource {
     /// The session has no objects. It is only opened and closed.
@@ -190,7 +190,7 @@ fn fail_next_object<W: World, C: Connector>(
     cause: Cause,
     message: impl FnOnce() -> String,
 ) {
-    // Objects from the queue already count as begun.
+    // Objects from the queue already count as begun, so only other objects are counted now.
     if source == ObjectSource::Queue || super::take(&shared.requests_left) {
         shared.fail(cause, message);
     }

@@ -55,11 +55,11 @@ pub struct Tally {
     pub response: Duration,
     /// The time from the first byte of a reply to its last byte, summed over all replies.
     pub transfer: Duration,
-    /// The number of failures by cause.
+    /// The number of failures by cause, in the order of [`Cause::ALL`].
     pub errors: [u64; Cause::ALL.len()],
     /// The message of the first failure of each cause.
     pub first_messages: [Option<String>; Cause::ALL.len()],
-    /// The values over time: one element per [`width`](Self::width) seconds. When the number of elements reaches
+    /// The measurements over time: one element per [`width`](Self::width) seconds. When the number of elements reaches
     /// [`MAX_LINES`], adjacent elements are merged in pairs.
     pub lines: Vec<Line>,
     /// The number of seconds that each element of `lines` covers. The last element may cover fewer.
@@ -74,11 +74,11 @@ pub struct Tally {
 /// The values of one line of the output. A line covers one or several seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Line {
-    /// The time from the start of the load to the end of the seconds that this line covers.
+    /// The end of the seconds that this line covers, as the time since the start of the load.
     pub at: Duration,
     /// The number of sessions that were begun.
     pub sessions: u64,
-    /// The number of sessions that were open at the end of these seconds.
+    /// The number of sessions that were open at the end of the seconds that this line covers.
     pub concurrent: u64,
     /// The number of requests that were written.
     pub requests: u64,
@@ -107,8 +107,8 @@ pub(super) struct Reply {
 
 impl Tally {
     pub(super) fn new(started_at: Instant) -> Self {
-        // Writes the memory of all statistics lines once, because the kernel allocates memory on the first write. The
-        // resident memory must not grow during a long load test.
+        // Writes the memory of all statistics lines once, so that the kernel allocates this memory now. The resident
+        // memory must not grow during a long load test.
         let mut lines = vec![Line { at: Duration::MAX, ..Line::default() }; MAX_LINES];
         lines.clear();
         Self { started_at, last: started_at, width: 1, lines, ..Self::default() }

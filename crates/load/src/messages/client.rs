@@ -205,7 +205,7 @@ impl Partial {
     }
 }
 
-/// The messages received over all connections together.
+/// The record of the messages that all connections together have received.
 struct Inbox {
     recorder: Recorder,
     /// True if the sender can abandon a message of which the receiver has already read a part. The receiver must then

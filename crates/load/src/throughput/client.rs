@@ -18,7 +18,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::Poll;
 
-/// The reason why a test failed.
+/// The reason why a throughput test failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Failure {
     /// No session could be established.
@@ -29,7 +29,7 @@ pub enum Failure {
     Broken(String),
 }
 
-/// The measurements of an interval.
+/// The measurements of one reporting interval of a throughput test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interval {
     /// The start of the interval, measured from the start of the test.
@@ -48,7 +48,7 @@ pub struct Interval {
     pub figures: Option<Figures>,
 }
 
-/// The result of a test.
+/// The result of a throughput test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
     /// The duration of the longest handshake among the sessions.
@@ -114,7 +114,8 @@ struct TestState<W: World, C: Connector> {
     failed: Option<Failure>,
 }
 
-/// The amounts from the start of the test to the end of the most recent interval, in bytes except for `retransmitted`.
+/// Totals from the start of the test to the end of the most recent interval. All are in bytes, except `retransmitted`,
+/// which is a number of retransmissions.
 #[derive(Debug, Default)]
 struct Counts {
     sent: u64,
@@ -270,8 +271,8 @@ impl<W: World, C: Connector> Test<W, C> {
         self.shared.state.borrow().ends.iter().any(|(_, end)| end.has_progressed_within(span))
     }
 
-    /// Returns the unfinished interval at the end of the test. Returns `None` if it is shorter than a twentieth of an
-    /// interval.
+    /// Returns the measurements of the unfinished interval at the end of the test. Returns `None` if it is shorter than
+    /// a twentieth of an interval.
     pub fn final_interval(&self) -> Option<Interval> {
         let shared = &self.shared;
         let shortest = shared.plan.interval / 20;
@@ -446,7 +447,7 @@ impl<W: World, C: Connector> Test<W, C> {
     }
 }
 
-/// Adds up the counters of two sessions.
+/// Returns the sums of the counters of two sessions.
 fn add(one: (SenderReport, Received), other: (SenderReport, Received)) -> (SenderReport, Received) {
     let (mut sent, mut received) = one;
     sent.bytes += other.0.bytes;

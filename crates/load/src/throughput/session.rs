@@ -61,7 +61,7 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     buffer: RefCell<Vec<u8>>,
     pub(super) sent_bytes: Cell<u64>,
     sent_messages: Cell<u64>,
-    /// The final report on the sent data; `None` until the transport has accepted all data.
+    /// This end's final report on the data that it has sent; `None` until the transport has accepted all data.
     sent: Cell<Option<SenderReport>>,
     /// The time at which sending ended, and the number of bytes that the peer had not acknowledged then.
     pub(super) finished: Cell<Option<(Instant, u64)>>,
@@ -74,8 +74,8 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     peer_sent: Cell<Option<SenderReport>>,
     /// The peer's report on the data that the peer has received.
     peer_received: Cell<Option<Received>>,
-    /// Whether the final report on the received data has been queued. `final_report_written` is set when that report
-    /// has been written.
+    /// Whether this end's final report on the received data has been queued for the peer. `final_report_written` is set
+    /// when that report has been written.
     final_report_queued: Cell<bool>,
     final_report_written: Cell<bool>,
     /// Whether the client's request is known at this end.
@@ -340,8 +340,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             && self.final_report_written.get()
     }
 
-    /// Queues a report on the received data, if any data has arrived. `whole` marks the final report, after which no
-    /// other report follows.
+    /// Queues a report to the peer on the received data, if any data has arrived. `whole` marks the final report, after
+    /// which no other report follows.
     fn report(&self, whole: bool) {
         if self.received_bytes.get() > 0 && (whole || !self.final_report_queued.get()) {
             self.controls.borrow_mut().push_back(Control::Received(self.received_so_far(whole)));

@@ -20,7 +20,7 @@ pub(super) struct UnvalidatedAddress {
     evidence: Proof,
 }
 
-/// The evidence that a peer receives packets at an address.
+/// The packet or frame that will prove that a peer receives packets at an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Proof {
     /// RFC 9000 §8.1: a Handshake packet from the peer.

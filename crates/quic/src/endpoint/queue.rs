@@ -2,8 +2,8 @@
 //!
 //! The queue holds the first datagram of each client; quinn buffers up to [`KEPT_OF_ONE`] bytes that a waiting client
 //! retransmits. Clients are grouped by network (an IPv4 address or an IPv6 prefix), and the networks are served in
-//! turn. If the queue is full, the last client of the network with the most clients is dropped. The new client counts
-//! as a client of its network. It is dropped itself if no network has more clients than its own.
+//! turn. If the queue is full, the last client of the network with the most clients is dropped. For this rule, the new
+//! client counts as a client of its network. If no network has more clients than its own, the new client is dropped.
 
 use super::handshake_limiter::network;
 use anabranch_base::time::{Duration, Instant};

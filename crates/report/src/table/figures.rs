@@ -1,5 +1,5 @@
-//! The blocks of figures of one point: the times of the contestants, and for `-v` their geometric means, the work of
-//! network and transports, and the parts of the response time.
+//! The text tables with the results of one point. They show the times of the contestants. With `-v`, they also show
+//! geometric means, packets and retransmissions, and the parts of the response time.
 
 use super::Style;
 use anabranch_results::label::labels;
@@ -10,8 +10,8 @@ use verdict::milliseconds;
 /// The greatest width of a contestant's name, in characters.
 const NAME: usize = 22;
 
-/// Renders rows below headings. The first column has the names of the contestants, which are shortened if the rows
-/// would be wider than the style allows. The other columns are aligned to the right.
+/// Renders a text table with headings. The first column has the names of the contestants, which are shortened if the
+/// rows would be wider than the style allows. The other columns are aligned to the right.
 fn layout(corner: &str, headings: &[&str], point: &Point, rows: &[Vec<String>], style: Style) -> String {
     let count = |text: &str| text.chars().count();
     let widths: Vec<usize> = headings
@@ -34,8 +34,8 @@ fn layout(corner: &str, headings: &[&str], point: &Point, rows: &[Vec<String>], 
     out
 }
 
-/// Renders the median, the 75th and the 95th percentile of each contestant's times. The other columns are the share of
-/// the runs in which the contestant is the fastest, and the ratio of its median to the smallest.
+/// Renders a table with the median, the 75th and the 95th percentile of each contestant's times. The other columns are
+/// the share of the runs in which the contestant is the fastest, and the ratio of its median to the smallest median.
 pub(super) fn times(point: &Point, style: Style) -> String {
     let metric = point.decisive();
     let finished =
@@ -123,7 +123,8 @@ fn with_interval(found: &Comparison, ratio: Option<f64>, interval: Option<[f64; 
     }
 }
 
-/// Renders the geometric means over the runs, with their ratio to the first contestant and to the limit.
+/// Renders a table with the geometric means over the runs, and their ratios to the first contestant and to the lower
+/// bound.
 pub(super) fn means(point: &Point, style: Style) -> String {
     let row = |contestant: &Contestant| {
         let page = &contestant.summary.page_ms;
@@ -140,7 +141,7 @@ pub(super) fn means(point: &Point, style: Style) -> String {
             ratio(point, &contestant.name, "page_ms"),
             limit.map_or("-".to_owned(), |x| format!("{x:.2}")),
         ];
-        // A bulk transfer is a single object, whose time the table already has.
+        // A bulk transfer is a single object, whose time is already in another column.
         if !point.workload.is_bulk() {
             row.push(typical(&contestant.summary.object_ms));
         }
@@ -188,7 +189,7 @@ fn versus(what: &str, point: &Point) -> String {
     format!("{what} {first}")
 }
 
-/// Renders the message delays. Each figure is the geometric mean over the runs.
+/// Renders a table with the delays of messages. Each number is a geometric mean over the runs.
 pub(super) fn delays(point: &Point, style: Style) -> String {
     let row = |contestant: &Contestant| {
         let summary = &contestant.summary;
@@ -217,7 +218,7 @@ fn ratio(point: &Point, contestant: &str, metric: &str) -> String {
     found.map_or("1".to_owned(), |found| with_interval(found, found.ratio, found.ci95))
 }
 
-/// Renders connections, losses and retransmissions, each the mean over the runs.
+/// Renders a table with connections, losses and retransmissions, each as the mean over the runs.
 pub(super) fn work(point: &Point, style: Style) -> String {
     let row = |contestant: &Contestant| {
         let per_run = |count: fn(&Run) -> u64| {
@@ -237,7 +238,7 @@ pub(super) fn work(point: &Point, style: Style) -> String {
     layout("", &headings, point, &rows, style)
 }
 
-/// Says for each contestant where the response time of its objects went, the largest parts first.
+/// Describes for each contestant which parts of its objects' response times are the largest.
 pub(super) fn parts(point: &Point) -> impl Iterator<Item = String> {
     let known = point.contestants.iter().filter(|contestant| verdict::mean_parts(contestant).is_some());
     known.map(|contestant| format!("{}: {}", contestant.label(), verdict::dominant(contestant, 4)))
@@ -246,9 +247,9 @@ pub(super) fn parts(point: &Point) -> impl Iterator<Item = String> {
 /// The heading above the contestants' names in the table of failover times. These times count from the path failure.
 const FAILOVER: &str = "failover ms, until";
 
-/// Renders the effects of the first path failure: the time until the path was declared failed, until new data arrived,
-/// and until service was restored. Each figure is the mean over the runs in which the event happened. If the event did
-/// not happen in all runs, the number of runs in which it happened is shown.
+/// Renders a table with the effects of the first path failure: the time until the path was declared failed, until new
+/// data arrived, and until service was restored. Each number is the mean over the runs in which the event happened. If
+/// the event did not happen in all runs, the number of runs in which it happened is shown.
 pub(super) fn failures(point: &Point, style: Style) -> String {
     let row = |contestant: &Contestant| {
         let runs = point.runs_with_path_failure(contestant).count() as u64;
@@ -265,7 +266,8 @@ pub(super) fn failures(point: &Point, style: Style) -> String {
     layout(FAILOVER, &["declared failed", "first new data", "service restored"], point, &rows, style)
 }
 
-/// Formats the geometric mean, because the printed ratio of two contestants is the quotient of their geometric means.
+/// Formats the geometric mean of a metric. It is used because the printed ratio of two contestants is the quotient of
+/// their geometric means.
 fn typical(stat: &Stat) -> String {
     optional(stat.geometric_mean)
 }

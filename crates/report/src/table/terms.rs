@@ -20,7 +20,7 @@ const DECISIVE: [(&str, &str, &str); 9] = [
     (SECURITY, "security", "security"),
 ];
 
-/// The style in which terms are written.
+/// The style in which the terms of a race (the settings of the contestants) are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum TermStyle {
     /// Short names, for the lines below a table.
@@ -46,13 +46,13 @@ const BANDWIDTH_SETTINGS: [&str; 13] = [
     "when-full",
     "http",
     "concurrent",
-    // The pseudo-setting `security` covers the three settings below.
+    // The pseudo-setting `security` shows the values of the settings `tls`, `dtls` and `transport`.
     "tls",
     "dtls",
     "transport",
 ];
 
-/// Returns the terms of the comparison as lines: how the contestants use the network, then unequal settings, equal
+/// Returns the terms of the race at a point as lines: how the contestants use the network, then unequal settings, equal
 /// settings, and caveats.
 #[must_use]
 pub fn lines(point: &Point, protocols: Protocols<'_>) -> Vec<String> {
@@ -60,7 +60,7 @@ pub fn lines(point: &Point, protocols: Protocols<'_>) -> Vec<String> {
     describe(point, protocols, &labels, TermStyle::Table)
 }
 
-/// Returns the caveats of the transports at a point.
+/// Returns the caveats that apply to the results of the transports at a point.
 #[must_use]
 pub fn caveats(point: &Point, protocols: Protocols<'_>) -> Vec<String> {
     let names: Vec<String> = point.contestants.iter().map(|one| one.label().to_owned()).collect();
@@ -155,13 +155,13 @@ fn describe(point: &Point, protocols: Protocols<'_>, names: &[String], style: Te
     lines
 }
 
-/// Returns the transport of this name.
+/// Returns the transport with this name, if `protocols` has it.
 fn find<'a>(protocols: Protocols<'a>, name: &str) -> Option<&'a dyn Protocol> {
     protocols.iter().copied().find(|protocol| protocol.name() == name)
 }
 
-/// Returns caveats of transports, each with the contestants to which it applies. The figures of a transport must not be
-/// shown without its caveats.
+/// Returns the caveats of transports, each with the contestants to which it applies. The results of a transport must
+/// not be shown without its caveats.
 fn caveats_of(contestants: &[Contestant], names: &[String], protocols: Protocols<'_>) -> Vec<String> {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     for (contestant, name) in contestants.iter().zip(names) {
@@ -226,7 +226,8 @@ fn size(bytes: u64) -> String {
 }
 
 fn term(name: &str, value: &str) -> String {
-    // The value of `security` explains itself, so it is written without the name of the setting.
+    // The value of the pseudo-setting `security`, for example `TLS 1.3`, explains itself, so it is written without the
+    // name of the setting.
     if name == SECURITY { value.to_owned() } else { format!("{name} {value}") }
 }
 

@@ -113,8 +113,9 @@ fn waited(run: &Run, percent: usize, deadline: u64) -> Option<Value> {
     Some(Value { value: finished[rank] as f64 / 1e6, at_least: true })
 }
 
-/// Returns the number of distinct runs. The seed does not count as a difference. Runs differ if their outcome or page
-/// time differs. Runs also differ if an object was issued, or its first or last byte arrived, at another time.
+/// Returns the number of distinct runs. Runs are distinct if their outcomes or page times differ. They are also
+/// distinct if an object was issued, or its first or last byte arrived, at another time. A different seed alone does
+/// not count.
 #[must_use]
 pub fn distinct(runs: &[Run]) -> u64 {
     let story = |run: &Run| {
@@ -138,13 +139,14 @@ pub fn distinct(runs: &[Run]) -> u64 {
     alike.map(of_group).sum()
 }
 
-/// Returns the runs that count: only the first if nothing is random and all runs are identical, otherwise all.
+/// Returns the runs that the statistics count. If nothing is random and all runs are identical, this is only the first
+/// run. Otherwise it is all runs.
 #[must_use]
 pub fn counted(runs: &[Run], terms: PointTerms) -> &[Run] {
     if is_one_case(runs, terms) { &runs[..1] } else { runs }
 }
 
-/// Returns whether all runs are identical and any further run would be identical, too, because nothing is random.
+/// Returns whether all runs are identical because nothing is random. Any further run would then be identical, too.
 #[must_use]
 pub fn is_one_case(runs: &[Run], terms: PointTerms) -> bool {
     !terms.is_random && distinct(runs) == 1
@@ -168,7 +170,7 @@ fn percentile(run: &Run, percent: usize) -> Option<f64> {
     Some(*at as f64 / 1e6)
 }
 
-/// Returns the mean of the times that `span` returns for the objects of a finished run, in nanoseconds.
+/// Returns the mean of the times, in nanoseconds, that `span` returns for the objects of a finished run.
 fn mean_of(run: &Run, span: impl Fn(&crate::Object) -> Option<u64>) -> Option<f64> {
     if run.outcome != Outcome::Done || run.objects.is_empty() {
         return None;

@@ -1,5 +1,5 @@
-//! The table of knobs. Each row declares a setting with its default, the source of the default, its text form and its
-//! help.
+//! The table of knobs. Each row of the table declares one setting of a TCP endpoint, with its default, the source of
+//! the default, its text form and its help.
 //!
 //! The defaults are those of the profile `modern`: Linux 6.
 
@@ -33,7 +33,7 @@ anabranch_base::knobs! {
         ssthresh: Ssthresh = Ssthresh::Window, "Linux 6 tcp_reno_ssthresh, cubictcp_recalc_ssthresh: of snd_cwnd",
             SSTHRESH,
             "the threshold after a loss is a share of what was in flight (RFC 5681), or of the window: flight or window";
-        /// How acknowledgements make the congestion window grow.
+        /// What makes the congestion window grow: the number of acknowledgements, or the number of acknowledged bytes.
         abc: Counting = Counting::Bytes { limit: 1000 },
             "Linux 6 tcp_slow_start counts all segments acknowledged, without a limit",
             COUNTING,
@@ -42,18 +42,19 @@ anabranch_base::knobs! {
         idle_restart: AfterIdle = AfterIdle::Decay,
             "Linux 6 tcp_slow_start_after_idle = 1: tcp_cwnd_restart halves once an RTO (RFC 2861)",
             IDLE, "after an idle RTO the window falls back: yes, no, or decay (RFC 2861)";
-        /// The congestion window grows only while the sender uses all of it.
+        /// With this switch, the congestion window grows only while the sender uses all of it.
         cwnd_validation: bool = true, "Linux 6 tcp_is_cwnd_limited",
             SWITCH, "the window grows only while it is used: yes or no";
         /// How lost segments are repaired.
         recovery: RecoveryKind = RecoveryKind::Sack, "Linux 6 tcp_sack = 1; RFC 6675, found by RACK-TLP",
             RECOVERY, "loss recovery: reno, newreno or sack";
-        /// RFC 6582 §3.2 step 2: retransmissions after a timeout may cause duplicate acknowledgements. These start no
-        /// fast retransmit.
+        /// RFC 6582 §3.2 step 2: retransmissions after a timeout may cause duplicate acknowledgements. With this
+        /// switch, they start no fast retransmit.
         careful: bool = true, "RFC 6582 §3.2 step 2",
             SWITCH, "no fast retransmit on duplicate ACKs for retransmissions after a timeout (RFC 6582): yes or no";
-        /// Forward acknowledgement (FACK): losses are detected by distance. A segment counts as lost if it lies at
-        /// least `dupthresh` segments before the highest SACKed segment. Lost retransmissions are also detected.
+        /// Forward acknowledgement (FACK): losses are detected from the distance in sequence space. A segment counts as
+        /// lost if it lies at least `dupthresh` segments before the highest SACKed segment. Lost retransmissions are
+        /// also detected.
         fack: bool = false, "Linux 4.15 removed it; Linux 2.6 tcp_update_scoreboard, tcp_sacktag_write_queue",
             SWITCH, "with recovery=sack and rack=no, losses are found by FACK (Linux 2.6): yes or no";
         /// The number of duplicate acknowledgements that indicates a loss.
@@ -137,8 +138,8 @@ anabranch_base::knobs! {
         /// delayed.
         quickack: u32 = 16, "Linux 6 TCP_MAX_QUICKACKS = 16",
             Number(0, 1_000_000), "first segments that are acknowledged at once: a number";
-        /// Whether the number of quick acknowledgements is the number of segments that fit into half of the offered
-        /// window. It is two if none fits, and at most `quickack`.
+        /// Whether the number of immediate acknowledgements at the start of a connection is the number of segments that
+        /// fit into half of the offered window. It is two if none fits, and at most `quickack`.
         quickack_window: bool = false, "ours: off (Linux 6 tcp_incr_quickack does this; not modelled)",
             SWITCH, "quick acknowledgements for half a window of segments, at most quickack (Linux): yes or no";
         /// Whether acknowledgements are sent early as in Linux. Data with PSH is then acknowledged once the application

@@ -22,7 +22,7 @@ impl Connection {
         match self.state {
             State::Established => self.state = State::FinWait1,
             State::CloseWait => self.state = State::LastAck,
-            // In SYN-SENT and SYN-RECEIVED, the FIN is sent after the handshake.
+            // In SYN-SENT and SYN-RECEIVED, nothing is done yet: the FIN is sent after the handshake.
             _ => {}
         }
     }

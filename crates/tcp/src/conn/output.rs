@@ -137,8 +137,8 @@ impl Connection {
         self.send.is_at_rest() && self.waits_for_nothing_else(out)
     }
 
-    /// Returns whether a poll can do nothing except send data. It would send no other segment, change no state, and
-    /// trace nothing.
+    /// Returns whether the only possible effect of a poll is that data is sent. Such a poll would send no other
+    /// segment, change no state, and trace nothing.
     #[inline]
     pub(crate) fn waits_for_nothing_else(&self, out: &Outbox) -> bool {
         self.state.receives()

@@ -1,8 +1,9 @@
 //! Keeps the slow-start threshold of a connection for the next connection to the same host. Linux 2.6 keeps it with the
 //! route.
 //!
-//! Linux also keeps the round-trip time and its variation, which raise the first RTO of the next connection. They are
-//! not kept here: the first RTO is above 200 ms in any case, and the kept values of a short path would not exceed it.
+//! Linux also keeps the round-trip time and its variation, which raise the first RTO of the next connection. This
+//! module does not keep them: the first RTO is above 200 ms in any case, and the values of a short path would not raise
+//! it.
 //!
 //! No RFC requires this (RFC 9040 §3.2 describes it). The model is tcp_update_metrics and tcp_init_metrics of
 //! net/ipv4/tcp_input.c in Linux 2.6.12-rc2. Linux has one route for both ends of a loopback connection. Here each end
@@ -27,8 +28,8 @@ impl RouteMetrics {
     fn update(&mut self, peer: IpAddr, (window, ssthresh): (u64, u64), is_open: bool) {
         let kept = self.0.get(&peer).copied();
         let found = if ssthresh >= UNLIMITED {
-            // The connection never left slow start, so it has no threshold. Half of its window can only raise the kept
-            // threshold.
+            // The connection never left slow start, so it has no threshold. Half of its congestion window replaces the
+            // kept threshold only if it is larger.
             kept.map(|kept| kept.max(window / 2))
         } else if window > ssthresh && is_open {
             Some(ssthresh.max(window / 2))

@@ -39,7 +39,7 @@ pub struct ConnectionId {
 pub struct Endpoint {
     config: Arc<Config>,
     addresses: Vec<IpAddr>,
-    /// The MTU of each address's interface.
+    /// The MTU of the interface of each local address.
     mtus: Vec<u32>,
     listeners: Listeners,
     pub(crate) demux: Demux,
@@ -121,7 +121,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the settings for new connections.
+    /// Returns the settings that new connections get.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config

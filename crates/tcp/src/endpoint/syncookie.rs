@@ -34,7 +34,7 @@ const NO_SCALE: u32 = 15;
 const SACK: u32 = 1 << 4;
 const ECN: u32 = 1 << 5;
 
-/// The key of the SYN cookies of an endpoint, and when cookies were last sent.
+/// The secret key with which an endpoint makes SYN cookies, and the time when it last sent one.
 #[derive(Debug)]
 pub(super) struct Cookies {
     key: [u8; 16],

@@ -3,13 +3,13 @@
 //! An open connection without losses mostly sends and receives full segments with the next data, and acknowledgements
 //! that only advance SND.UNA. The fast path handles these two types (header prediction, Van Jacobson 1990). The slow
 //! path ([`input`](crate::conn), `output`, and the sending and receiving halves of the connection) handles all other
-//! segments. A segment that does not qualify changes nothing on the fast path and takes the slow path. Both paths have
-//! the same effects, as `tests/fast_path.rs` checks.
+//! segments. If a segment does not qualify, the fast path changes nothing, and the slow path handles the segment. Both
+//! paths have the same effects, as `tests/fast_path.rs` checks.
 //!
 //! [`eligibility`] decides which segments qualify, [`input`] handles arriving segments, [`output`] builds outgoing
 //! segments.
 //!
-//! Every RFC rule is implemented in the slow path. The fast path adds none.
+//! The slow path implements every rule of the RFCs. The fast path adds none.
 
 mod eligibility;
 mod input;

@@ -35,7 +35,7 @@ pub(crate) struct Ack<'a> {
 /// What the connection must do after an acknowledgement was processed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct AckOutcome {
-    /// Whether the cumulative acknowledgement advanced.
+    /// Whether the peer acknowledged new data: the cumulative acknowledgement advanced.
     pub(crate) progress: bool,
     /// True if the retransmission timer must be restarted or, if nothing is in flight any more, stopped.
     pub(crate) restart_timer: bool,

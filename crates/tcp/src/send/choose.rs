@@ -57,8 +57,8 @@ impl SendHalf {
         self.choose_unconfirmed(room)
     }
 
-    /// Returns whether [`choose`](Self::choose) would consider only new data. In that case there is nothing to
-    /// retransmit or probe, and neither pacing nor the burst limit applies.
+    /// Returns whether [`choose`](Self::choose) would consider only new data. True if there is nothing to retransmit or
+    /// probe, and neither pacing nor a burst limit applies.
     #[inline(always)]
     fn is_untroubled(&self) -> bool {
         self.recovery.phase() == Phase::Open
@@ -78,8 +78,8 @@ impl SendHalf {
         data.min(window) >= self.mss && !self.finished
     }
 
-    /// Like [`choose`](Self::choose), but only for the simple case of a full segment of new data. Returns `None` in all
-    /// other cases.
+    /// Like [`choose`](Self::choose), but returns only a full segment of new data. If another segment or none must be
+    /// sent, returns `None`.
     #[inline(always)]
     pub(crate) fn choose_full(&self) -> Option<SelectedSegment> {
         if !self.is_untroubled() || !self.has_full() || self.room() < self.mss as i64 {
@@ -160,7 +160,7 @@ impl SendHalf {
         }
         let range = self.scoreboard.last_unsacked(self.mss);
         if range.is_none() {
-            // The last segment has already been retransmitted, so no probe is sent.
+            // The last outstanding segment has already been retransmitted, so no probe is sent.
             self.forget_probe();
         }
         range.map(|range| SelectedSegment { range, cause: SendCause::Fast, rescue: false, probe: true })

@@ -1,7 +1,8 @@
-//! Loss detection by forward acknowledgement (FACK): which retransmissions the highest SACKed segment shows to be lost.
+//! Loss detection by forward acknowledgement (FACK): finds the retransmissions that are lost, given the highest SACKed
+//! segment.
 //!
 //! Owns the order in which segments were retransmitted. A retransmission is lost if SACK reports data that was first
-//! sent after this retransmission. The scoreboard marks the other losses (`find_lost_by_fack`).
+//! sent after this retransmission. The scoreboard (`find_lost_by_fack`) marks lost segments that were sent only once.
 //!
 //! No RFC specifies this algorithm. It is that of tcp_sacktag_write_queue and tcp_update_scoreboard of
 //! net/ipv4/tcp_input.c in Linux 2.6.12-rc2, after "Forward Acknowledgment: Refining TCP Congestion Control" (Mathis,

@@ -94,12 +94,12 @@ pub(crate) struct SendHalf {
     /// Whether the slow-start threshold after a loss is computed from the congestion window, and not from the bytes in
     /// flight.
     threshold_of_window: bool,
-    /// Whether an acknowledgement lets the window grow only if the data in flight filled the window before it, as in
-    /// Linux 2.6.11.
+    /// Whether an acknowledgement lets the window grow only if the data in flight filled the window just before that
+    /// acknowledgement, as in Linux 2.6.11.
     grows_by_ack: bool,
     /// Whether acknowledgements that may reveal a loss limit the window to three segments more than the data in flight.
     moderates: bool,
-    /// The initial slow-start threshold in segments, if an earlier connection to the same host left one.
+    /// The initial slow-start threshold in segments, if one was kept from an earlier connection to the same host.
     pub(crate) first_ssthresh: Option<u64>,
     /// The state of the current burst, with `push=burst`: the last segment of a burst carries PSH.
     bursts: Option<Box<Bursts>>,
@@ -282,7 +282,7 @@ impl SendHalf {
         (range.start.min(end)..range.end.min(end), self.finished && range.end > end)
     }
 
-    /// Resets the burst limits. Called at the beginning of each event.
+    /// Resets the limits on bursts. Called at the beginning of each event, for example an arriving segment.
     #[inline]
     pub(crate) fn begin_burst(&mut self) {
         if let Some(limit) = self.max_burst {
@@ -298,8 +298,8 @@ impl SendHalf {
         self.scoreboard.una() as i64 - self.largest_window.max(1) as i64
     }
 
-    /// Reduces the segment size after the path MTU has decreased. Segments that are too large are retransmitted in
-    /// smaller segments.
+    /// Reduces the segment size after the path MTU has decreased. Outstanding segments that are too large are
+    /// retransmitted in smaller pieces.
     pub(crate) fn set_mss(&mut self, mss: u64) {
         if mss >= self.mss {
             return;

@@ -1,11 +1,11 @@
-//! Undoes the sending of segments that this host's own packet filter has dropped. The stack learns of such a drop
+//! Undoes the sending of segments that this host's own packet filter has dropped. The stack learns of the drop
 //! immediately.
 //!
 //! A refused segment of new data stays unsent, and a refused retransmission does not count as sent. Nothing more is
 //! sent until the next event: an arriving segment, a write, or a timer. If nothing is in flight, a timer expires after
 //! an RTO, and then one segment is sent.
 //!
-//! No RFC describes this. The model is Linux: ip_queue_xmit returns -EPERM, so tcp_write_xmit and
+//! No RFC describes this behaviour. The model is Linux: ip_queue_xmit returns -EPERM, so tcp_write_xmit and
 //! tcp_xmit_retransmit_queue stop before they record the segment as sent (net/ipv4/tcp_output.c). tcp_check_probe_timer
 //! then starts the timer, and tcp_write_wakeup sends one segment.
 
@@ -21,7 +21,7 @@ pub(super) enum Refusal {
     None,
     /// The host has refused a segment. The connection waits for the next event.
     Waits,
-    /// The timer has expired: one segment may be sent, and the others wait.
+    /// The timer for refused segments has expired: one segment may be sent, and the other segments wait.
     TriesOne,
 }
 
@@ -39,7 +39,7 @@ impl SendHalf {
         } else if self.scoreboard.take_back_retransmission(range) {
             self.recovery.take_back_retransmission(bytes);
             if phase == Phase::Open {
-                // Outside a recovery, only tail loss probes retransmit data.
+                // Outside a recovery, only tail loss probes retransmit data, so the refused segment was a probe.
                 self.forget_probe();
             }
             if phase == Phase::Timeout { SendCause::Timeout } else { SendCause::Fast }

@@ -305,13 +305,13 @@ impl SessionEngine for SctpEngine {
             let fragment = self.endpoint.fragment_size(id).max(MIN_PIECE);
             match self.endpoint.interleaves(id) {
                 false => fragment,
-                // RFC 8260 §2: with I-DATA, a message does not block other streams. The bytes for which the send buffer
-                // has room are therefore written as one message, up to the limit `MAX_PIECE`.
+                // RFC 8260 §2: with I-DATA, a message does not block other streams. So all bytes that fit into the send
+                // buffer are written as one message, up to the limit `MAX_PIECE`.
                 true => self.endpoint.writable_bytes(id).clamp(fragment, MAX_PIECE.max(fragment)),
             }
         });
-        // For whole messages, the default is 0, because only the application knows their protocol. Data without message
-        // boundaries is a byte stream, usually of HTTP.
+        // The default payload protocol identifier for whole messages is 0, because only the application knows their
+        // protocol. Data without message boundaries is a byte stream, usually of HTTP.
         let default = match self.ppid {
             0 if whole => 0,
             0 => write.marks.reply_ppid.unwrap_or(PPID_HTTP),
@@ -578,7 +578,7 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
         Event::Accepted { id, port, outbound_streams, inbound_streams, .. } => {
             host.accepted(now, id, port, outbound_streams.min(inbound_streams).into());
         }
-        // A session ignores a new usable path: its data already has a path.
+        // A session ignores the event that a further path can be used, because its data already has a path.
         Event::PathUp { .. } => {}
         Event::PathRestored { id, address } => {
             host.engine.emit_path_change(now, id, address, PathState::Active)

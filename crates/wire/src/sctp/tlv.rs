@@ -17,7 +17,7 @@ pub enum Malformed {
         /// The value of the chunk's length field.
         length: u16,
     },
-    /// One to three bytes follow the last chunk. They are too few for another chunk.
+    /// One to three bytes follow the last chunk. They are too few for the header of another chunk.
     #[error("{left} bytes after the last chunk are not a chunk")]
     Trailing {
         /// The number of bytes after the last chunk.

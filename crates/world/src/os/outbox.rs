@@ -11,7 +11,7 @@ use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The queued packets, in the order in which they will be sent.
+/// The queue of packets to send, grouped into trains in the order of sending.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     trains: Vec<Train>,

@@ -202,7 +202,7 @@ impl Raw {
     }
 }
 
-/// The result of reading from a socket.
+/// The result of a call that reads from a raw socket.
 enum ReadOutcome {
     Nothing,
     /// The error queue may contain a report.
@@ -378,7 +378,7 @@ impl VersionSocket {
                 Err(_) => {}
                 Ok(Ok(())) => return Ok(ReadOutcome::Packets),
                 Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-                // An ICMP report is first returned as an error of the next call on the socket.
+                // The kernel first returns an ICMP report as an error of the next call on the socket.
                 Ok(Err(_)) => return Ok(ReadOutcome::ErrorQueue),
             }
         }

@@ -1,6 +1,6 @@
 //! The kernel's TCP, MPTCP and SCTP sockets. All of them are used like TCP sockets.
 //!
-//! A one-to-one style SCTP socket (RFC 6458 §4) is used like a TCP socket: all data goes on stream 0, and message
+//! A one-to-one style SCTP socket (RFC 6458 §4) is used like a TCP socket. All data goes on stream 0, and message
 //! boundaries are ignored.
 
 use super::OsWorld;

@@ -33,7 +33,7 @@ impl Contestant {
         if let Some(nick) = nick {
             nickname(nick, &transports.names()).map_err(|what| PlanError::at(&place, what))?;
         }
-        // The settings that the user typed are checked before those of a standard contestant are added.
+        // The settings that the user typed are checked before the settings of a standard contestant are added to them.
         let (typed_name, typed_settings) = name_and_settings(typed);
         pairs(typed_settings, &place, transports)?;
         let spec = bare::expanded(typed);
@@ -123,7 +123,7 @@ impl Contestant {
         transports: &Transports,
     ) -> Result<(), String> {
         let can = self.transport.capabilities();
-        // Several entries of the table may have this key, for transports of different kinds.
+        // The table of settings may have several entries with this key, for transports of different kinds.
         let has = |transport: &dyn Protocol| {
             CONTESTANT_KEYS.iter().any(|own| own.name == key && own.is_of(transport))
         };
@@ -191,7 +191,7 @@ impl Contestant {
         Ok(())
     }
 
-    /// Sets a knob of the engine.
+    /// Sets a knob (setting) of the transport engine.
     fn set_knob(&mut self, key: &str, value: &str, transports: &Transports) -> Result<(), String> {
         let keys = self.keys();
         if !keys.contains(&key) {
@@ -300,7 +300,7 @@ fn reliability(key: &str, value: &str) -> Result<Reliability, String> {
     }
 }
 
-/// Parses the CPU time that a host needs for a piece of work.
+/// Parses the CPU time that a host needs for a piece of work, for example for one packet or one request.
 fn span(key: &str, value: &str) -> Result<Duration, String> {
     match parse_duration(value) {
         Ok(span) if span <= MAX_COST => Ok(span),

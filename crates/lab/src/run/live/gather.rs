@@ -54,7 +54,7 @@ pub fn run(
     };
     let [client, server] = counters(point, contestant, [seen, server_seen]);
     let packets = |way: usize, retransmitted: u64, rules: Rules| Packets {
-        // iptables drops these packets on the sending host, so they never entered the link.
+        // The sender's iptables rules drop these packets before the link, so the link did not count them as entered.
         sent: sum(way, |passed| passed.entered.packets)
             + if point.loss_by == LossBy::IptablesOut { rules.dropped } else { 0 },
         lost: sum(way, |passed| passed.lost) + rules.dropped,
@@ -161,8 +161,8 @@ fn counters(
     [own, server.kernel]
 }
 
-/// Fills gaps in the client's record of an object with values from the server's record. `here` converts the server's
-/// times to the client's clock.
+/// Completes the client's record of an object with values from the server's record. `here` converts the server's times
+/// to the client's clock.
 fn completed(object: Object, there: &ObjectRecord, here: impl Fn(Instant) -> Instant) -> Object {
     let exchange = there.assigned.as_ref().map(|assigned| assigned.exchange);
     Object {

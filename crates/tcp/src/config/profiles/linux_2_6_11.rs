@@ -7,7 +7,7 @@
 use super::MODERN;
 use anabranch_base::knobs::Profile;
 
-/// The source that is given for the value of a knob that this version does not have.
+/// The text that is given as the source of a value if Linux 2.6.11 does not have the feature.
 const NONE: &str = "Linux 2.6.11 has none";
 
 pub(super) const PROFILE: Profile = Profile {

@@ -3,8 +3,8 @@
 //! `crc-fast` processes blocks of 384 bytes with wide multiplications, starting at a cache line, and the bytes after
 //! the last block word by word. In a full packet, these last bytes take as long as all the blocks. This module
 //! therefore extends a packet at its front, until it fills whole blocks from a cache line on. The padding repeats four
-//! bytes that take the CRC from its initial state back to that state, so that it does not change the CRC. Whether a
-//! packet can be extended depends on its position in memory.
+//! bytes that take the CRC from its initial state back to that state, so that it does not change the CRC. Not every
+//! position of the packet in memory allows this.
 
 /// The size of a block in bytes.
 const BLOCK: usize = 384;
@@ -84,8 +84,8 @@ mod tests {
         }
     }
 
-    /// For packets of any length and at any position, the functions with and without headroom compute the same
-    /// checksum. They do not change the packet.
+    /// For packets of any length and at any position in a buffer, the functions with and without headroom must compute
+    /// the same checksum, and must not change the packet.
     #[test]
     fn the_checksum_is_the_same_with_and_without_headroom() {
         let mut lengthened = 0;

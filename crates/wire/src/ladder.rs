@@ -7,8 +7,8 @@
 //!    1.050  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
 //! ```
 //!
-//! The diagram replaces random numbers by relative numbers. The TSNs or sequence numbers of each side are counted from
-//! 1. Verification tags get names: `A1` is the first tag of the side A. A ladder is therefore readable and does not
+//! The diagram replaces random numbers by relative numbers. The TSNs or sequence numbers of each side are counted
+//! from 1. Verification tags get names: `A1` is the first tag of the side A. A ladder is therefore readable and does not
 //! depend on the seed. The side whose name was given first is drawn on the left.
 
 use crate::ip::protocol;

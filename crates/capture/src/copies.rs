@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-/// The number of latest packets that are remembered for each side.
+/// The number of latest packets of each side that are remembered, so that copies of them are recognized.
 const RECENT: usize = 128;
 /// The maximum delay between a packet and its copy captured at the same place, in nanoseconds.
 const SAME_PLACE: u64 = 1_000_000;

@@ -7,7 +7,7 @@ use super::results::{DataChannel, Direction};
 use super::timeline::{Entry, Event};
 use std::collections::BTreeMap;
 
-/// The payload protocol identifier of the protocol.
+/// The payload protocol identifier of the Data Channel Establishment Protocol (RFC 8832).
 pub(super) const PPID: u32 = 50;
 
 const ACK: u8 = 2;

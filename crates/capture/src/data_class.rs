@@ -9,7 +9,7 @@ pub(super) enum Cause {
     Other,
 }
 
-/// The classification of a piece of data when it is captured.
+/// The class of a piece of data, which is determined when the data is captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum DataClass {
     /// The data was not captured before, and neither was data with higher TSNs or sequence numbers.

@@ -23,7 +23,7 @@ const MAX_PACKETS: usize = 1 << 22;
 /// The maximum number of flows of a file that are compared.
 const MAX_FLOWS: usize = 1 << 16;
 
-/// The protocol of a flow and its two ends in ascending order.
+/// A flow: its protocol, and the addresses and ports of its two ends in ascending order.
 type Flow = (u8, [(IpAddr, u16); 2]);
 
 /// The packets of a capture that will be compared with another capture.
@@ -41,7 +41,7 @@ struct SeenPacket {
     digest: u64,
     flow: u32,
     identification: u32,
-    /// The index of the end that sent the packet.
+    /// The index (0 or 1) of the end of the flow that sent the packet.
     from: usize,
 }
 

@@ -142,7 +142,7 @@ struct SideFinder {
 }
 
 impl SideFinder {
-    /// Learns from packets which end has chosen which tag.
+    /// Learns from packets which end has chosen which Verification Tag.
     fn learn(&mut self, packets: &[LoggedPacket]) {
         for packet in packets.iter().filter(|packet| packet.kind() == INIT_ACK) {
             if let (Some(one), Some(other)) = (packet.tag(), packet.initiate_tag())

@@ -72,9 +72,9 @@ struct Trace {
     number: u64,
     /// The side that wrote the log.
     local: Option<Side>,
-    /// The connection of events that name none.
+    /// The connection to which events belong if they name no connection.
     group: String,
-    /// Whether times count from the previous event.
+    /// Whether the time of each event counts from the previous event.
     is_delta: bool,
     /// The time of the last event in milliseconds.
     last: f64,

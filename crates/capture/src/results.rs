@@ -24,7 +24,7 @@ pub struct Decoded {
     pub packets: u64,
     /// The time between the first packet and the last one.
     pub span_ns: u64,
-    /// The number of packets that belong to no conversation, by kind.
+    /// The number of packets that belong to no conversation, by the kind of packet (for example, `ICMP messages`).
     pub left_out: BTreeMap<&'static str, u64>,
     /// The conversations that are missing in `conversations` because their number was limited.
     pub not_followed: NotFollowed,

@@ -312,7 +312,7 @@ impl Associations {
         found.next().filter(|_| found.next().is_none())
     }
 
-    /// Merges two entries for the two directions of one association.
+    /// Merges two associations that turned out to be the two directions of one association.
     fn merge(&mut self, one: usize, other: usize) {
         // Keeps the association that has already processed packets. If neither has, keeps the earlier association.
         let is_begun = |index: usize| !self.all[index].waiting.awaits_peer;

@@ -92,7 +92,7 @@ pub(super) struct Connections {
     by_pair: BTreeMap<Pair, usize>,
     /// The total size in bytes of the waiting segments of all connections.
     waiting: usize,
-    /// The number of bytes that all connections may still keep ahead of gaps.
+    /// The number of bytes that all connections may still keep ahead of gaps in their data.
     room: usize,
 }
 

@@ -40,7 +40,7 @@ pub(super) enum Event {
     Answer,
     CookieEcho,
     CookieAck,
-    /// A FORWARD TSN, with the first unit that it does not skip.
+    /// A FORWARD TSN chunk, with the first TSN that it does not skip.
     ForwardTsn(i64),
     /// A request to reset streams (RFC 6525 §4.1), with its number.
     ResetRequest(u32),
@@ -52,9 +52,9 @@ pub(super) enum Event {
     CloseAnswer,
     /// A new limit of flow control in QUIC or HTTP/2, for a stream or for the connection.
     Limit(Option<u64>, u64),
-    /// HTTP/2: the number of bytes that the sender has used of a limit.
+    /// HTTP/2: the number of bytes of a flow-control limit that the sender has used.
     Used(Option<u64>, u64),
-    /// The sender has more data than this limit allows.
+    /// The sender has more data than this flow-control limit allows.
     Blocked(Option<u64>, u64),
     /// QUIC: the number of streams of a kind that the peer may open in total.
     StreamsLimit {
@@ -68,7 +68,7 @@ pub(super) enum Event {
     },
     /// The packet has the ECN mark Congestion Experienced.
     Marked,
-    /// The packet reports a mark to the peer.
+    /// The packet reports an ECN mark to the peer.
     MarkReport,
     /// An ICMP error that quotes a packet of this side.
     Icmp(IcmpReport),

@@ -37,7 +37,7 @@ struct Half {
     partial: Vec<u8>,
     messages: Messages,
     keys: Keys,
-    /// The number of the next record.
+    /// The sequence number of the next record of this side.
     number: u64,
     /// Whether the side has changed to encryption in TLS 1.2.
     is_encrypted: bool,

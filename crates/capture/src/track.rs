@@ -115,7 +115,7 @@ pub(super) struct Track {
     /// The first TSN or byte position after the data that the latest fast recovery covers. The recovery covers all data
     /// that was captured or acknowledged before the latest fast retransmission.
     recovery: i64,
-    /// The number of records whose data is acknowledged.
+    /// The number of records in `sent` whose data is acknowledged.
     history: usize,
     smoothed: Option<(u64, u64)>,
     /// Whether the sender may retransmit after a single report of a gap (RFC 8985 §6.2). Most TCP senders and few SCTP
@@ -153,7 +153,7 @@ impl Tracks {
     }
 }
 
-/// The maximum number of records.
+/// The maximum number of records of transmissions, and of gaps, that a [`Track`] keeps.
 const MAX: usize = 1 << 16;
 /// If there are more records of acknowledged data than this, the records with the lowest TSNs or bytes are removed.
 const HISTORY: usize = 1_024;
@@ -316,7 +316,7 @@ impl Track {
         self.cumulative
     }
 
-    /// Returns the records that overlap the data `start..end`.
+    /// Returns the records of transmissions that overlap the data `start..end`.
     fn overlapping(&mut self, start: i64, end: i64) -> impl Iterator<Item = &mut SentUnit> {
         let first = self.sent.range(..=start).next_back().filter(|(_, sent)| sent.end > start);
         let from = first.map_or(start, |(from, _)| *from);

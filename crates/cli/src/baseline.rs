@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The factors of a plan (settings with several values), each with its values.
 pub type Factors = BTreeMap<String, Vec<String>>;
 
-/// Returns the factors of the points of `plan`.
+/// Returns the factors of `plan`: the settings in which its points differ, each with its values.
 pub fn factors(plan: &Plan) -> Factors {
     let mut factors = Factors::new();
     for (factor, level) in plan.points.iter().flat_map(|point| &point.factors) {
@@ -21,8 +21,8 @@ pub fn factors(plan: &Plan) -> Factors {
     factors
 }
 
-/// Removes the points that the new plan does not have from `old`, the result in `file`. Returns the rest, and a line
-/// about the settings in which the two plans differ, if there are any.
+/// Removes the points (combinations of settings) that the new plan does not have from `old`, the result in `file`.
+/// Returns the rest, and a line about the settings in which the two plans differ, if there are any.
 ///
 /// The two plans may have different factors. A point is common if each setting has the same value in both plans.
 ///

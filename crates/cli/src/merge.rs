@@ -49,7 +49,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
     }
     let shards = shards(&paths)?;
     let Some(first) = shards.values().next() else { return Ok(Completion::Well) };
-    // Every point is read and checked before anything is written.
+    // Every point of the sweep is read and checked before anything is written.
     for shard in shards.values() {
         shard.check_strays()?;
         let missing = shard.numbers().filter(|number| shard.size(*number) == 0).count();

@@ -181,7 +181,7 @@ struct Wanted<'a> {
     keeps: &'a dyn Fn(&str) -> bool,
 }
 
-/// Returns the prefix of the file names of each contestant.
+/// Returns, for each contestant of a point, the text with which the names of its files begin.
 pub fn names(point: &Point, prefix: &str) -> Vec<String> {
     let contestants: Vec<&str> =
         point.contestants.iter().map(|contestant| contestant.name.as_str()).collect();

@@ -68,7 +68,7 @@ pub fn prepare(matches: &ArgMatches, transports: &Transports) -> Result<Option<P
 
 /// The points to race (each is one set of conditions), and whether they form a sweep.
 pub enum Planned {
-    /// All points in one race.
+    /// All points are part of one race.
     Race(Plan),
     /// The points of a sweep, which are raced one after the other.
     Sweep(Outline),
@@ -328,7 +328,7 @@ const MAX_COLUMNS: usize = 120;
 pub enum ResultFormat {
     /// The complete result.
     Json,
-    /// One row for each object.
+    /// A table (CSV) with one row for each object.
     Csv,
 }
 

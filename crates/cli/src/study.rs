@@ -156,7 +156,7 @@ struct Request<'a> {
     transports: &'a Transports,
     /// The studies, limited to the requested tables and with the added contestants.
     studies: Vec<Study>,
-    /// A line about each added contestant.
+    /// For each contestant that the user added: a line about it.
     also: Vec<String>,
     changes: Vec<Change>,
     size: Size,

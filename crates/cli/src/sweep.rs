@@ -36,7 +36,7 @@ pub struct Request<'a> {
     pub path: &'a Path,
     /// Whether to resume a sweep that the directory already holds.
     pub resume: bool,
-    /// The shard to run; by default the shard that the directory holds.
+    /// The shard (a part of the sweep's points) to run; by default the shard that the directory holds.
     pub shard: Option<Shard>,
     /// The captures to keep, as in `--pcap`. `None` means `median` for a new sweep. For a sweep that is resumed, it
     /// means the choice with which the sweep was started.

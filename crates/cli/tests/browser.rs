@@ -292,8 +292,8 @@ fn capture_is_drawn(browser: &mut Browser, report: &Report) {
     assert!(complaints.is_empty(), "decoded: {complaints:?}");
 }
 
-/// Checks a page in one look: it must fit the width, label its figures, be readable, and cause no complaint of the
-/// browser.
+/// Checks a page that is displayed as `look` says: it must fit the width, label its figures, be readable, and cause no
+/// complaint of the browser.
 fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
     let what = format!("{} {look:?}", report.kind);
     browser.keep(&format!("{}-{}", report.kind, look.name()));

@@ -171,7 +171,7 @@ fn what_cannot_be_is_told_in_a_line_and_nothing_is_lost() {
         assert_eq!(stderr.trim_end().lines().count(), 1, "{arguments:?}: {stderr}");
     }
     assert!(files(&scratch.0.join("there")) == before && scratch.0.join("other/mine").is_file());
-    // A damaged file of figures must be reported, and not used.
+    // A damaged file of stored figures must be reported, and not used.
     let name = before.keys().find(|name| name.contains("figures")).expect("figures");
     scratch.file(&format!("there{name}"), String::from_utf8_lossy(&before[name]).replace('1', "2"));
     let output = run(&mut study(&scratch, &["run", "own", "--quick", "--resume", "--out", "there"]));

@@ -16,7 +16,7 @@ use expect_test::expect_file;
 use std::collections::VecDeque;
 
 const MSS: u64 = 1_000;
-/// The time in which the link sends a packet.
+/// The time that the link needs to send one packet.
 const SERVICE: Duration = Duration::from_millis(1);
 const ROUND_TRIP: Duration = Duration::from_millis(100);
 /// The capacity of the queue in packets.

@@ -105,8 +105,8 @@ impl<S: Session> Association<S> {
 }
 
 impl<W: World, C: Connector> Associations<W, C> {
-    /// Creates a pool of associations with `peer`. `connector` has `servers` servers, and each of them is one address
-    /// of the peer. A request waits at most `timeout` for a stream.
+    /// Creates a pool of associations with `peer`. `connector` can connect to `servers` addresses, which are
+    /// all addresses of the peer. A request waits at most `timeout` for a stream.
     #[must_use]
     pub fn new(world: &W, connector: C, servers: usize, peer: Peer, timeout: Duration) -> Self {
         let pool = Pool {

@@ -92,7 +92,7 @@ impl ConnectionQueue {
 }
 
 impl OriginQueue {
-    /// Grants all turns that are possible now.
+    /// Grants all turns (permissions to begin a connection) that are possible now.
     fn grant(&mut self) {
         while self.new < MAX_NEW {
             let left = MAX_NEW - self.new;

@@ -47,7 +47,7 @@ pub struct ExchangeId {
 /// are the time of the assignment and the time of the connection's event `Established` in the trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assigned {
-    /// The time of the assignment.
+    /// The time at which the object was assigned.
     pub at: Instant,
     /// The exchange to which the object was assigned.
     pub exchange: ExchangeId,

@@ -96,7 +96,7 @@ pub enum StreamOutcome {
 /// The receive window that all leased streams of a session share.
 #[derive(Debug, Default)]
 pub struct SharedWindow {
-    /// The number of streams that are leased now.
+    /// The number of streams of the session that exchanges have leased now.
     pub leased: Cell<u32>,
     /// The number of streams with unread data, which fills the window and blocks the other streams.
     pub blocking: Cell<u32>,

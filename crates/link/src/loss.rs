@@ -159,9 +159,9 @@ impl Loss {
 /// does. The host knows that such a packet was dropped, and the packet does not use the link.
 #[derive(Debug)]
 pub enum LossRule {
-    /// The rule of one direction.
+    /// The loss model of one direction, which has its own packet counter.
     OneWay(Loss),
-    /// The rule of one direction if both directions share one packet counter.
+    /// The loss model of one direction, if both directions share one packet counter.
     Shared(Rc<Cell<Nth>>),
 }
 
@@ -328,8 +328,8 @@ mod tests {
         assert!(none.iter().all(Option::is_none));
     }
 
-    /// A rule draws the same random numbers as the element of the link. A run with rules therefore loses the packets
-    /// with the same numbers as a run with elements.
+    /// A host's loss rule draws the same random numbers as the loss element of a link. A run with rules therefore loses
+    /// the packets with the same numbers as a run with elements.
     #[test]
     fn a_rule_drops_the_packets_that_the_link_would_lose() {
         let spec = crate::LinkSpec::parse("loss=20%").expect("a link");

@@ -43,7 +43,8 @@ enum Capacity {
 /// The opportunities of a trace: times at which up to 1500 bytes may leave. Clones share one list of times.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Opportunities {
-    /// The times in milliseconds, in order. The list has at least one time, and the last time is above 0.
+    /// The times of the opportunities in milliseconds, in order. The list has at least one time, and the last time is
+    /// above 0.
     times: Arc<[u32]>,
 }
 

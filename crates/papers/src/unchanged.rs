@@ -23,8 +23,8 @@ struct Pair<'a> {
     ratio: Option<MeanEstimate>,
 }
 
-/// Returns the values of a table's own metric, without the changes and with them. Two points belong together if they
-/// have the same level of every factor that is not changed.
+/// Returns pairs of values of the metric that the table defines: the value without the user's changes, and the value
+/// with them. A pair is of two points that have the same level of every factor that is not changed.
 fn pairs<'a>(table: &Table, [without, with]: [&'a TableResult; 2], changed_keys: &[String]) -> Vec<Pair<'a>> {
     let metric = table.definition.metric;
     let mut found = Vec::new();

@@ -70,7 +70,7 @@ pub(crate) struct Qlog {
     since: Instant,
     /// The metrics that were last written to the log.
     metrics: Metrics,
-    /// The record that is being composed.
+    /// The text of the log record that is being composed.
     text: String,
 }
 

@@ -42,7 +42,7 @@ pub(crate) enum Level {
 #[derive(Debug)]
 pub(crate) struct Watch {
     clock: Arc<Clock>,
-    /// The connection's key in traces.
+    /// The number that identifies the connection in traces.
     key: u64,
     trace: Trace,
     state: Mutex<WatchState>,

@@ -80,8 +80,8 @@ fn terms(out: &mut String, lines: &[String], names: &[String]) {
     }
 }
 
-/// Lists the results of the changes that were run, and the factor by which an ideal transport would be faster than the
-/// winner. If the race has only one point and no change was run, suggests other networks.
+/// Lists the changed networks and settings that were raced too, with their results, and the factor by which an ideal
+/// transport would be faster than the winner. If nothing else was raced, suggests other networks.
 fn change(out: &mut String, race: &Race, point: &Point, ranking: &Ranking) {
     out.push_str("<section class=\"change\"><h2>What would change this</h2>");
     let names = words::names(point);

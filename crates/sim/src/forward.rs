@@ -290,8 +290,8 @@ impl State {
             && !self.nodes.iter().any(|node| node.processor.is_shared_and_busy())
     }
 
-    /// Handles the end of the work at the head of the processor's queue. If the work was for a packet, the packet is now
-    /// received or sent.
+    /// Handles the end of the work at the head of the processor's queue. If the work was for a packet, the packet is
+    /// now received or sent.
     fn processor_due(&mut self, node: u32) {
         let processor = &mut self.nodes[node as usize].processor;
         let done = processor.take(self.now);

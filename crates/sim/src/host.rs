@@ -178,7 +178,7 @@ pub(crate) struct Socket {
 /// The properties that are equal in all packets that a socket sends from one source to one target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
-    /// Source and target as the sender gave them.
+    /// The source and the target address that the sender gave.
     pub(crate) ends: (SocketAddr, SocketAddr),
     /// The source address in use. If the sender gave no source address, the host has chosen this address.
     pub(crate) source: SocketAddr,

@@ -84,8 +84,8 @@ impl LinkTap {
 /// The packet capture of a host.
 pub(crate) struct Capture {
     writer: pcap::Writer<Vec<u8>>,
-    /// The interface ID in the capture file for each interface of the host. The list ends with the last interface that
-    /// the capture contains.
+    /// For each interface of the host, its ID in the capture file. Interfaces after the last captured one have no
+    /// entry.
     numbers: Vec<u32>,
     failure: Option<io::Error>,
 }

@@ -52,7 +52,7 @@ struct Waiting {
     waker: Option<std::task::Waker>,
 }
 
-/// Waits until the stack has received a packet that was not taken yet.
+/// Takes the next packet that the stack has received, or waits for one.
 async fn take(waiting: &RefCell<Waiting>) {
     poll_fn(|cx| {
         let mut waiting = waiting.borrow_mut();

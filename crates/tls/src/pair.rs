@@ -197,7 +197,7 @@ const ROUND_TRIPS: usize = 3;
 pub struct Secrets(Mutex<String>);
 
 impl Secrets {
-    /// Returns all secrets so far, one per line.
+    /// Returns all secrets that were created so far, one per line.
     #[must_use]
     pub fn text(&self) -> String {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -334,7 +334,7 @@ pub enum PathEvent {
     BlackHole {
         /// The peer's address.
         address: IpAddr,
-        /// The time of the end.
+        /// The time at which this side ended the session.
         at: Instant,
         /// The reason in one line, with the size of the packets.
         reason: String,

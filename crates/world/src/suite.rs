@@ -18,7 +18,7 @@ use std::task::Poll;
 /// Two hosts that can reach each other.
 #[derive(Clone, Debug)]
 pub struct HostPair<W> {
-    /// The host on which most of the program runs.
+    /// The host on which most of the test's program runs.
     pub near: W,
     /// The second host, which may be the same host as `near`.
     pub far: W,

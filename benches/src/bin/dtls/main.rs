@@ -152,9 +152,8 @@ fn meet([client, server]: &[DtlsEnd; 2], from: SocketAddr, send: &mut SendBatch,
 }
 
 fn main() {
-    // After a block of this size is freed, glibc keeps freed memory instead of returning it to the kernel. Without this
-    // line, the first benchmark would get its pages from the kernel again and again, which takes a third of quinn's
-    // time.
+    // After a block of this size is freed, glibc keeps freed memory instead of returning it to the kernel. Otherwise
+    // the first benchmark that runs, which is quinn's, would spend a third of its time on page faults.
     drop(black_box(vec![1_u8; 31 << 20]));
     let network = Network::new(1);
     let world = network.world(network.host("here", &[IpAddr::from([10, 0, 0, 1])]));

@@ -31,7 +31,7 @@ impl Default for Flow {
 }
 
 impl Flow {
-    /// Processes the settings of a side.
+    /// Processes the content of a SETTINGS frame of HTTP/2 that `side` sent.
     pub fn settings(&mut self, side: Side, content: &[u8]) {
         for &[k0, k1, v0, v1, v2, v3] in content.as_chunks::<6>().0 {
             if u16::from_be_bytes([k0, k1]) == INITIAL_WINDOW_SIZE {

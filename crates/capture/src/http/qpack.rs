@@ -1,7 +1,7 @@
 //! QPACK (RFC 9204): decodes the field sections of HTTP/3 with the dynamic table of each encoder.
 //!
-//! An encoder fills its table on a stream of its own. A section may therefore be captured before the entries that it
-//! needs. The beginning of the connection must have been captured.
+//! A QPACK encoder sends the entries of its dynamic table on a stream of its own. A field section may therefore be
+//! captured before the entries that it needs. The beginning of the connection must have been captured.
 
 use anabranch_wire::qpack::{integer, partial_integer, static_entry, string};
 use std::collections::VecDeque;
@@ -114,12 +114,12 @@ impl Table {
         }
     }
 
-    /// Returns an entry by its distance from the newest one.
+    /// Returns an entry of the dynamic table by its distance from the newest entry.
     fn recent(&self, distance: u64) -> Result<&(Vec<u8>, Vec<u8>), &'static str> {
         self.entry(self.inserted.checked_sub(1).and_then(|newest| newest.checked_sub(distance)))
     }
 
-    /// Returns an entry by its absolute index.
+    /// Returns an entry of the dynamic table by its absolute index.
     fn entry(&self, index: Option<u64>) -> Result<&(Vec<u8>, Vec<u8>), &'static str> {
         let dropped = self.inserted - self.entries.len() as u64;
         let index = index.and_then(|index| index.checked_sub(dropped));

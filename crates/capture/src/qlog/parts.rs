@@ -33,7 +33,7 @@ pub(super) struct Parts<R> {
     events: Option<usize>,
     had_events: bool,
     has_head: bool,
-    /// The number of parts that were too long.
+    /// The number of parts of the file that were skipped because they were too long.
     pub too_long: u64,
 }
 
@@ -149,7 +149,7 @@ impl<R: BufRead> Parts<R> {
         self.short(record).map(if is_first { Part::Head } else { Part::Event })
     }
 
-    /// Returns the part, or `None` if it is too long.
+    /// Returns `part` or, if it is too long, counts it and returns `None`.
     fn short(&mut self, part: Vec<u8>) -> Option<Vec<u8>> {
         let is_short = part.len() <= MAX_PART;
         self.too_long += u64::from(!is_short);

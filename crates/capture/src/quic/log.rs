@@ -11,7 +11,7 @@ pub(super) struct Log {
     /// The output; `None` once a write has failed.
     out: Option<Box<dyn Write>>,
     since: u64,
-    /// The time of the last record.
+    /// The time of the last record in the log.
     last: u64,
     text: String,
 }

@@ -53,7 +53,7 @@ pub(super) struct Header<'a> {
     pub protocol: Option<Protocol>,
     pub target: &'a [u8],
     pub source: &'a [u8],
-    /// The offset of the packet number.
+    /// The offset of the packet number in the packet.
     number_at: usize,
     /// The length of the packet, which may be followed by another one in the datagram.
     pub end: usize,

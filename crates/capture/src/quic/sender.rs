@@ -24,9 +24,9 @@ const MAX_PIECES: usize = 1 << 12;
 struct SentPacket {
     at: u64,
     path: usize,
-    /// The ladder line of the packet.
+    /// The ladder line that shows the packet, if there is one.
     line: Option<usize>,
-    /// The stream of each piece in the packet, its first byte, and the byte after it.
+    /// For each piece of data in the packet: its stream, its first byte, and the byte after it.
     pieces: Vec<(u64, i64, i64)>,
 }
 

@@ -252,7 +252,7 @@ fn mutated_captures_never_panic() {
         for _ in 0..300 {
             let mut bytes = tape.bytes.clone();
             for _ in 0..=rng.below(40) {
-                // The header of the file stays. Times and lengths of records may change.
+                // Changes no byte of the file header (24 bytes), but may change times and lengths of the records.
                 let at = 24 + rng.below(bytes.len() as u64 - 24) as usize;
                 bytes[at] = rng.next_u64() as u8;
             }

@@ -22,7 +22,7 @@ pub enum Look {
 }
 
 impl Look {
-    /// All looks in which a report must work.
+    /// All ways of displaying a report in which the report must work.
     pub const ALL: [Self; 6] = [
         Self::Screen { width: 1280, dark: false },
         Self::Screen { width: 1280, dark: true },
@@ -134,7 +134,7 @@ impl Browser {
         self.own("goog/cdp/execute", json!({ "cmd": command, "params": parameters }))
     }
 
-    /// Opens a page in this look.
+    /// Opens a page and displays it as `look` says.
     pub fn open(&mut self, page: &Path, look: Look) {
         let (width, media, dark) = match look {
             Look::Screen { width, dark } => (width, "screen", dark),

@@ -29,7 +29,7 @@ pub struct Discovery {
 struct Caused {
     /// The objects that the text of this object names, in ascending order of their offsets.
     in_text: Vec<(u64, usize)>,
-    /// The number of objects of `in_text` that were found.
+    /// The number of objects of `in_text` that the browser has found so far.
     scanned: usize,
     /// The objects that this script inserts when it is executed.
     by_script: Vec<usize>,

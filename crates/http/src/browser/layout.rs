@@ -37,7 +37,7 @@ pub enum Found {
 /// An object of a page with the properties that matter to the browser.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resource {
-    /// The kind of the resource.
+    /// The type of the resource, as browsers distinguish them.
     pub kind: ResourceType,
     /// How the resource is found.
     pub found: Found,

@@ -150,7 +150,7 @@ enum ObjectState {
     Finished,
 }
 
-/// The objects that no other object causes.
+/// The objects whose requests no other object causes.
 struct Roots {
     /// Objects that are requested at these times after the start.
     arrivals: Vec<(Duration, usize)>,

@@ -18,7 +18,7 @@ pub(super) enum ParseError {
     /// The text is not JSON. A syntax error inside a value that would be dropped is also reported.
     #[error("not a HAR, not even JSON: {0}")]
     Json(serde_json::Error),
-    /// The file has more than this number of entries.
+    /// The HAR file has more than this number of entries.
     #[error("log.entries: more than {0} entries; split the recording into files of fewer")]
     Entries(usize),
     /// The kept values would take more than this number of bytes of memory.
@@ -54,7 +54,7 @@ pub(super) fn parse(text: &str, limits: Limits) -> Result<Value, ParseError> {
     value.map_err(|why| budget.exceeded.take().unwrap_or(ParseError::Json(why)))
 }
 
-/// The memory that is still available for values.
+/// The memory that is still available for the JSON values that are kept.
 struct Budget {
     limits: Limits,
     left: Cell<u64>,
@@ -139,9 +139,9 @@ enum HarObject {
     Initiator,
     Stack,
     Frame,
-    /// An object that is kept with all its members.
+    /// A JSON object that is kept with all its members.
     Unpruned,
-    /// A value that is parsed and dropped.
+    /// A JSON value that is parsed and dropped.
     Nothing,
 }
 

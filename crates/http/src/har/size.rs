@@ -32,7 +32,7 @@
 use crate::page::{MAX_BODY, REQUEST_HEAD, RESPONSE_HEAD};
 use serde_json::Value;
 
-/// The sizes of an entry in bytes.
+/// The sizes of the request and the response of a HAR entry, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Size {
     /// The size of the request, head and body together.
@@ -54,7 +54,7 @@ pub(super) struct Size {
 /// The sizes of an entry, or the reason why the entry has no usable sizes.
 pub(super) type EntrySizes = Result<Size, &'static str>;
 
-/// Returns whether an entry contains a response.
+/// Returns whether a HAR entry contains a response.
 pub(super) fn has_response(entry: &Value) -> bool {
     match entry.get("response") {
         None | Some(Value::Null) => false,
@@ -211,7 +211,7 @@ fn truthy(value: &Value) -> bool {
     }
 }
 
-/// The value of one size field.
+/// The value of one size field of a HAR entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Known {
     Absent,

@@ -25,7 +25,7 @@ impl Default for Priority {
 }
 
 impl fmt::Display for Priority {
-    /// Formats the value of the `priority` field (§5).
+    /// Formats the value of the `priority` field (RFC 9218 §5).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "u={}{}", self.urgency, if self.incremental { ", i" } else { "" })
     }
@@ -56,7 +56,7 @@ impl Priority {
         Self { urgency, incremental }
     }
 
-    /// Parses the value of a `priority` field. Missing and invalid parts have their defaults (§5).
+    /// Parses the value of a `priority` field. Missing and invalid parts have their defaults (RFC 9218 §5).
     #[must_use]
     pub fn read(field: &str) -> Self {
         let mut priority = Self::default();

@@ -16,7 +16,7 @@ use std::task::{Context, Poll, ready};
 /// dropped.
 pub(crate) struct Requests<S: Session>(Rc<ConnectionKeepAlive<S>>);
 
-/// Keeps the connection alive until this value is dropped.
+/// Keeps an HTTP/3 connection alive until this value is dropped.
 struct ConnectionKeepAlive<S: Session>(Connection<S>);
 
 impl<S: Session> Clone for Requests<S> {

@@ -22,7 +22,7 @@ pub(super) struct SlotKey {
     pub(super) index: u32,
 }
 
-/// The records of a server's sessions.
+/// A record of each session that holds a slot of a server, and the order in which the sessions began to wait.
 #[derive(Debug, Default)]
 pub(super) struct WaitOrder(RefCell<Records>);
 

@@ -58,7 +58,7 @@ pub enum Think {
     /// No delay.
     #[default]
     None,
-    /// The delay that the page records.
+    /// The delay that was recorded with the page.
     Recorded,
 }
 

@@ -15,7 +15,7 @@ use super::reference::{FetchPriority, Reference, ResourceType, ScriptMode};
 use flow::{Flow, LAZY_FRAME_MARGIN, LAZY_IMAGE_MARGIN};
 use html5gum::{DefaultEmitter, Token, Tokenizer};
 
-/// A start tag with its position.
+/// An HTML start tag with its position in the document.
 type StartTag = html5gum::StartTag<usize>;
 
 /// The addresses that an HTML document embeds.

@@ -57,7 +57,7 @@ pub struct Recording {
 pub struct Interval {
     /// The estimate.
     pub value: u64,
-    /// The lower end of the range.
+    /// The lower end of the range in which the true value lies.
     pub low: u64,
     /// The upper end of the range. It is `u64::MAX` if the recording sets no limit.
     pub high: u64,

@@ -84,7 +84,8 @@ fn of(plan: &Plan, point: &PointPlan) -> Vec<Variant> {
     if plan.causes == Causes::Off || plan.together || plan.contestants.len() < 2 || !is_page || is_person {
         return Vec::new();
     }
-    // A factor for one direction, such as `down-loss`, counts as a factor for both directions.
+    // A setting with several values in the plan is a factor. If a setting of one direction, such as `down-loss`, is a
+    // factor, the setting of both directions counts as one, too.
     let is_factor = |key: &str| {
         plan.draft.given.iter().any(|given| {
             given.levels.len() > 1

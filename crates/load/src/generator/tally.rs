@@ -9,7 +9,7 @@ use anabranch_base::{Histogram, Instant};
 pub struct Tally {
     /// The time at which the load began.
     pub started_at: Instant,
-    /// The time of the last event.
+    /// The time of the last event of the load.
     pub last: Instant,
     /// The number of sessions that were begun.
     pub sessions: u64,
@@ -239,7 +239,7 @@ impl Tally {
 }
 
 impl Line {
-    /// Merges this line with the next one.
+    /// Returns one line for the time of this line and of the next one together.
     fn and(&self, next: &Self) -> Self {
         let mut latency = self.latency;
         for (one, other) in latency.iter_mut().zip(next.latency) {

@@ -78,5 +78,6 @@ const MOST: usize = 16_384;
 /// all waiting clients together (`KEPT_OF_ALL`). The first datagram of a client does not count.
 pub(super) const KEPT_OF_ONE: u64 = 4 * 1024;
 pub(super) const KEPT_OF_ALL: u64 = 16 << 20;
-/// The time after which a waiting client is dropped. A client that still wants a connection tries again.
+/// The time after which a client is dropped that waits in this queue for its handshake. A client that still wants a
+/// connection tries again.
 const STALE: Duration = Duration::from_secs(20);

@@ -378,10 +378,10 @@ impl Paths {
         self.list[0].address.ip()
     }
 
-    /// Returns the usable path whose source and destination address share the longest prefix (RFC 6724 §6 rule 9). When
-    /// the host has lost the source address of its data, the ASCONF is sent on this path. On another path, the source
-    /// address may belong to a network that cannot reach the peer. The ASCONF would then be lost, and only an expiry of
-    /// T4 would reveal the loss.
+    /// Returns the usable path whose source and destination address share the longest prefix (RFC 6724 §6 rule 9).
+    /// After the local address that data was sent from has been removed, the ASCONF is sent on this path. On another
+    /// path, the local address may belong to a network that cannot reach the peer. The ASCONF would then be lost, and
+    /// only an expiry of T4 would reveal the loss.
     pub(crate) fn nearest(&self) -> usize {
         let near = |index: usize| {
             let path = &self.list[index];

@@ -74,7 +74,7 @@ pub struct DropCounters {
 pub(crate) struct Slot {
     generation: u32,
     pub(crate) connection: Option<Box<Connection>>,
-    /// Whether the slot is in `ready`.
+    /// Whether the slot is in the queue `ready` of the endpoint.
     queued: bool,
     /// The slot's valid entry in `deadlines`, or [`Instant::MAX`] if there is none.
     scheduled: Instant,
@@ -364,7 +364,7 @@ impl Endpoint {
         self.follow(now, slot);
     }
 
-    /// Like `after`, for changes that cannot end the connection.
+    /// Like `after`, but only for changes of a connection that cannot end the connection.
     #[inline]
     pub(crate) fn follow(&mut self, now: Instant, slot: u32) {
         let entry = &mut self.slots[slot as usize];

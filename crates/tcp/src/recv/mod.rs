@@ -59,7 +59,7 @@ pub(crate) struct RecvHalf {
 /// The result of receiving a segment's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Arrival {
-    /// The number of bytes that were kept.
+    /// The number of bytes of the segment that were kept, because they are new.
     pub(crate) kept_bytes: u64,
     /// Whether the application can read more than before.
     pub(crate) readable: bool,
@@ -173,7 +173,7 @@ impl RecvHalf {
         if let Some(fin) = self.fin
             && self.next == fin
         {
-            // The FIN occupies one position.
+            // The FIN occupies one sequence number.
             self.next = fin + 1;
             arrival.finished = true;
             if self.fin_waits {

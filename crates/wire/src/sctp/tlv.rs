@@ -126,7 +126,7 @@ impl<'a> RawChunk<'a> {
 pub struct RawTlv<'a> {
     /// The parameter type or cause code.
     pub kind: u16,
-    /// The value, without padding.
+    /// The value of the parameter or cause, without padding.
     pub value: &'a [u8],
     /// The parameter or cause with its header and without padding. Error causes quote a parameter in this form.
     pub bytes: &'a [u8],

@@ -85,7 +85,7 @@ impl SackBlocks {
         &self.blocks[..usize::from(self.len)]
     }
 
-    /// Returns whether there is no block.
+    /// Returns whether the list has no SACK block.
     #[must_use]
     #[inline]
     pub const fn is_empty(&self) -> bool {

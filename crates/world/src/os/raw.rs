@@ -153,7 +153,8 @@ impl Raw {
                         reports.push_back(Report { kind, target: batch.target, quoted });
                         cx.waker().wake_by_ref();
                     }
-                    // If the kernel refuses a packet for another reason, the packet counts as lost in the network.
+                    // If the kernel refuses the packet for any reason that was not handled above, the packet counts as
+                    // lost in the network.
                     self.sent.set(self.sent.get() + 1);
                 }
             }

@@ -225,7 +225,8 @@ fn data_that_waits_for_lost_data_is_found() {
     assert!(found[1].text.starts_with("All later data of A waited"), "{}", found[1].text);
 }
 
-/// Sends 40 chunks. These are lost, reported three times, and sent again.
+/// Sends 40 chunks. The chunks with the numbers `lost` are lost. The loss is reported three times, and they are sent
+/// again.
 fn burst(lost: impl Iterator<Item = u32> + Clone, duplicates: &'static [Tsn]) -> Scene {
     let scene = (0..40).fold(Scene::sctp(), |scene, n| scene.data(100 + n, 100 + n));
     let first = lost.clone().min().unwrap_or(0);

@@ -166,6 +166,7 @@ impl<'a> Allowed<'a> {
 pub(super) fn streams_limited(case: &Case<'_>) -> Option<Evidence> {
     let soon = 10 * MILLISECOND;
     let mut kinds: [Allowed<'_>; 2] = Default::default();
+    let is_own = |stream: u64| case.talk.transport == "quic" && (stream & 1) as usize == case.side;
     for entry in case.entries {
         match entry.event {
             Event::StreamsLimit { unidirectional, limit } if entry.side != case.side => {
@@ -177,10 +178,8 @@ pub(super) fn streams_limited(case: &Case<'_>) -> Option<Evidence> {
                 kind.used = kind.used.or(Some(entry));
             }
             // RFC 9000 §2.1: the last bits say who opened the stream, and whether it is unidirectional.
-            Event::Data(data) if entry.side == case.side && case.talk.transport == "quic" => {
-                if (data.stream & 1) as usize == case.side {
-                    kinds[usize::from(data.stream & 2 != 0)].open(data.stream >> 2, entry, soon);
-                }
+            Event::Data(data) if entry.side == case.side && is_own(data.stream) => {
+                kinds[usize::from(data.stream & 2 != 0)].open(data.stream >> 2, entry, soon);
             }
             _ => {}
         }

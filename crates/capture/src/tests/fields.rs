@@ -81,7 +81,9 @@ fn every_field_of_the_json_is_in_the_page() {
         let mut found = rows(page, heading);
         if heading == "logs and both ends" {
             // The values themselves have rows, too.
-            ["log", "statistics", "both_ends"].map(|name| assert!(found.remove(name), "{name}"));
+            for name in ["log", "statistics", "both_ends"] {
+                assert!(found.remove(name), "{name}");
+            }
         }
         assert_eq!(found, expected, "docs/guide/results.md, {heading}");
     }

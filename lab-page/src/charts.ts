@@ -1,17 +1,20 @@
 // The distribution over seeds and the waterfall, as SVG.
 
-import { bytes, h, s, step, time } from './dom'
+import { at, bytes, h, s, step, time } from './dom'
 import type { Drawn, PointState, RunObject } from './tables'
+
+/** The width of a chart: that of the page, so that its text is as large as other text. */
+const room = (): number => Math.max(300, Math.min(860, at('views').clientWidth))
 
 /** Draws each contestant's times as dots, with the median and the 95th percentile. */
 export function distribution(point: PointState): HTMLElement {
-  const width = 720, left = 110, right = 64, row = 34
+  const width = room(), left = width < 500 ? 74 : 110, right = 64, row = 34
   const all = point.contestants.flatMap((one) => one.times.filter((ms): ms is number => ms !== null))
   const end = Math.max(...all, point.limit_ms ?? 0, 1) * 1.04
   const x = (ms: number): number => left + (ms / end) * (width - left - right)
   const height = point.contestants.length * row + 30
-  const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Times of the ${point.unit} for each seed; the table below has the figures` })
-  const unit = step(end, 6)
+  const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': `Times of the ${point.unit} for each seed; the table below has the figures` })
+  const unit = step(end, width / 120)
   for (let tick = 0; tick <= end; tick += unit) {
     svg.append(s('line', { class: 'grid', x1: x(tick), x2: x(tick), y1: 4, y2: height - 24 }),
       s('text', { class: 'tick', x: x(tick), y: height - 8, 'text-anchor': 'middle' }, tick === 0 ? '0' : time(tick)))
@@ -32,7 +35,7 @@ export function distribution(point: PointState): HTMLElement {
     const note = failed > 0 ? `${failed} unfinished` : one.median === null ? '' : time(one.median)
     svg.append(s('text', { class: 'value', x: width - right + 6, y: y + 4 }, note))
   })
-  return h('div', { class: 'chart' }, svg)
+  return h('div', { class: 'chart', tabindex: '0', role: 'region', 'aria-label': 'Chart of times' }, svg)
 }
 
 /** The same as a table. */
@@ -69,11 +72,12 @@ export const PARTS: [key: string, label: string][] = [
 /** Draws the objects of a run over time, each with the parts of its response time. */
 export function waterfall(drawn: Drawn, endMs: number): SVGElement {
   const objects = drawn.run.objects.filter((object) => object.issued_ns !== null).slice(0, 300)
-  const width = 720, left = 150, row = objects.length > 120 ? 4 : objects.length > 40 ? 6 : 14
+  const row = objects.length > 120 ? 4 : objects.length > 40 ? 6 : 14
+  const width = room(), left = row < 8 ? 6 : width < 500 ? 90 : 150
   const x = (ns: number): number => left + (ns / 1e6 / endMs) * (width - left - 10)
   const height = objects.length * row + 24
-  const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Waterfall of ${drawn.name}: ${objects.length} objects` })
-  const unit = step(endMs, 6)
+  const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': `Waterfall of ${drawn.name}: ${objects.length} objects` })
+  const unit = step(endMs, width / 120)
   for (let tick = 0; tick <= endMs; tick += unit) {
     svg.append(s('line', { class: 'grid', x1: x(tick * 1e6), x2: x(tick * 1e6), y1: 0, y2: height - 20 }),
       s('text', { class: 'tick', x: x(tick * 1e6), y: height - 6, 'text-anchor': 'middle' }, tick === 0 ? '0' : time(tick)))
@@ -97,7 +101,8 @@ export function waterfall(drawn: Drawn, endMs: number): SVGElement {
 
 const short = (name: string): string => {
   const last = name.replace(/[?#].*$/, '').split('/').filter((part) => part !== '').at(-1) ?? name
-  return last.length > 22 ? `${last.slice(0, 21)}…` : last
+  const most = room() < 500 ? 13 : 22
+  return last.length > most ? `${last.slice(0, most - 1)}…` : last
 }
 
 function about(object: RunObject): string {

@@ -106,7 +106,7 @@ function openForm(title: string, about: string, rows: SettingRow[], done: () => 
   const dialog = at<HTMLDialogElement>('settings')
   const count = h('p', { class: 'note', role: 'status' })
   const body = h('div', { class: 'settings-list', tabindex: '0', role: 'region', 'aria-label': 'Settings' }, ...rows.sort((a, b) => Number(b.given) - Number(a.given)).map((row) => row.element))
-  const find = h('input', { type: 'search', id: 'find', placeholder: 'Search names and help', 'aria-label': 'Search settings', input: () => show(), keydown: (event) => { if ((event as KeyboardEvent).key === 'Enter') event.preventDefault() } })
+  const find = h('input', { type: 'text', role: 'searchbox', id: 'find', placeholder: 'Search names and help', 'aria-label': 'Search settings', input: () => show(), keydown: (event) => { if ((event as KeyboardEvent).key === 'Enter') event.preventDefault() } })
   const show = (): void => {
     const words = find.value.toLowerCase().split(/\s+/).filter((word) => word !== '')
     let shown = 0

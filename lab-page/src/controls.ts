@@ -43,7 +43,7 @@ const nearest = (values: number[], value: number): number =>
   values.reduce((best, known, i) => (Math.abs(Math.log1p(known) - Math.log1p(value)) < Math.abs(Math.log1p(values[best]!) - Math.log1p(value)) ? i : best), 0)
 
 const percent = (share: number): string => `${Number((share * 100).toPrecision(3))}\u00a0%`
-const spaced = (text: string): string => text.replace(/^([\d.]+)([a-z]+)$/, '$1\u00a0$2').replace('bit', 'bit/s')
+const spaced = (text: string): string => text.replace(/^([\d.]+)([a-z]+)$/, '$1\u00a0$2').replace('mbit', 'Mbit').replace('gbit', 'Gbit').replace('bit', 'bit/s')
 
 /** Makes the form anew from the choice. `changed` is called after each change; `drop` with a page that the user gives. */
 export class Controls {
@@ -92,7 +92,7 @@ export class Controls {
       this.changed(true)
     } })
     for (const page of this.tables.pages) {
-      select.append(h('option', { value: page.name }, `${page.name}: ${page.objects} objects, ${bytes(page.bytes)}, ${page.hosts} hosts`))
+      select.append(h('option', { value: page.name }, `${page.name}: ${page.objects} objects, ${bytes(page.bytes)}, ${page.hosts} ${page.hosts === 1 ? 'host' : 'hosts'}`))
     }
     if (this.own) select.append(h('option', { value: this.own.name }, `${this.own.name} (yours, ${bytes(this.own.size)})`))
     const page = choice.get('page')
@@ -104,7 +104,7 @@ export class Controls {
     }
     select.value = other || !page ? '' : page
     const source = this.tables.pages.find((known) => known.name === page)?.source
-    at('page-choice').replaceChildren(h('label', { for: 'page' }, 'Page'), select, ...(source ? [h('details', { class: 'source' }, h('summary', {}, 'where it is from'), h('p', {}, source))] : []))
+    at('page-choice').replaceChildren(h('label', { for: 'page' }, 'Load'), select, ...(source ? [h('details', { class: 'source' }, h('summary', {}, 'where it is from'), h('p', {}, source))] : []))
   }
 
   private network(): Node[] {
@@ -142,7 +142,7 @@ export class Controls {
     const found = this.tables.presets.find((preset) => is(preset.settings))
     for (const preset of this.tables.presets) select.append(h('option', { value: preset.name }, preset.name))
     select.value = found?.name ?? ''
-    return h('div', { class: 'row' }, h('label', { for: 'preset' }, 'Network'), select,
+    return h('div', { class: 'row' }, h('label', { for: 'preset' }, 'Preset'), select,
       found ? h('details', { class: 'source' }, h('summary', {}, 'where it is from'), h('p', {}, found.source)) : null)
   }
 

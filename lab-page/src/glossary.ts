@@ -9,8 +9,11 @@ const entries: Entry[] = JSON.parse(at('glossary-data').textContent ?? '[]')
 /** The terms that are marked in texts. Common words have entries, but are not marked. */
 const MARKED = ['head-of-line blocking', 'congestion window', 'retransmission timer', 'slow start', 'fast retransmission', 'handshake', 'blocked', 'recovery', 'stalled', 'seed', 'median', 'interval', 'tie', 'contestant', 'bdp', '0-RTT']
 
+/** The names of an entry: its term may have several, and a short form in brackets. */
+const names = (entry: Entry): string[] => entry.term.split(/, | \/ | \(|\)/)
+
 const find = (term: string): Entry | undefined =>
-  entries.find((entry) => entry.term === term) ?? entries.find((entry) => entry.term.split(/, | \/ /).includes(term))
+  entries.find((entry) => entry.term === term) ?? entries.find((entry) => names(entry).includes(term))
 
 /** Returns a text as nodes, in which each known term is a button the first time. */
 export function marked(text: string): Node[] {
@@ -34,12 +37,12 @@ export function marked(text: string): Node[] {
 export function open(term: string): void {
   const dialog = at<HTMLDialogElement>('glossary')
   const list = h('dl', { tabindex: '0', 'aria-label': 'Terms' })
-  const search = h('input', { type: 'search', placeholder: 'Search terms', 'aria-label': 'Search terms', value: term === '' ? '' : term, input: () => show() })
+  const search = h('input', { type: 'text', role: 'searchbox', placeholder: 'Search terms', 'aria-label': 'Search terms', value: term === '' ? '' : term, input: () => show() })
   const show = (): void => {
     const word = search.value.trim().toLowerCase()
     const score = (entry: Entry): number => {
-      const names = entry.term.toLowerCase()
-      return names === word ? 3 : names.split(/, | \/ /).includes(word) ? 2 : names.includes(word) ? 1 : entry.text.toLowerCase().includes(word) ? 0 : -1
+      const [whole, all] = [entry.term.toLowerCase(), names(entry).map((name) => name.toLowerCase())]
+      return whole === word ? 3 : all.includes(word) ? 2 : whole.includes(word) ? 1 : entry.text.toLowerCase().includes(word) ? 0 : -1
     }
     const found = entries.map((entry) => ({ entry, score: score(entry) })).filter(({ score }) => score >= 0)
     found.sort((a, b) => b.score - a.score)

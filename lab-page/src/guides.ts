@@ -9,6 +9,12 @@ interface Guide { title: string; question: string; steps: Step[] }
 const one = (page: string, rate: string, rtt: string, loss: string, ...transports: string[]): Flag[] => [
   ['page', page], ['rate', rate], ['rtt', rtt], ['loss', loss], ['runs', '10'], ...transports.map((text): Flag => ['transport', text]),
 ]
+const messages = (loss: string): Flag[] => [
+  ['messages', '50/s'], ['size', '300B'], ['for', '10s'], ['rtt', '80ms'], ['loss', loss], ['runs', '10'], ['transport', 'tcp-tls'], ['transport', 'sctp-dtls'],
+]
+const files = (loss: string): Flag[] => [
+  ['objects', '40x50kB'], ['rate', '20mbit'], ['rtt', '80ms'], ['loss', loss], ['runs', '10'], ['transport', 'http1:connections=1'], ['transport', 'http1'], ['transport', 'http2'],
+]
 const bulk = (loss: string): Flag[] => [
   ['bulk', '10MB'], ['rate', '20mbit'], ['rtt', '80ms'], ['loss', loss], ['runs', '10'], ['transport', 'tcp:cc=cubic'], ['transport', 'tcp:cc=bbr'],
 ]
@@ -20,17 +26,17 @@ export const GUIDES: Guide[] = [
   {
     title: 'Head-of-line blocking', question: 'What does one lost packet hold up?',
     steps: [
-      { text: 'HTTP/2 and HTTP/3 load the same pictures on a network that loses nothing. Note how near they are.', flags: one('gallery', '10mbit', '80ms', '0', 'http2', 'http3') },
-      { text: 'Now 2 % of the packets are lost. HTTP/2 has one ordered stream of bytes: what arrives after a lost packet waits for it, whichever object it belongs to. QUIC’s streams wait alone.', flags: one('gallery', '10mbit', '80ms', '2%', 'http2', 'http3') },
-      { text: 'Look at the waterfalls below: the part “blocked” is that waiting. Play the packets, and watch the bar stand still after a cross.' },
+      { text: 'Fifty messages a second, over one TCP connection and over the streams of one SCTP association. Nothing is lost, and all messages take half a round trip.', flags: messages('0') },
+      { text: 'Now 2 % of the packets are lost. TCP is one ordered stream: messages that arrive after a lost packet wait for it. In SCTP only the stream of the lost message waits. Compare the times that 95 % of the messages need.', flags: messages('2%') },
+      { text: 'Does a page load wait in the same way? HTTP/2 has one ordered stream, and HTTP/3 has many. Look at the part “blocked” of the waterfalls, and at what else decides.', flags: one('gallery', '10mbit', '80ms', '2%', 'http2', 'http3') },
     ],
   },
   {
     title: 'Six connections against one', question: 'Why did browsers open six?',
     steps: [
-      { text: 'HTTP/1.1 with one connection, against six, without loss.', flags: one('news', '10mbit', '80ms', '0', 'http1:connections=1', 'http1', 'http2') },
-      { text: 'With loss, six windows shrink one at a time, and one connection that waits holds up only its own objects. Six also claim a larger share of a shared link.', flags: one('news', '10mbit', '80ms', '2%', 'http1:connections=1', 'http1', 'http2') },
-      { text: 'Compare “queue” in the waterfalls: requests that wait for a free connection. HTTP/2 has none of it.' },
+      { text: 'Forty files over one connection, over six, and over HTTP/2, without loss. They are near each other.', flags: files('0') },
+      { text: 'Now 2 % of the packets are lost at random. Each loss halves a window, or nearly so. Six connections have six windows, and only one of them shrinks. HTTP/2 has one window, as one connection has.', flags: files('2%') },
+      { text: 'Add BBR, which does not take a lost packet for congestion: open the settings of http2, and set cc to bbr.' },
     ],
   },
   {
@@ -53,8 +59,8 @@ export const GUIDES: Guide[] = [
     title: 'A path that fails', question: 'Who goes on when a network is gone?',
     steps: [
       { text: 'A download over one path that is down for 20 seconds, from second 2.', flags: failing(1) },
-      { text: 'With a second path, SCTP moves the association there when its timer has expired. TCP has one path only.', flags: failing(2) },
-      { text: 'The waiting time follows the retransmission timer. Open the settings of sctp and set rto_min to 200ms.' },
+      { text: 'With a second path, SCTP sends what is lost there, and all of it when the first path counts as failed. TCP has one path only, and its timer doubles while the path is down.', flags: failing(2) },
+      { text: 'The waiting time follows the retransmission timer. Open the settings of sctp, and set rto_min to another value.' },
     ],
   },
 ]

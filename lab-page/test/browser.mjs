@@ -128,9 +128,14 @@ async function input() {
   check(await error() === '' && entry !== undefined, `a HAR of 50 MB gives: ${await error()}`)
   const memory = await page.evaluate(() => performance.memory?.usedJSHeapSize ?? 0)
   check(memory < 300e6, `the page keeps ${memory} bytes`)
-  for (const [fragment, words] of [['#page=nothing.har', /nothing\.har/], ['#rate=1bit&objects=1000000x1kB&runs=1', /./], ['#rate=fast', /rate/], ['#page=article&transport=http4', /http4/]]) {
+  for (const [fragment, words] of [['#page=nothing.har', /nothing\.har/], ['#rate=1bit&objects=1000000x1kB&runs=1', /objects/], ['#rate=fast', /rate/], ['#page=article&transport=http4', /http4/]]) {
+    const before = await error()
     await page.evaluate((fragment) => { location.hash = fragment }, fragment)
-    await page.waitForFunction(() => document.querySelector('#error:not([hidden])') !== null, WAIT)
+    await page.waitForFunction((before) => {
+      const line = document.querySelector('#error')
+      return !line.hidden && line.textContent !== before
+    }, WAIT, before)
+    console.log(`${fragment}: ${await error()}`)
     check(words.test(await error()) && !/invariant|failed:/.test(await error()), `${fragment} gives: ${await error()}`)
   }
   await page.goBack()

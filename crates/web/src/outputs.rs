@@ -1,4 +1,5 @@
-//! The files of a race, equal to those of the command line but for the field `host` of `results.json`.
+//! The files of a race, equal to those of the command line but for the field `host` of `results.json` and the last digit
+//! of some statistics in it: the C library of WebAssembly rounds logarithms in another way.
 
 use anabranch_lab::plan::Plan;
 use anabranch_lab::run::{batch, files, one};

@@ -2,10 +2,11 @@
 //!
 //! The command `interleaving` prints the table. A test of `sctp` checks its figures.
 //!
-//! One association over 10 Mbit/s, with a round trip of 40 ms and a queue of one bandwidth-delay product, in virtual
-//! time. Stream 0 always has messages of 256 kB to send, as many as the send buffer takes (1 MiB). Stream 1 gets 8
-//! bytes every 200 to 600 ms. The delay of a small message is measured from the call of `send` until the message has
-//! been read. If the send buffer has no room, the delay starts when `send` would have been called.
+//! The measurement uses virtual time, and one association over a link of 10 Mbit/s with a round trip of 40 ms and a
+//! queue of one bandwidth-delay product. Stream 0 always has messages of 256 kB to send, as many as the send buffer
+//! takes (1 MiB). Stream 1 gets 8 bytes every 200 to 600 ms. The delay of a small message is measured from the call of
+//! `send` until the message has been read. If the send buffer has no room, the delay starts when `send` would have been
+//! called.
 //!
 //! The delays are measured with DATA and with I-DATA, under each scheduler (RFC 8260 §3). With DATA, a message whose
 //! transmission has begun is finished before the next message. The priority scheduler sends small messages first. The
@@ -25,7 +26,7 @@ const QUEUE: u64 = 50_000;
 const IP_HEADER: u64 = 20;
 const BULK: usize = 256_000;
 const EVERY: Duration = Duration::from_millis(400);
-/// The small messages start after slow start, and end with the run.
+/// Small messages are sent from `FIRST`, which is after slow start, until `END`, the end of the run.
 const FIRST: Instant = Instant::from_millis(5_000);
 const END: Instant = Instant::from_millis(125_000);
 const SCHEDULERS: [&str; 6] = ["fcfs", "rr", "rr_packet", "priority", "fair", "wfq"];

@@ -1,7 +1,7 @@
 //! Names of the socket API and their numbers.
 //!
-//! The numbers are those of FreeBSD, because scripts take FreeBSD's branch of `#ifdef`. A name that FreeBSD does not
-//! have has a number of our choice.
+//! The numbers are those of FreeBSD, because scripts take FreeBSD's branch of `#ifdef`. For a name that FreeBSD lacks,
+//! the number is our choice.
 
 use crate::script::Value;
 

@@ -11,7 +11,7 @@ use toml::Spanned;
 #[serde(deny_unknown_fields)]
 pub struct Deviation {
     /// The script as `directory/file`, without `.pkt`, or the case of a suite as `file.suite/id`. The name may include
-    /// further parent directories. They distinguish scripts of two suites with the same directory and file name.
+    /// further parent directories, to distinguish scripts of two suites with the same directory and file name.
     pub name: String,
     /// The line at which the script fails. A failure at another line is not excused.
     pub line: Option<usize>,

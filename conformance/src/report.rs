@@ -16,7 +16,7 @@ pub enum Outcome {
         /// The packets and calls of the run.
         log: Vec<String>,
     },
-    /// The engine did something else.
+    /// The engine did not do what the script expects.
     Fail {
         /// File and line, as `file:line`.
         location: String,

@@ -5,9 +5,9 @@
 //! SHOULD, SHOULD NOT, REQUIRED or RECOMMENDED, in our own words. The name of a rule is the section and the number of
 //! the sentence in the section, as in `9260 §5.1-3`.
 //!
-//! A lettered item of a list or a row of a table is a rule even if it has none of these words. Its name has the letter
-//! of the item instead of a sentence number, as in `9260 §6.3.3-E2`. Each file states the number of sentences in each
-//! section. A test compares this number with the number of rules that have a sentence number.
+//! A lettered item of a list or a row of a table is a rule even if it has no requirement keyword such as MUST. Its name
+//! has the letter of the item instead of a sentence number, as in `9260 §6.3.3-E2`. Each file states the number of
+//! sentences in each section. A test compares this number with the number of rules that have a sentence number.
 
 use crate::toml_text;
 use serde::{Deserialize, Deserializer};

@@ -101,7 +101,7 @@ fn config(setup: &Setup) -> Config {
     for (key, value) in [
         ("partial_reliability", "yes"),
         ("reconfig", "yes"),
-        ("streams", "1000"),
+        ("num_ostreams", "1000"),
         ("sndbuf", "8MiB"),
         ("interleaving", yes_no(setup.interleaving)),
         ("zero_checksum", yes_no(setup.zero_checksum)),

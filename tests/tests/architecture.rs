@@ -265,7 +265,8 @@ fn only_programs_take_the_standard_transports() {
     }
 }
 
-/// House rule: handlers set flags, and one module sends. Therefore only one file may begin and end SCTP packets.
+/// A rule of this project: handlers set flags, and one module sends. Therefore only one file may begin and end SCTP
+/// packets.
 #[test]
 fn only_outbound_builds_packets_of_sctp() {
     let source = root().join("crates/sctp/src");

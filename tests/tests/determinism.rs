@@ -16,13 +16,13 @@ const SCENARIOS: &[&str] = &[
      --transport sctp:path_max_retrans=1,hb_interval=1s --transport sctp:sack_path=other --transport sctp:paths=1",
     "--objects 6x30kB --shared-link --background tcp:flows=2 --loss 1% --transport tcp,sctp",
     "--page article --loss 2% --transport tcp:per-object=yes --transport sctp:per-object=yes",
-    "--objects 40x4kB --arrivals 50/s --loss 3% --transport tcp:connections=4 --transport sctp:streams=5",
-    "--objects 40x4kB --arrivals 10/s --arrivals-of connections --transport sctp:streams=5,when-full=spf",
+    "--objects 40x4kB --arrivals 50/s --loss 3% --transport tcp:connections=4 --transport sctp:num_ostreams=5",
+    "--objects 40x4kB --arrivals 10/s --arrivals-of connections --transport sctp:num_ostreams=5,when-full=spf",
     "--bulk 2MB --message-size 2048B --loss 0.5% --queue 20p --transport tcp,sctp",
     "--page gallery --client plain --origins keep --think recorded --server-time 3ms --server serial --loss 2% \
      --transport tcp,sctp",
     "--page gallery --origins keep --server-time 3ms --server serial --loss 2% --transport tcp,sctp",
-    "--rate 10mbit/500ms:1mbit --rtt 60ms --half-duplex --loss nth:30 --transport tcp --transport sctp:streams=2,when-full=rr",
+    "--rate 10mbit/500ms:1mbit --rtt 60ms --half-duplex --loss nth:30 --transport tcp --transport sctp:num_ostreams=2,when-full=rr",
     "--preset 3g --ecn 20p --objects 4x50kB --transport tcp:ecn=yes --transport sctp:ecn=yes,encap=udp",
     "--loss 2% --objects 5x40kB --transport tcp:profile=reno-2002 --transport tcp:profile=linux-2.6 \
      --transport tcp:profile=ns2 --transport tcp:profile=modern --transport sctp:profile=rfc2960 \

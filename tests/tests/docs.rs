@@ -207,6 +207,40 @@ fn links_lead_to_files_that_exist() {
     assert!(count > 30, "the pages have lost their links: {count}");
 }
 
+/// The largest number of words in the pages of `docs/` that people write. Readers finish short pages.
+const MAX_WORDS: usize = 40_000;
+
+/// Counts the words of a page that have a letter or a digit, with its quoted output. Leaves out the parts that a test
+/// writes: `outcomes.md`, and the map in `papers.md`.
+fn words(path: &Path) -> usize {
+    let text = fs::read_to_string(path).expect("a page");
+    let written = match path.file_name().and_then(|name| name.to_str()) {
+        Some("outcomes.md") => "",
+        Some("papers.md") => text.split("\n## Every table, figure and claim\n").next().unwrap_or_default(),
+        _ => &text,
+    };
+    written.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
+}
+
+#[test]
+fn the_documentation_is_short_enough_to_be_read() {
+    let mut all: Vec<(usize, PathBuf)> = pages()
+        .into_iter()
+        .filter(|path| path.starts_with(root().join("docs")))
+        .map(|path| (words(&path), path))
+        .collect();
+    all.sort();
+    let total: usize = all.iter().map(|(words, _)| words).sum();
+    assert!(all.len() > 60, "the folders have lost their pages: {}", all.len());
+    let longest: Vec<String> =
+        all.iter().rev().take(10).map(|(words, path)| format!("{words} {}", path.display())).collect();
+    assert!(
+        total <= MAX_WORDS,
+        "docs/ has {total} words, and may have {MAX_WORDS}; say nothing twice. The longest pages:\n{}",
+        longest.join("\n")
+    );
+}
+
 /// Returns the pairs of file and function that a page names. A pair is a path in backticks that ends in `.rs`, a space,
 /// and the name of a function in backticks.
 fn steps(page: &str) -> Vec<(&str, &str)> {

@@ -1,5 +1,5 @@
-//! Checks that the glossary has every term in a table heading or a legend of the output: headings in quoted output and in
-//! golden texts, headings of tables in reports, and the parts of a response time.
+//! Checks that every term in the headings and legends of the output is in the glossary. The headings are those in
+//! quoted output, in golden texts, and in tables of reports. The parts of a response time are checked too.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -141,7 +141,7 @@ fn without_name(head: &str, names: &[&str]) -> String {
 /// Returns the headings of HTML tables in a source file, up to its tests.
 fn cells(source: &str) -> Vec<String> {
     let code = source.split("#[cfg(test)]").next().unwrap_or(source);
-    // Continued literals are joined.
+    // Joins string literals that continue on the next line.
     let mut joined = String::new();
     for line in code.lines() {
         match line.strip_suffix('\\') {
@@ -185,7 +185,8 @@ fn terms_of_headings_are_in_the_glossary() {
         }
     };
     for (page, text) in texts(PAGES, "md") {
-        // Blocks of code are at odd places, and blocks of output name no language.
+        // Splitting at the code fences puts the blocks at the odd indices. A block of output has no language after its
+        // fence.
         for block in text.split("\n```").skip(1).step_by(2).filter(|block| block.starts_with('\n')) {
             headings(block, &terms).iter().for_each(|(_, head)| check(page.clone(), head));
         }

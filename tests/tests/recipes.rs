@@ -106,8 +106,8 @@ fn additions_touch_the_files_of_their_recipe() {
         }
         let listed: BTreeSet<String> =
             listed(&page, recipe).iter().map(|path| path.replace("NAME", &addition.name)).collect();
-        // Edits that are found missing only by the command `race` implement the changed behavior. They are in a
-        // different file for each addition, so CONTRIBUTING.md cannot name the file. They are left out here.
+        // An edit implements the changed behavior if only the command `race` fails without the edit. The file of such
+        // an edit differs from addition to addition, so CONTRIBUTING.md cannot name it. These edits are left out here.
         let edited: BTreeSet<String> = (addition.edits.iter().filter(|edit| edit.found_by != "race"))
             .map(|edit| edit.file.strip_prefix("crates/").unwrap_or(&edit.file).to_owned())
             .collect();

@@ -37,8 +37,8 @@ const FAULTS: &[(&str, &[&str])] = &[
 
 #[test]
 fn every_impairment_is_a_fault_or_has_a_reason() {
-    // These keys are not faults. Each path has a rate and a delay. The other keys change the sizes of packets, or which
-    // packets the queue drops.
+    // These keys are not faults: every path has a rate and a delay, and the other keys change the sizes of packets, or
+    // which packets the queue drops.
     let untested_knobs =
         ["rate", "delay", "rtt", "overhead", "packet-time", "aqm", "ecn", "mtu", "trace", "preset"];
     for row in anabranch_link::ROWS {
@@ -98,9 +98,9 @@ fn storm(seed: u64) -> Storm {
         "tcp:connections=2,objects-per-connection=3",
         "sctp",
         "sctp",
-        "sctp:streams=1",
-        "sctp:streams=3,when-full=rr",
-        "sctp:connections=2,streams=2,when-full=spf",
+        "sctp:num_ostreams=1",
+        "sctp:num_ostreams=3,when-full=rr",
+        "sctp:connections=2,num_ostreams=2,when-full=spf",
         "sctp:per-object=yes",
         "sctp:encap=udp",
         "sctp:sack_path=other",

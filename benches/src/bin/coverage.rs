@@ -28,7 +28,7 @@ fn main() {
     let (sets, seeds) = (number(0, 1000), number(1, 100));
     let mut flags: Vec<(&str, &str)> =
         vec![("loss", given.get(2).map_or("1%", String::as_str)), ("runs", "1")];
-    // A client without a browser, and loads that differ by their lost packets alone.
+    // The client is no browser, and the loads differ only in which packets are lost.
     flags.extend([("client", "plain"), ("origins", "merge"), ("variation", "none")]);
     let named: Vec<&str> = given.iter().skip(3).map(String::as_str).collect();
     let bare = &anabranch_lab::plan::CLEARTEXT_RACE[..3];

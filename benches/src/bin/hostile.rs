@@ -70,11 +70,11 @@ impl PacketKind {
     }
 }
 
-const MANY: &[(&str, &str)] = &[("streams", "65535")];
-const FORWARD: &[(&str, &str)] = &[("streams", "65535"), ("partial_reliability", "yes")];
+const MANY: &[(&str, &str)] = &[("num_ostreams", "65535")];
+const FORWARD: &[(&str, &str)] = &[("num_ostreams", "65535"), ("partial_reliability", "yes")];
 const MIXED: &[(&str, &str)] =
-    &[("streams", "65535"), ("partial_reliability", "yes"), ("interleaving", "yes")];
-const RESET: &[(&str, &str)] = &[("streams", "65535"), ("reconfig", "yes")];
+    &[("num_ostreams", "65535"), ("partial_reliability", "yes"), ("interleaving", "yes")];
+const RESET: &[(&str, &str)] = &[("num_ostreams", "65535"), ("reconfig", "yes")];
 const SIGNED: &[(&str, &str)] = &[("auth", "yes"), ("asconf", "yes")];
 
 fn main() {

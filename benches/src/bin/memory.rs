@@ -5,8 +5,8 @@
 //!
 //! Packets have 1472 bytes. Each stack sends one ordered stream on a simulated clock, without a network and without
 //! losses. Runs are interleaved, and medians are printed. A second table shows the CPU time of a packet with a long
-//! send queue, and the part of this time that copies and checksums need. The bytes of a long queue are in memory and
-//! not in a CPU cache.
+//! send queue, and the part of this time that copies and checksums need. A long queue does not fit into the CPU caches,
+//! so its bytes are read from memory.
 //!
 //! `--ours` leaves out the other stacks, and `--skip-slow` leaves out the slow ones. `--bulk` measures only the
 //! throughput. `--size` selects one message size, and `--mib` sets the amount of data per run of our stack. `--depth`

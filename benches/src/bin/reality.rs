@@ -262,7 +262,7 @@ fn compare(emulated: &Race, virtually: &Race) -> [(usize, usize); 2] {
 }
 
 /// Prints how contestants shared the links. A line has the mean of a contestant's share over the runs, and its 10 % and
-/// 90 % quantiles. A last line has the same for Jain's index.
+/// 90 % quantiles. The last line has the mean and the quantiles of Jain's index.
 fn compare_shares(emulated: &Race, virtually: &Race) {
     println!("{:<20} {:<13} {:>22} {:>22}", "together", "", "virtual", "emulated");
     let shown = |values: Vec<f64>, unit: f64| {

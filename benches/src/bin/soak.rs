@@ -11,15 +11,15 @@
 //! SCTP and one over TCP. Together the loads use about half of what the better path carries.
 //!
 //! About once a second, the allocated memory (`VmData`) and the resident memory (`RssAnon`) of each process are read. A
-//! line is fitted to the readings of each measure, without the first fifth of the time. The readings are at random
-//! times, because regular readings would drift relative to the periods of the system, which would look like growth.
-//! These periods are 0.7 s (`serve` returns memory), 2 s (the sessions of `serve`) and 20 s (the outages).
+//! line is fitted to the readings of each measure, without the first fifth of the time. The times of the readings are
+//! random. Readings at regular times would drift relative to the periods of the system, and this drift would look like
+//! growth. These periods are 0.7 s (`serve` returns memory), 2 s (the sessions of `serve`) and 20 s (the outages).
 //!
 //! These conditions must hold, otherwise the exit code is 1:
-//! - no process grows: at least one of its two fitted lines rises by less than 256 kB, or by less than the noise. The
-//!   noise is the standard deviation of the readings around the line. A leak makes both lines rise. Resident memory may
-//!   grow without a leak: the receive buffers of a UDP socket (2 MiB) are allocated at once. They become resident page
-//!   by page over hours, because few batches fill them;
+//! - no process grows: at least one of its two fitted lines rises by less than 256 kB, or by less than the noise (the
+//!   standard deviation of the readings around the line). A leak makes both lines rise. Without a leak, the line of the
+//!   resident memory may rise alone: the receive buffers of a UDP socket (2 MiB) are allocated at once, but become
+//!   resident page by page over hours;
 //! - there are no errors and as many replies as requests, each reply has the size of its file, and the server's log
 //!   agrees;
 //! - every load gets a reply at least once a minute, and all processes end in time.

@@ -48,7 +48,7 @@ impl Ours {
         let streams = settings.streams.to_string();
         // Max.Burst is off, because it would limit every turn to four packets, and the other stacks have no such limit.
         for (key, value) in
-            [("sndbuf", &*sndbuf), ("rcvbuf", &rcvbuf), ("streams", &streams), ("max_burst", "0")]
+            [("sndbuf", &*sndbuf), ("rcvbuf", &rcvbuf), ("num_ostreams", &streams), ("max_burst", "0")]
         {
             config.set(key, value).expect("a known key");
         }

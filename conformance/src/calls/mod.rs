@@ -297,7 +297,7 @@ impl Machine {
             port = scripted_port.unwrap_or(port);
         }
         if fd.connecting {
-            // This is a repeated call that blocked before, so it checks whether the association has failed meanwhile.
+            // The call blocked before and is now repeated, so check whether the association has failed since then.
             let SocketOption::Error(error) =
                 self.sockets.option(fd.socket, Scope::Future, OptionName::Error)?
             else {

@@ -69,7 +69,7 @@ impl Machine {
                 let port = self.sockets.endpoint().info(notification.association());
                 let port = port.map_or(self.addresses.connect_port, |info| info.peer_port);
                 let (seen, length) = notices::describe(&notification, number, old, port, |live| {
-                    // The TSN is 0 if the reset failed. Then it is not translated.
+                    // The TSN is 0 if the reset failed, and 0 is not translated.
                     if live == 0 { 0 } else { self.value_map().tsn_to_script(live) }
                 });
                 if let Value::Struct(_) = content {

@@ -17,7 +17,7 @@ const MOST: i64 = 1 << 20;
 enum PeerAddresses<'a> {
     /// The call names no address, so the association determines the peer.
     Implicit,
-    /// These addresses. `...` stands for any address.
+    /// The call names these addresses. `...` in the list stands for any address.
     These(&'a [Value]),
 }
 

@@ -28,7 +28,7 @@ fn check(family: Family, node: &Node) -> Result<(), String> {
             FieldKind::PpidOrFsn => ["ppid", "fsn"].contains(&key.as_str()),
             _ => false,
         };
-        // A script may give a wrong length on purpose.
+        // Every item may have a field `len`, because a script may give a wrong length on purpose.
         let known = key == "len"
             || family == Family::Chunk && key == "flgs"
             || match layout {

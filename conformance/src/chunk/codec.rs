@@ -111,7 +111,7 @@ impl Encoder<'_> {
                 self.bytes(node, key, length, start, out)?;
             }
         }
-        // A script may give a wrong length on purpose.
+        // The length that a script gives is used even if it is wrong, because the script may test wrong lengths.
         let length_field = match length {
             Some(length_field) => {
                 u16::try_from(length_field).map_err(|_| format!("len={length_field} is out of range"))?
@@ -180,7 +180,7 @@ impl Encoder<'_> {
             FieldKind::Text => match value {
                 Some(Value::Text(text)) => {
                     out.extend_from_slice(text.as_bytes());
-                    // RFC 9260 §3.3.2.4: a host name ends with a zero byte.
+                    // RFC 9260 §3.3.2.4: a zero byte ends a host name.
                     if key == "addr" {
                         out.push(0);
                     }

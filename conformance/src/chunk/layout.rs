@@ -3,7 +3,7 @@
 //!
 //! Implements RFC 9260 §3.3 and the chunks of RFC 3758, 4820, 6525, 8260 and 9653.
 
-/// The three kinds of TLV.
+/// The kind of a TLV: a chunk, a parameter or an error cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Family {
     Chunk,

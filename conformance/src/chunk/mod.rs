@@ -1,6 +1,7 @@
 //! Conversion of chunks, parameters and causes between script text and bytes.
 //!
-//! Does not use the engine's decoder, because a test of the engine must not share its mistakes.
+//! This module does not use the engine's decoder. With that decoder, a test could not detect the decoder's own
+//! mistakes.
 
 mod check;
 mod codec;

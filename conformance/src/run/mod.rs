@@ -266,7 +266,7 @@ impl Machine {
         }
     }
 
-    /// Advances to the next deadline if it is not after `limit`. Otherwise, or if there is no deadline, returns false.
+    /// Advances to the next deadline, if there is one and it is not after `limit`. Otherwise returns false.
     fn next_deadline(&mut self, limit: Instant) -> Result<bool, Failure> {
         let Some(due) = self.sockets.poll_timeout().filter(|&due| due <= limit) else {
             return Ok(false);

@@ -1,7 +1,8 @@
 //! Brings the bytes of a stream into order: the bytes of a TCP connection, of a QUIC stream, or of a handshake.
 //!
-//! The bytes that arrived ahead of a gap are limited. If they exceed the limit, the bytes in the gap were not captured.
-//! The stream then ends there, because nothing can be read after a gap in an encrypted stream.
+//! The bytes that arrived ahead of a gap are limited. If they exceed the limit, the decoder assumes that the bytes in
+//! the gap were not captured. The stream then ends there, because nothing can be read after a gap in an encrypted
+//! stream.
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 //! If the beginning of an association was not captured, the tags identify its two directions separately. The module
 //! `halves` then finds out which two directions belong together.
 
-use super::arrival::{Arrival, Checksum, Side};
+use super::arrival::{Arrival, Checksum, Pair, Side, pair};
 use super::association::{Association, REACH, facts};
 use super::conversation::ConversationBuilder;
 use super::copies;
@@ -27,8 +27,6 @@ const MAX_WAITING: usize = 64 << 20;
 
 /// The key of the packets that are sent to one side of an association: source port, target port, Verification Tag.
 type Target = (u16, u16, u32);
-/// Two endpoints in ascending order.
-type Pair = [(IpAddr, u16); 2];
 
 /// All associations of a capture.
 #[derive(Debug, Default)]
@@ -384,8 +382,4 @@ impl Associations {
         let all = self.all.into_iter().filter(|association| association.merged.is_none());
         all.map(|association| association.finish()).collect()
     }
-}
-
-fn pair(a: (IpAddr, u16), b: (IpAddr, u16)) -> Pair {
-    if a <= b { [a, b] } else { [b, a] }
 }

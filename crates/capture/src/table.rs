@@ -261,7 +261,10 @@ fn data_channel(channel: &DataChannel) -> String {
         let messages = counted(channel.messages[side], "message");
         let waiting = match channel.most_unacknowledged[side] {
             0 => String::new(),
-            bytes => format!(", {bytes} at most not acknowledged"),
+            bytes => {
+                let at = channel.most_unacknowledged_ns[side].unwrap_or(0);
+                format!(", {bytes} at most not acknowledged, at {}", seconds(at))
+            }
         };
         parts.push(format!("{name} {messages} of {} bytes{waiting}", channel.bytes[side]));
     }

@@ -1,4 +1,4 @@
-//! The events of a conversation over time. The rules find the reasons in them why the conversation was slow.
+//! The events of a conversation over time. The rules search them for the reasons why the conversation was slow.
 //!
 //! All transports have the same events. The code calls a TSN of SCTP, a byte of TCP, or a packet number of QUIC a *unit*.
 //! Units are counted from the first unit of the direction. The number of events is limited. Later events are only
@@ -32,11 +32,11 @@ pub(super) struct Entry {
 pub(super) enum Event {
     Data(Data),
     Ack(Ack),
-    /// The round-trip time in nanoseconds of data of this side, as an acknowledgement has shown it.
+    /// A round-trip time in nanoseconds, which an acknowledgement of data of this side has shown.
     RoundTrip(u64),
     /// An INIT, a SYN, or a ClientHello.
     Request,
-    /// An INIT ACK, a SYN ACK, or a message of a server to a ClientHello.
+    /// An INIT ACK, a SYN ACK, or a server's answer to a ClientHello.
     Answer,
     CookieEcho,
     CookieAck,
@@ -44,7 +44,7 @@ pub(super) enum Event {
     ForwardTsn(i64),
     /// A request to reset streams (RFC 6525 §4.1), with its number.
     ResetRequest(u32),
-    /// A response to such a request, with the number of the request and the result.
+    /// A response to a request to reset streams, with the number of the request and the result.
     ResetResponse(u32, u32),
     /// A SHUTDOWN or a FIN.
     Close,
@@ -56,6 +56,16 @@ pub(super) enum Event {
     Used(Option<u64>, u64),
     /// The sender has more data than this limit allows.
     Blocked(Option<u64>, u64),
+    /// QUIC: the number of streams of a kind that the peer may open in total.
+    StreamsLimit {
+        unidirectional: bool,
+        limit: u64,
+    },
+    /// QUIC: the sender wants to open more streams than this limit allows.
+    StreamsBlocked {
+        unidirectional: bool,
+        limit: u64,
+    },
     /// The packet has the ECN mark Congestion Experienced.
     Marked,
     /// The packet reports a mark to the peer.
@@ -64,7 +74,7 @@ pub(super) enum Event {
     Icmp(IcmpReport),
 }
 
-/// What an ICMP error says about a packet.
+/// The meaning of an ICMP error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum IcmpReport {
     /// The next hop carries packets of at most this many bytes, or an unknown number if it is 0.
@@ -76,7 +86,7 @@ pub(super) enum IcmpReport {
 }
 
 impl IcmpReport {
-    /// Returns the end of a sentence that begins with the packets.
+    /// Returns the rest of a sentence whose subject is the quoted packets.
     pub fn text(self) -> String {
         match self {
             Self::TooBig(0) => "the next hop does not carry packets of this size".to_owned(),

@@ -3,8 +3,7 @@
 //! Content is written to a hidden file next to its final name. [`publish`] renames all files of a command when every
 //! one is complete. After a failure or an interrupt, [`clean_up`] or [`abandon`] removes unfinished files. A target
 //! that is not a regular file (a pipe, a terminal, a device) is written to and never replaced. Files whose names come
-//! from another host are confined to one directory ([`PendingFile::confined`]). Symbolic links cannot lead these files
-//! out of that directory.
+//! from another host stay in one directory, even if it contains symbolic links ([`PendingFile::confined`]).
 
 #[cfg(target_os = "linux")]
 mod confined;
@@ -18,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Stands for `confined::Parent`, which exists only on Linux. On other systems no command needs a parent, so this type
-/// has no values.
+/// Replaces `confined::Parent`, which exists only on Linux. Other systems have no command that needs a parent
+/// directory, so this type has no values.
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
 enum Parent {}
@@ -39,7 +38,7 @@ static PENDING_PATHS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// hidden name could then be too long.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// A file that will be written. Its directory was found to be writable.
+/// A file that will be written. Creating it has checked that its directory is writable.
 #[derive(Debug)]
 pub struct PendingFile {
     /// The path of the file, as the user wrote it.
@@ -341,7 +340,7 @@ pub fn write(target: &Path, content: &[u8]) -> Result<(), Failure> {
 }
 
 /// Creates the directory that `--out` of a race names, and checks that it is writable. An existing directory must be
-/// empty, or an earlier race must have written it, because the race replaces files of its own there.
+/// empty or the output of an earlier race, because the race overwrites files in it.
 ///
 /// # Errors
 /// [`Failure::Usage`] if the directory holds something else, and the errors of [`reserve_directory`].

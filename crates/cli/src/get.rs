@@ -162,7 +162,7 @@ impl<'a> Flags<'a> {
         })
     }
 
-    /// Returns what each request asks for besides its target.
+    /// Returns the options of the requests: whether only the head is requested, and the fields of `--header`.
     fn request_options(&self) -> Result<RequestOptions, Failure> {
         let mut options = RequestOptions::new(self.matches.get_flag("head"));
         for field in self.matches.get_many::<String>("header").into_iter().flatten() {
@@ -174,7 +174,7 @@ impl<'a> Flags<'a> {
     /// Returns the objects to fetch. Checks that their files can be written.
     fn object_requests(&self) -> Result<Vec<ObjectRequest>, Failure> {
         let (urls, outputs) = (&self.urls, &self.outputs);
-        // A directory as the only output can take any number of objects.
+        // If the only output is a directory, any number of objects can be stored in it.
         let directory = outputs.first().filter(|name| name.ends_with('/') || Path::new(name).is_dir());
         let directory = directory.filter(|_| outputs.len() == 1).map(Path::new);
         if !outputs.is_empty() && outputs.len() != urls.len() && directory.is_none() {

@@ -19,6 +19,7 @@ mod dial;
 mod dry_run;
 mod features;
 mod files;
+mod fit;
 mod flag;
 #[cfg(target_os = "linux")]
 mod gateway;

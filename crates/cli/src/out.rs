@@ -19,8 +19,8 @@ use flate2::write::GzEncoder;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-/// Creates all files of `--out DIR`, and leaves it to the caller to publish them. The caller publishes `results.json`
-/// last. If `results.json` exists, all other files therefore exist.
+/// Creates all files of `--out DIR`, without publishing them. The caller publishes `results.json` last, so its
+/// existence means that all other files exist.
 ///
 /// # Errors
 /// [`Failure`] if a file cannot be written, or if a run gives another result when it is repeated to capture its
@@ -164,7 +164,7 @@ pub fn unpacked(packed: &[u8]) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The files of a run that is repeated.
+/// The files to keep from a run that is repeated.
 struct Wanted<'a> {
     /// Whether a trace in the format of ns-2 is wanted.
     trace: bool,

@@ -156,8 +156,8 @@ pub fn run(
             ));
             Ok(tally.done())
         }
-        // `result::write` reads all points from the directory, so `tally`, the summary of the points so far, is not
-        // needed.
+        // `tally` is the summary of the points so far. It is not needed, because `result::write` reads all points
+        // again.
         (_, tally) => {
             drop(tally);
             result::write(&directory, outputs)
@@ -202,8 +202,8 @@ fn keep_person(directory: &Directory, race: Race, number: usize) -> Result<Point
     directory.save_point(number, point, race.expectations.into_iter().map(at).collect(), Vec::new())
 }
 
-/// The summary of the completed points, which takes only a few bytes per point, and the flag whether all transfers
-/// finished.
+/// The summary of the completed points, with a flag that says whether all transfers finished. Takes only a few bytes
+/// per point.
 struct Tally {
     table: Table,
     /// The summary of the simulated people; `None` if the plan does not simulate people.
@@ -260,7 +260,7 @@ fn announce(outline: &Outline, directory: &Directory, missing: usize) {
     let _ = std::io::stderr().write_all(format!("{all} points{of}{done}; in all {size}\n").as_bytes());
 }
 
-/// Returns what a race will write to `directory`, and which captures it leaves out.
+/// Returns how many files and bytes a race will write to `directory`, and which captures it leaves out.
 pub fn announcement(size: SizeEstimate, pcap: &str, directory: &Path) -> String {
     let captures = match (size.captures, pcap) {
         (0, _) => String::new(),

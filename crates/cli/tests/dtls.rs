@@ -99,7 +99,8 @@ fn threads_share_a_port_over_dtls() {
     assert_eq!(code, 0, "{lines:?}");
 }
 
-/// Over DTLS, messages must pass in both directions, as without encryption. An untrusted server must receive nothing.
+/// Over DTLS, messages must pass in both directions, as they do without encryption. An untrusted server must receive
+/// nothing.
 #[test]
 fn bulk_goes_over_dtls() {
     let scratch = Scratch::new("dtls-bulk");

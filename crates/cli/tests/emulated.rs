@@ -146,7 +146,8 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
         }
         assert!(number(&run["packets"]["down"]["retransmitted"]) > 0, "{contestant}: losses are mended");
     }
-    // Random loss by iptables must be like the link's own: 10 % of about 1000 packets, within six standard deviations.
+    // Random loss by iptables and by the link must have the same rate: 10 % of about 1000 packets, within six standard
+    // deviations.
     let found = race(&format!("--loss-by link,iptables --loss 10% --runs 3 {network}"));
     let of = |by: &str| {
         let points = found["points"].as_array().expect("points");
@@ -274,7 +275,7 @@ fn what_rules_cannot_do_is_refused() {
             2,
             "cc=no/name: write a name of the kernel's, such as cubic",
         ),
-        ("--transport mptcp:streams=3 --runs 1", 2, "'streams' is a key of sctp"),
+        ("--transport mptcp:num_ostreams=3 --runs 1", 2, "'num_ostreams' is a key of sctp"),
         ("--transport sctp-kernel:cc=reno --runs 1", 2, "sctp-kernel:cc=reno: 'cc' is a key of tcp"),
         ("--transport mptcp:paths=2 --runs 1", 2, "paths=2: the network has 1"),
         (

@@ -229,7 +229,7 @@ fn an_output_that_is_closed_early_is_a_failed_transfer() {
     }
 }
 
-/// A server has all its connections in use. The output of further clients must say so.
+/// If a server has all its connections in use, the output of further clients must say so.
 #[test]
 fn a_full_server_is_told() {
     let scratch = Scratch::new("no-room");
@@ -257,7 +257,7 @@ fn a_full_server_is_told() {
         let printed = errors(&output);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {printed}");
         let why = "its program ended it, as a server does that is full, is ended itself or waits too long (ABORT with cause 12)";
-        // The reason is in the report of `load`, or in the error line of `get`.
+        // The reason must be in the report of `load` or in the error line of `get`.
         let printed = printed + &String::from_utf8_lossy(&output.stdout);
         assert!(printed.contains(why), "{arguments:?}: {printed}");
     }

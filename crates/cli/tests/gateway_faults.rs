@@ -120,7 +120,8 @@ fn exchanges_of_killed_clients_end() {
             if round == 0 {
                 before = gateway.resident();
             }
-            // Waits, because the allocator returns free memory to the system only after some time.
+            // Waits until the memory has shrunk, because the allocator returns free memory to the system only after
+            // some time.
             let limit = before + 8_000;
             wait_until(&format!("{scheme}: it holds {limit} KiB at most"), || gateway.resident() < limit);
         }

@@ -121,7 +121,7 @@ fn half_of_the_budget_is_a_floor_for_each_session() {
     }
 }
 
-/// The factor by which attacks are repeated.
+/// Returns the factor by which the environment variable `ATTACK` prolongs all attacks; 1 by default.
 fn times() -> usize {
     std::env::var("ATTACK").ok().and_then(|times| times.parse().ok()).unwrap_or(1)
 }
@@ -263,7 +263,7 @@ fn gateway_requests_with_large_heads() {
     rig.holds("large heads");
 }
 
-/// The origin conspires with the clients: it sends response heads of almost the maximum size, complete or incomplete.
+/// A malicious origin sends response heads of almost the maximum size, complete or incomplete.
 fn answers_with_large_heads(whole: bool) {
     let rig = Rig::in_front_of(&format!("memory-answers-{whole}"), move || {
         let listener = TcpListener::bind("127.0.0.1:0").expect("listening");

@@ -147,7 +147,7 @@ fn verbs() -> Vec<String> {
     let help = printed(&["--help"]);
     let rows =
         help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    // A line that continues a row is indented further than a row.
+    // A line that continues a row of the list is indented further than the row itself.
     let names = rows.filter_map(|row| row.strip_prefix("  ")?.split(' ').next());
     names.filter(|name| !name.is_empty() && *name != "help").map(str::to_owned).collect()
 }

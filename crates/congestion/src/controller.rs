@@ -16,8 +16,8 @@ pub struct Acked {
     pub bytes: u64,
     /// The number of bytes in flight before the acknowledgement.
     pub flight_before: u64,
-    /// Whether the cumulative acknowledgement advanced. RFC 2960 and RFC 4960 §7.2.1 require the advance for growth of
-    /// the window, RFC 9260 does not. In TCP the value is always true.
+    /// Whether the cumulative acknowledgement advanced. RFC 2960 and RFC 4960 §7.2.1 allow growth of the window only
+    /// with this advance; RFC 9260 does not require it. In TCP the value is always true.
     pub cumulative: bool,
     /// Whether the sender is repairing a loss, so that the window must not grow by the usual rules.
     pub in_recovery: bool,

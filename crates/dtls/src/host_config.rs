@@ -180,8 +180,8 @@ impl HostConfig {
         }
     }
 
-    /// Creates a dimpl connection, as a client or a server, whose handshake datagrams have at most `mtu` bytes.
-    /// Exception: a server sends larger datagrams if its certificate would otherwise need too many.
+    /// Creates a dimpl connection, as a client or a server, whose handshake datagrams have at most `mtu` bytes. A
+    /// server sends larger datagrams if its certificate would otherwise need too many.
     pub(crate) fn begin(
         &self,
         client: bool,

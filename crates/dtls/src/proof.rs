@@ -3,7 +3,7 @@
 //!
 //! RFC 9147 §5.1 and RFC 6347 §4.2.1: a request for a cookie is sent only in response to a hello, and is not
 //! retransmitted on a timer. dimpl does retransmit the request on a timer. dimpl also sends it again when a small
-//! fragment of a hello is repeated.
+//! fragment of a hello is repeated. The limit bounds these repetitions.
 
 use crate::hello::RETRY;
 

@@ -52,7 +52,8 @@ pub(super) fn probe(kind: TransportKind) -> Result<FeatureCell, String> {
     Ok(FeatureCell::switched(plain.is_bounded(), on.is_bounded(), observed))
 }
 
-/// Floods TCP with the settings of a profile. The verdict is of these settings alone: nothing is switched on.
+/// Floods TCP with the settings of a profile. The verdict applies to these settings alone, because no further mechanism
+/// is switched on.
 pub(super) fn with_tcp_profile(profile: &str) -> Result<FeatureCell, String> {
     let config =
         anabranch_tcp::Config::profile(profile).ok_or_else(|| format!("no profile '{profile}' of TCP"))?;

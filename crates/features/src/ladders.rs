@@ -108,7 +108,7 @@ fn setup(
         }
         harness.send(A, b"first bytes of data", MessageOptions::default());
         harness.until(1_000, |harness| !harness.received[B].is_empty()).await;
-        // Waits for packets that are still on the way back to A, so that the ladder includes them.
+        // Waits for packets that are still in flight to A, so that the ladder includes them.
         harness.pass(30).await;
         harness.received[B].first().map(|part| (part.at - started_at).as_millis())
     })?;
@@ -143,7 +143,7 @@ fn ending(title: &str, note: &str, kind: TransportKind) -> Result<Drawing, Strin
 
 fn streams() -> Result<Drawing, String> {
     let testbed = Testbed::quiet()?;
-    connected(&testbed, &MessageTransport::sctp(&[("streams", "3")]), async |harness| {
+    connected(&testbed, &MessageTransport::sctp(&[("num_ostreams", "3")]), async |harness| {
         harness.pass(300).await;
         for _ in 0..2 {
             for stream in 0..3 {

@@ -1,5 +1,5 @@
-//! A stream of the gateway ([`Conn`]) that is read and written at the same time, and that keeps bytes read ahead. The
-//! [`Pump`] forwards a body from one stream to another.
+//! The streams of the gateway. A [`Conn`] can be read and written at the same time, and keeps bytes that were read
+//! ahead. A [`Pump`] forwards a body from one stream to another.
 //!
 //! A pump reads again only after it has written all bytes of the previous read. If the receiver of a body is slow, the
 //! pump holds no more than these bytes, and the sender has to wait.
@@ -50,7 +50,8 @@ impl ReadAhead {
         }
     }
 
-    /// Whether the memory budget allows reading more bytes ahead.
+    /// Returns whether the memory budget allows reading more bytes ahead. If so, also counts the bytes that were read
+    /// ahead so far.
     fn admits_more(&mut self) -> bool {
         let beyond = self.bytes.len().saturating_sub(HEAD_BYTES);
         let admits = self.hold.fits(beyond);
@@ -124,7 +125,7 @@ impl<T: Stream> Conn<T> {
         Self { meter: Some(meter), ..Self::new(stream, memory) }
     }
 
-    /// Whether the memory budget allows `bytes` more bytes.
+    /// Returns whether the memory budget allows `bytes` more bytes.
     pub(super) fn fits(&self, bytes: usize) -> bool {
         self.memory.holding().fits(bytes)
     }
@@ -136,7 +137,7 @@ impl<T: Stream> Conn<T> {
         hold
     }
 
-    /// Whether the memory budget allows reading more bytes ahead.
+    /// Returns whether the memory budget allows reading more bytes ahead.
     pub(super) fn admits_more(&self) -> bool {
         self.read_ahead.borrow_mut().admits_more()
     }
@@ -163,7 +164,7 @@ impl<T: Stream> Conn<T> {
         self.stream.into_inner()
     }
 
-    /// Whether all bytes that were read have been used.
+    /// Returns whether all bytes that were read have been used.
     pub(super) fn is_clean(&self) -> bool {
         self.read_ahead.borrow().rest().is_empty()
     }

@@ -43,8 +43,8 @@ pub(super) enum ExchangeError {
 
 /// The result of receiving the peer's response.
 enum ReceivedResponse {
-    /// A complete response. `reusable` is whether the peer's stream can carry another request. `after` is the state of
-    /// the client's stream.
+    /// A complete response. `reusable` says whether the peer's stream can carry another request. `after` is the state
+    /// of the client's stream.
     All { reusable: bool, after: ClientStreamEnd },
     /// An open tunnel, with the status and the head that the client gets.
     Tunnel(u16, Vec<u8>),
@@ -84,7 +84,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             Ok(lease) => lease,
             Err(why) => {
                 let refusal = refusal_of(&why);
-                // Report the fault to the operator, because the client cannot repair it.
+                // Reports the fault to the operator, because the client cannot repair it.
                 if let (Some(faults), Some(line)) = (&service.options.faults, authentication_failure(&why)) {
                     faults.tell(&format!("{}: {line}", destination.to));
                 }
@@ -479,7 +479,7 @@ fn upgrades<W, U>(service: &Service<W, U>, request: &Request) -> bool {
         && (service.options.half_close || request.has_field_value(TUNNEL_FRAMING, "chunked"))
 }
 
-/// Answers the client with `refusal`. `complete` is whether the whole request has been read.
+/// Answers the client with `refusal`. `complete` says whether the whole request has been read.
 pub(super) async fn answer<W: World, U, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,

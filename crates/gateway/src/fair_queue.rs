@@ -54,8 +54,8 @@ struct QueueEntry {
     waker: RefCell<Option<Waker>>,
 }
 
-/// The place of a new connection in the queue, and after the grant its permission to begin. When the `Turn` is dropped,
-/// the next connection may begin.
+/// The place of a new connection in the queue. Once the turn is granted, this value is the permission to begin the
+/// connection. When the value is dropped, the next connection may begin.
 #[derive(Debug)]
 pub(super) struct Turn {
     queue: Rc<ConnectionQueue>,
@@ -165,7 +165,7 @@ mod tests {
         };
         let mut greedy = enter(80, 1, 5000);
         assert_eq!(granted(&greedy), MAX_NEW / 2);
-        // Connections of a second client begin immediately. So do connections to a second origin, which has port 81.
+        // Connections of a second client begin immediately, and so do connections to a second origin, which has port 81.
         let modest = enter(80, 2, 10);
         assert_eq!((granted(&modest), granted(&enter(81, 3, 10))), (10, 10));
         let second = enter(80, 3, 5000);

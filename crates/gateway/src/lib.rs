@@ -428,13 +428,14 @@ async fn end<W: World, U, N: Session>(
             session.close();
         }
         ClientStreamEnd::Tear(_) if half_close => session.abort(),
-        // No unread data is left, so the next data on the stream is a new request.
+        // The client has finished its request, and no unread data is left. The next data on the stream is a new
+        // request.
         ClientStreamEnd::Close if conn.is_clean() => {}
         ClientStreamEnd::Close | ClientStreamEnd::Part | ClientStreamEnd::Tear(_) | ClientStreamEnd::Cut => {
-            // Only a reset separates the data of this exchange from later data on a stream of an association. If the
-            // exchange failed (`Tear(false)`), the gateway resets the stream immediately. Otherwise a response was
-            // sent, which has to arrive before the reset. The gateway then first waits up to `LINGER` for the client's
-            // request to end.
+            // On a stream of an association, only a reset separates the data of this exchange from later data. After a
+            // failed exchange (`Tear(false)`), the gateway resets the stream immediately. In the other cases a response
+            // was sent, which must arrive before the reset. The gateway therefore first waits up to `LINGER` for the
+            // client's request to end.
             if after != ClientStreamEnd::Tear(false) {
                 service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             }

@@ -1,4 +1,4 @@
-//! Resolves names for clients, such that no client can delay the lookups of other clients.
+//! Resolves names for clients. No client can delay the lookups of other clients.
 //!
 //! A host can resolve only a few names at a time, and a name without an answer occupies a lookup for many seconds.
 //! Therefore a client may start a lookup only while it has fewer lookups in progress than the host has free places for

@@ -55,8 +55,8 @@ pub(super) struct SharedSessions<'a> {
 }
 
 /// Polls `wait` until it is done, and ends it early if the exchange stalls. Acknowledgements of written bytes count as
-/// progress. `unacknowledged` returns the number of unacknowledged bytes on the session with the server, and then the
-/// same for the session with the client. Each number includes the bytes of all exchanges on that session.
+/// progress. `unacknowledged` returns two numbers of unacknowledged bytes: on the session with the server, and on the
+/// session with the client. Each number includes the bytes of all exchanges on that session.
 pub(super) async fn watched<W: World, U, T>(
     service: &Service<W, U>,
     progress_clock: &ProgressClock<W>,
@@ -98,8 +98,8 @@ pub(super) async fn watched<W: World, U, T>(
                 }
             }
             if down.blocked.get() {
-                // It counts as progress if fewer bytes are unacknowledged than at the last check. A slow client may be
-                // reading, although it rarely makes room for another write.
+                // If fewer bytes are unacknowledged than at the last check, the exchange has made progress: a slow
+                // client may be reading, although it rarely makes room for another write.
                 let unacknowledged = unacknowledged().1;
                 if unacknowledged < std::mem::replace(&mut unacknowledged_by_client, unacknowledged) {
                     progress_clock.record_progress();
@@ -163,7 +163,7 @@ pub(super) async fn both<T, E>(
     .await
 }
 
-/// The bytes that an exchange has written to the peer, the server behind the gateway, and that the peer has not
+/// The bytes that an exchange has written to the server behind the gateway (the peer), and that this server has not
 /// acknowledged.
 #[derive(Default)]
 struct UnacknowledgedBytes {

@@ -44,7 +44,8 @@ struct LimitState {
     servers: AtomicUsize,
     /// The number of slots that each client has.
     clients: ClientSlots,
-    /// Held while a server ends a session for a request. Without it, two servers would each end one for the same request.
+    /// Held while a server ends a session to fulfil a request for a slot. Otherwise two servers could each end a
+    /// session for the same request.
     preempting: Mutex<()>,
 }
 

@@ -289,7 +289,7 @@ pub fn field_value(value: &[u8]) -> Result<HeaderValue, Malformed> {
 /// A field is malformed, or occurs more often than allowed.
 pub fn check_fields(fields: &HeaderMap) -> Result<Option<u64>, Malformed> {
     let (mut host, mut length) = (false, None);
-    // One pass, because a look-up by name costs more than a comparison.
+    // Check all fields in one pass, because looking up a field by its name costs more than comparing the name.
     for (name, value) in fields {
         check_unpadded(value.as_bytes())?;
         check_connection_specific(name, value)?;

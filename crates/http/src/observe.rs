@@ -108,6 +108,8 @@ pub struct ObjectRecord {
     /// The reads of body bytes since the object was last assigned to an exchange: time and number of bytes. Reads
     /// within one millisecond are combined and have the time of the first read.
     pub read: Vec<(Instant, u64)>,
+    /// The sum over the body bytes in `read` of the times at which they were read, in nanoseconds and not combined.
+    pub read_times: u128,
     /// The byte range of the response in the data that the server sends on the stream, if the server reported it.
     pub placed: Option<Range<u64>>,
     /// The delivery of the object, if it was delivered.
@@ -140,6 +142,9 @@ pub struct ServedRecord {
 /// All recorded milestones.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Record {
+    /// When the browser could render the document for the first time; `None` if it never could, or if no browser loaded
+    /// the page.
+    pub start_render: Option<Instant>,
     /// The records of the objects, by index in the page, up to the highest index recorded.
     pub objects: Vec<ObjectRecord>,
     /// The records of the connections, by identifier of the session.
@@ -221,6 +226,7 @@ impl Recorder {
             o.assigned = Some(assigned);
             o.first_byte = None;
             o.read.clear();
+            o.read_times = 0;
         });
     }
 
@@ -232,9 +238,19 @@ impl Recorder {
     /// `bytes` more bytes of the object's body were read.
     pub fn read(&self, object: usize, at: Instant, bytes: u64) {
         let millisecond = |at: Instant| at.as_nanos() / 1_000_000;
-        self.object(object, |o| match o.read.last_mut() {
-            Some((first, sum)) if millisecond(*first) == millisecond(at) => *sum += bytes,
-            _ => o.read.push((at, bytes)),
+        self.object(object, |o| {
+            o.read_times += u128::from(bytes) * u128::from(at.as_nanos());
+            match o.read.last_mut() {
+                Some((first, sum)) if millisecond(*first) == millisecond(at) => *sum += bytes,
+                _ => o.read.push((at, bytes)),
+            }
+        });
+    }
+
+    /// The browser can render the document from `at` on. Only the first call counts.
+    pub fn rendered(&self, at: Instant) {
+        self.change(|record| {
+            record.start_render.get_or_insert(at);
         });
     }
 

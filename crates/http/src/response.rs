@@ -197,7 +197,7 @@ impl ResponseParser {
         loop {
             match self.state {
                 ParserState::Head => match self.head(input)? {
-                    // RFC 9110 §15.2: interim responses come before the final one.
+                    // RFC 9110 §15.2: interim responses come before the final one. They are skipped.
                     Some(Some(head)) => return Ok(Step::Head(head)),
                     Some(None) => {}
                     None => return Ok(Step::More),

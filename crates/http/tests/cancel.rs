@@ -21,7 +21,7 @@ fn load(changes: &[(&str, &str)], server_changes: &[(&str, &str)]) -> (fetch::Ou
     let run = async {
         let config = |changes: &[(&str, &str)]| {
             let mut config = anabranch_sctp::Config::profile("rfc9260").expect("a profile");
-            config.streams = 2;
+            config.num_ostreams = 2;
             for (key, value) in changes {
                 config.set(key, value).expect("a knob");
             }

@@ -172,8 +172,8 @@ struct Fluid<'a> {
     now: u64,
     /// The unused capacity between the exact end of the last transmission and `now`, in bits/s times ns.
     spare: u128,
-    /// The common period of all paths in ns; the capacity of all paths together in one period, in bits/s times ns; the
-    /// time in the run, in ns, after which no outage starts or ends. `None` if the paths have no common period.
+    /// If all paths have a common period: the period in ns, the capacity of all paths together in one period in bits/s
+    /// times ns, and the time in ns after which no outage starts or ends.
     common_period: Option<(u64, u128, u64)>,
 }
 

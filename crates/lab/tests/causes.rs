@@ -103,8 +103,8 @@ fn a_full_search_tests_every_pair_in_both_directions() {
     }
 }
 
-/// Checks a gap that comes only from handshakes. It must disappear if all connections are established before the page
-/// time starts.
+/// If a gap comes only from handshakes, it must disappear when all connections are established before the page time
+/// starts.
 #[test]
 fn a_gap_of_handshakes_alone_is_only_where_they_are_waited_for() {
     let without = |objects: &str, loser: &str| {
@@ -195,7 +195,7 @@ fn no_causes_are_searched_if_disabled_or_impossible() {
 fn a_plan_can_say_what_a_change_does() {
     let claim = |bounds: &str| {
         let text = format!(
-            "{THREE}\ncauses = 'off'\n[[cause]]\nof = 'sctp:profile=modern'\nchange = ['connections=6', 'streams=20']\n{bounds}"
+            "{THREE}\ncauses = 'off'\n[[cause]]\nof = 'sctp:profile=modern'\nchange = ['connections=6', 'num_ostreams=20']\n{bounds}"
         );
         race(&plan(&text), 1).expectations
     };

@@ -38,7 +38,7 @@ const NETWORKS: [&[(&str, &str)]; 20] = [
 #[test]
 fn captures_of_encrypted_races_show_the_results() {
     for network in NETWORKS {
-        // With one host, one server has all requests.
+        // All hosts of the page are merged, so that one server gets all requests.
         let flags = network.iter().copied().chain([("runs", "1"), ("origins", "merge")]);
         let plan = Draft::from_flags(flags)
             .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
@@ -80,7 +80,7 @@ fn compare(run: &Run, captures: [&Decoded; 2], context: &str) {
     for (direction, expected) in
         [run.packets.up.retransmitted, run.packets.down.retransmitted].into_iter().enumerate()
     {
-        // The sender's own capture has each retransmission together with what it repeats.
+        // The sender's own capture shows every retransmission, because it also contains the original packet.
         let found = |talk: &Conversation| talk.directions[direction].retransmitted_packets;
         let found: u64 = captures[direction].conversations.iter().map(found).sum();
         assert_eq!(found, expected, "retransmitted in direction {direction}: {context}");
@@ -95,7 +95,8 @@ fn compare(run: &Run, captures: [&Decoded; 2], context: &str) {
         let mut objects: Vec<u64> = run.objects.iter().map(|object| object.bytes).collect();
         let messages = decoded.conversations.iter().find(|talk| talk.transport == "sctp");
         if let Some(talk) = messages {
-            // Each request is a message. The messages of a response have its head, too.
+            // Each request is one message. Sizes are not compared, because the messages of a response also contain its
+            // head.
             assert_eq!(talk.directions[0].messages, objects.len() as u64, "{context}");
             continue;
         }
@@ -125,7 +126,7 @@ fn damaged_packets_are_decoded_without_a_panic() {
             writer.interface("all", 0).expect("an interface");
             for (at, packet) in &packets {
                 let mut packet = packet.clone();
-                // The headers of IP are left alone, so that the packets reach the decoders of encryption.
+                // The IP headers are not damaged, so that the packets reach the decoders of encryption.
                 if rng.below(4) == 0 && packet.len() > 28 {
                     let byte = 28 + rng.below(packet.len() as u64 - 28) as usize;
                     packet[byte] = rng.next_u64() as u8;

@@ -351,8 +351,8 @@ fn a_tunnel_adds_to_each_packet_for_who_keeps_its_address() {
     assert_eq!(bare[1..], tunnel[1..]);
 }
 
-/// Loss must grow on the whole edge of a network, before the client reaches the other network. Without a length, the
-/// edge must be the overlap.
+/// Loss must grow on the whole edge of a network, before the client reaches the other network. Without a length in the
+/// plan, the edge must be as long as the overlap.
 #[test]
 fn loss_grows_on_the_edge_before_the_overlap() {
     let lost = |keys: &[(&str, &str)]| {

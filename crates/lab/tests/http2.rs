@@ -143,7 +143,7 @@ fn the_urgent_come_first() {
     }
 }
 
-/// Checks that a window smaller than the bandwidth-delay product slows a transfer down.
+/// A window smaller than the bandwidth-delay product must slow a transfer down.
 #[test]
 fn windows_are_in_force() {
     let page = |windows: &str| {

@@ -174,7 +174,7 @@ fn waiting_for_a_connection_or_a_stream_is_queue() {
     let two = parts(&run("tcp:connections=2", &on(NET, &[("objects", "4x5kB")])));
     assert_eq!((two[0].queue, two[1].queue), (0.0, 0.0));
     assert!(two[2].queue > 100.0 && two[3].queue > 100.0, "a round trip at least");
-    let one = parts(&run("sctp:streams=1,when-full=wait", &on(NET, &[("objects", "3x5kB")])));
+    let one = parts(&run("sctp:num_ostreams=1,when-full=wait", &on(NET, &[("objects", "3x5kB")])));
     let queues: Vec<f64> = one.iter().map(|object| object.queue).collect();
     assert!(queues[0] == 0.0 && queues[1] > 100.0 && queues[2] > queues[1] + 100.0, "{queues:?}");
     let many = parts(&run("sctp", &on(NET, &[("objects", "3x5kB")])));
@@ -185,8 +185,8 @@ fn waiting_for_a_connection_or_a_stream_is_queue() {
 #[test]
 fn an_association_grows_when_full() {
     let flags = on(NET, &[("objects", "8x50kB")]);
-    let waits = parts(&run("sctp:streams=1,when-full=wait", &flags));
-    let grows = parts(&run("sctp:streams=1,when-full=grow", &flags));
+    let waits = parts(&run("sctp:num_ostreams=1,when-full=wait", &flags));
+    let grows = parts(&run("sctp:num_ostreams=1,when-full=grow", &flags));
     let queues: Vec<f64> = grows.iter().map(|object| object.queue).collect();
     assert!(queues[0] == 0.0 && queues[1] > 0.0, "{queues:?}");
     assert!(queues[1..].iter().all(|queue| (queue - queues[1]).abs() < 1.0), "all at once: {queues:?}");

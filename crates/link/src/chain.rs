@@ -1,9 +1,9 @@
 //! One direction of a link: a sequence of elements, each of which delays, drops or changes packets.
 //!
 //! A chain owns the packets inside the link, and determines the order in which they come out. Packets are sorted by
-//! instant. Packets of the same instant have the order in which the elements released them. [`Stage`] is a closed set
-//! of elements (see the module `table`), so passing a packet through them costs only a few predictable branches. Only
-//! elements that hold packets cost a virtual call.
+//! instant. Packets that leave at the same instant keep the order in which the elements released them. The elements are
+//! variants of the enum [`Stage`] (see the module `table`), so a packet passes through them with a few predictable
+//! branches. Only elements that hold packets cost a virtual call.
 
 use crate::element::{Carried, Fate, HoldingElement, ImmediateElement, Released};
 use crate::meter::{DropCause, Meter, Occupancy};
@@ -171,8 +171,8 @@ impl<P: Carried> Chain<P> {
                 Some(cause) => self.lose(at, packet, cause),
             }
         }
-        // Puts the empty vector back, so that its allocation is reused. No packet is overwritten, because a nested call
-        // of this function has already passed on every packet that `run` released.
+        // Put the empty vector back, to reuse its allocation. `self.released` has no packets here: a nested call of
+        // this function has already passed on all packets that `run` released.
         self.released.packets = released;
     }
 
@@ -246,7 +246,7 @@ enum ChainOutcome {
     Through(Instant),
     /// The packet was lost at this instant.
     Lost(Instant, DropCause),
-    /// An element has duplicated the packet. The packet leaves this element at this instant.
+    /// An element has duplicated the packet. The packet and its copy leave this element at this instant.
     Doubled(Instant),
     /// At this instant, the packet has reached an element that has to hold it.
     Held(Instant),

@@ -11,8 +11,7 @@ use anabranch_base::Instant;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// A medium, represented by the time at which it is next free. Either one direction uses it, or both directions share
-/// it.
+/// A medium, represented by the time at which it is next free. One direction has it alone, or both directions share it.
 #[derive(Clone, Debug)]
 pub enum Medium {
     /// A medium that only one direction uses.

@@ -30,8 +30,8 @@
 //! `impairments!` below has one row for each impairment: flag, plan key, help, default, element and counter. The
 //! command line, plans, printing, JSON and reports all use that table. Each impairment has a file of its own. The file
 //! defines the impairment's text form, its contradictions with other settings, its element, and the element's position
-//! in the chain. Each of these files uses `spec` and [`Row`], and is itself used by the modules `table` and `spec`.
-//! This cycle is intended: a row without an element does not compile.
+//! in the chain. Each of these files imports `spec` and [`Row`], and the modules `table` and `spec` import each of
+//! these files. The circular import is intended: a row without an element does not compile.
 
 #[macro_use]
 mod table;

@@ -221,8 +221,8 @@ impl<P: Carried> ImmediateElement<P> for Loss {
 
 /// Loses every n-th packet, counted across both directions, as iptables' `statistic` match does on a loopback
 /// interface. Packets of both directions are counted in the order of their entry times. The element is given each
-/// packet ahead of the packet's entry time, and holds the packet until that time. Until then, a packet of the other
-/// direction with an earlier entry time may follow.
+/// packet ahead of the packet's entry time, and holds the packet until that time. Until that time, the other direction
+/// may still pass on a packet with an earlier entry time.
 #[derive(Debug)]
 pub struct SharedLoss<P> {
     counter: Rc<Cell<Nth>>,
@@ -261,7 +261,7 @@ impl<P> HoldingElement<P> for SharedLoss<P> {
     }
 
     fn occupancy(&self) -> Occupancy {
-        // These packets have left the queue and are on the wire, so they do not count as waiting.
+        // The held packets have left the queue and are on the wire, so they do not count as waiting.
         Occupancy::default()
     }
 }
@@ -328,8 +328,8 @@ mod tests {
         assert!(none.iter().all(Option::is_none));
     }
 
-    /// A rule draws the same random numbers as the element of the link, so that a run of either kind loses the packets
-    /// with the same numbers.
+    /// A rule draws the same random numbers as the element of the link. A run with rules therefore loses the packets
+    /// with the same numbers as a run with elements.
     #[test]
     fn a_rule_drops_the_packets_that_the_link_would_lose() {
         let spec = crate::LinkSpec::parse("loss=20%").expect("a link");

@@ -121,7 +121,7 @@ impl Meter {
         self.lost_by().into_iter().fold(Tally::default(), |sum, (.., one)| sum.plus(one))
     }
 
-    /// Adds up the counters of two chains. Each peak is the larger one of the two.
+    /// Returns the sums of the counters of two chains. A peak in the result is the larger of the two peaks.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {

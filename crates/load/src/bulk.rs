@@ -124,7 +124,8 @@ async fn receive<W: World, N: Session>(
     recorder.assigned(bulk_request.object, Assigned { at: world.now(), exchange, request, attempt: 0 });
     stream.write_message(&bulk_request.encode()).await.map_err(FetchError::Closed)?;
     if session.early_data() {
-        // The request was sent with the handshake. No answer can arrive before the handshake is done.
+        // The request was sent with the handshake. Wait for the end of the handshake, because no answer can arrive
+        // earlier.
         established(world, session, started_at, recorder, idle).await?;
     }
 

@@ -1,13 +1,13 @@
-//! Simple models that predict the values in a paper's table. A model uses only the plan with which the table is
-//! simulated, and does not simulate. If a study's results are no nearer to the published values than these predictions,
-//! the study explains nothing.
+//! Simple models that predict the values in a paper's table. A model computes its values from the table's plan alone,
+//! without a simulation. If a study's results are no nearer to the published values than these predictions, the study
+//! explains nothing.
 //!
 //! *Arithmetic only*: a connection opens in one round trip. A request leaves when its connection is open and free, and
 //! takes half a round trip. It then waits for earlier requests and for the server's processing time. The response
 //! arrives at the rate of the link, or of the processor if the plan has a cost per byte. A packet has the size of the
 //! MTU, of which 40 bytes are headers, and every second packet is acknowledged. Nothing is lost and no window limits
-//! the rate. Of a transport, the model considers only the numbers of connections, streams and outstanding requests in
-//! the plan.
+//! the rate. The model ignores all properties of a transport, except its numbers of connections, streams and
+//! outstanding requests in the plan.
 //!
 //! *PFTK* ([`pftk`]) is the arithmetic model with one more limit. A connection is no faster than the formula of Padhye,
 //! Firoiu, Towsley and Kurose (1998) allows. The formula accounts for loss, timeouts and the receiver's window.
@@ -202,11 +202,11 @@ fn loss(spec: &LossSpec) -> f64 {
     }
 }
 
-/// Returns packets per second according to J. Padhye, V. Firoiu, D. Towsley and J. Kurose, "Modeling TCP throughput: a
-/// simple model and its empirical validation" (1998), the full model. `p` is the share of lost packets. `timeout` is
-/// the timeout before any back-off. `rtt` and `timeout` are in seconds. `window` is the maximum number of packets in
-/// flight that the receiver allows. `ack_every` is the number of packets per acknowledgement. Without loss the result
-/// is one window per round trip.
+/// Returns the packets per second of the full model of J. Padhye, V. Firoiu, D. Towsley and J. Kurose, "Modeling TCP
+/// throughput: a simple model and its empirical validation" (1998). `p` is the share of lost packets. `timeout` is the
+/// timeout before any back-off. `rtt` and `timeout` are in seconds. `window` is the maximum number of packets in flight
+/// that the receiver allows. `ack_every` is the number of packets per acknowledgement. Without loss the result is one
+/// window per round trip.
 #[must_use]
 pub fn pftk(p: f64, rtt: f64, timeout: f64, window: f64, ack_every: f64) -> f64 {
     if p <= 0.0 {

@@ -364,7 +364,11 @@ mod tests {
             ("loss = ['0', '5%']\ntransport = ['many=sctp', 'one=tcp:iw=2']", 3, 1 + 3),
             ("loss = '5%'\ntransport = ['one=tcp', 'many=sctp']", 3, 6),
             ("loss = ['5%', '6%']\ntransport = ['one=tcp', 'many=sctp']", 3, 6),
-            ("loss = ['5%', '0']\ntransport = ['one=tcp', 'many=sctp', 'more=sctp:streams=2']", 3, 3 + 1),
+            (
+                "loss = ['5%', '0']\ntransport = ['one=tcp', 'many=sctp', 'more=sctp:num_ostreams=2']",
+                3,
+                3 + 1,
+            ),
             ("loss = ['0', '5%']\ntransport = ['one=tcp', 'many=sctp']", 2, 4),
             (
                 "loss = '5%'\ncross = 'tcp:flows=1'\nrate = '5mbit'\ntransport = ['one=tcp', 'many=sctp']",
@@ -373,7 +377,7 @@ mod tests {
             ),
             ("loss = ['0', '5%']\nshared-link = true\ntransport = ['one=tcp', 'many=sctp']", 3, 1 + 3),
             (
-                "loss = ['0', '5%']\nshared-link = true\ntransport = ['one=tcp', 'many=sctp:streams=2']",
+                "loss = ['0', '5%']\nshared-link = true\ntransport = ['one=tcp', 'many=sctp:num_ostreams=2']",
                 3,
                 1 + 3,
             ),

@@ -1,9 +1,9 @@
 //! Calibration: sets inputs that a paper does not give, so that our values match some of its published cells. A reading
 //! is one interpretation of the paper. Each reading is calibrated separately, by the same rule, and without randomness.
 //!
-//! Newton's method on logarithms finds the inputs that are single numbers, all at once. Certain published cells
-//! calibrate each of these inputs: the mean of ln(ours/published) over these cells must become 0. An input can also be
-//! a list of file sizes. The secant method, bounded by bisection, finds these sizes, each from one published cell.
+//! Inputs that are single numbers are found together, by Newton's method on logarithms. Each of them is calibrated by
+//! certain published cells: the mean of ln(ours/published) over these cells must become 0. An input can also be a list
+//! of file sizes, each calibrated by one published cell. The secant method, bounded by bisection, finds these sizes.
 //!
 //! Both searches bound their steps and keep the best of all trials. If no value of an input fits its cells, the other
 //! inputs are still fitted. The remaining error of calibrated cells is not part of any score.
@@ -30,9 +30,9 @@ const TRIALS: usize = 24;
 const TOLERANCE: f64 = 0.0005;
 /// The maximum change of ln(input) in one step: a factor of 4.
 const MAX_STEP: f64 = std::f64::consts::LN_2 * 2.0;
-/// An input is changed only if its effect on the cells that calibrate it is at least this large. The effect is the
-/// change of the cells' mean ln(value), divided by the change of ln(input). With a smaller effect, even a doubled input
-/// would change the values by less than 0.1 %.
+/// The minimum effect of an input on the cells that calibrate it. An input with a smaller effect is not changed: even
+/// doubling it would change the values by less than 0.1 %. The effect is the change of the cells' mean ln(value),
+/// divided by the change of ln(input).
 const FLAT: f64 = 0.001;
 /// The change of ln(input) in the trial that measures how an input affects the cells.
 const PROBE_STEP: f64 = 0.2;

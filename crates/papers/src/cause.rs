@@ -30,7 +30,7 @@ pub struct CauseDefinition {
     pub table: String,
     /// The changes of the plan, as in `--set`.
     pub change: Vec<String>,
-    /// The contestant whose value is compared with and without the change, for example `tcp`. Or two contestants, whose
+    /// The contestant whose value is compared with and without the change, for example `tcp`; or two contestants whose
     /// ratio is compared, for example `sctp/tcp`.
     pub of: String,
     /// The metric that is compared; if absent, the metric of the table.
@@ -43,7 +43,7 @@ pub struct CauseDefinition {
     /// the change to the compared value in runs without the change.
     pub effect: [f64; 2],
     /// The finding in one sentence. `{}` is replaced by the effect, `{was}` by the compared value without the change,
-    /// and `{is}` by that with the change.
+    /// and `{is}` by the compared value with the change.
     pub says: String,
     /// Whether the cause may explain cells. If so, all points of the table are also run with the change. The cause
     /// explains each cell that differs from its published value without the change, and is near it with the change.
@@ -231,8 +231,8 @@ impl CauseDefinition {
         let numbers =
             [0, 1].map(|with_change| MeanEstimate::of(&logs[with_change]).map(|number| number.mean));
         let effects = difference(&logs[1], &logs[0]);
-        // The effect is exact under two conditions. The runs without the change cover all possible cases. The runs with
-        // the change have the same cases, or are a single run without randomness.
+        // The effect is exact if the runs without the change cover all possible cases, and the runs with the change
+        // have the same cases or are one run without randomness.
         let cases = table.cases(&both[0]).filter(|_| logs[1].len() == 1 || both[1].cases == both[0].cases);
         let runs = effects.iter().flatten().count();
         let effect = MeanEstimate::of(&effects).map(|effect| effect.of_cases(runs, cases));

@@ -33,10 +33,9 @@ pub struct PublishedCell {
     /// The 2.5th and the 97.5th percentile of resampled means. Each mean is over as many randomly drawn runs as the
     /// paper averaged.
     pub range: Option<[f64; 2]>,
-    /// The smallest and the largest possible mean over as many consecutive runs as the paper averaged. A link drops
-    /// every n-th packet, and its packet counter is not reset between runs. The counter can have n values before the
-    /// first run, and the mean depends on this value. `None` if no link drops packets in this way, or if one of the n
-    /// possible runs was not made or has no value.
+    /// If a link drops every n-th packet: the smallest and the largest possible mean over as many consecutive runs as
+    /// the paper averaged. The packet counter of the link is not reset between runs, so the mean depends on its value
+    /// before the first run. `None` for other links, or if one of the n possible runs was not made or has no value.
     pub running: Option<[f64; 2]>,
     /// The number of runs, and the number of runs that did not finish.
     pub runs: (usize, usize),
@@ -224,8 +223,8 @@ pub(super) fn means(points: &[&Vec<Numbers>], metric: Metric, object: Option<usi
     (0..seeds).filter_map(mean).collect()
 }
 
-/// Returns the 2.5th and the 97.5th percentile of resampled means. Each mean is that of N random draws from `values`,
-/// where N is `averaged`.
+/// Returns the 2.5th and the 97.5th percentile of resampled means. Each mean is over `averaged` random draws from
+/// `values`.
 pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]> {
     if values.is_empty() || averaged == 0 {
         return None;

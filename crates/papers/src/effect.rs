@@ -101,10 +101,10 @@ impl MeanEstimate {
         Self::of_product(&[one, other], &[1.0, -1.0], true)
     }
 
-    /// Returns the product of several results, each raised to its power in `powers`, which is 1 or -1. Each result has one value per seed;
-    /// a result with a single value has it for every seed. Only seeds with all values count. With `means` it is the
-    /// product of the means, otherwise the geometric mean of the products. `None` if there is no such seed, or if a
-    /// factor is not above 0.
+    /// Returns the product of the results, each raised to its power in `powers`, which is 1 or -1. Each result has one
+    /// value per seed, or a single value for all seeds. Only seeds with all values count. With `means` this is the
+    /// product of the means, otherwise the geometric mean of the products of the seeds. `None` if there is no such
+    /// seed, or if a factor is not above 0.
     #[must_use]
     pub fn of_product(results: &[&[Option<f64>]], powers: &[f64], means: bool) -> Option<Self> {
         let count = results.iter().map(|values| values.len()).max()?;

@@ -45,10 +45,9 @@ pub struct Numbers {
 pub struct Figures {
     /// The points, in the order of the plan.
     pub points: Vec<Rc<Point>>,
-    /// The number of different runs that are possible, if a rule drops every n-th packet and nothing else is random.
-    /// The seed then selects only the first packet that the rule drops, so n different runs are possible. `None`
-    /// without such a rule, with other random choices, or if n differs between points. See
-    /// [`PointPlan::cases`](anabranch_lab::plan::PointPlan).
+    /// If a rule drops every n-th packet and nothing else is random: n, the number of different runs that are possible.
+    /// The seed then selects only the first packet that the rule drops. `None` in all other cases, and if n differs
+    /// between points. See [`PointPlan::cases`](anabranch_lab::plan::PointPlan).
     pub cases: Option<u64>,
 }
 

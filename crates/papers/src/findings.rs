@@ -275,7 +275,7 @@ fn run_table(table: &Table, seeds: &Seeds<'_>, bench: &mut StudyRuns<'_>) -> Res
 /// Runs all points of the table with the change of `cause`. Records which cells the change brings near their published
 /// value, and which cells it moves away from their published value. `tried` is the number of causes that are tested for
 /// each cell that differs from its published value. The intervals are widened for the number of all tests: `tried`
-/// times the number of these cells.
+/// tests of each of these cells.
 fn explain(
     cause: &super::CauseDefinition,
     table: &Table,

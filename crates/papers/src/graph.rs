@@ -34,9 +34,9 @@ pub struct GraphDefinition {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Drawn {
-    /// Bytes a second of both directions, headers included.
+    /// The bytes per second of both directions together, including headers.
     Throughput,
-    /// Packets of both directions in each interval.
+    /// The number of packets of both directions together, in each interval.
     Packets,
     /// The packets as arrows between client and server.
     Messages,

@@ -454,8 +454,8 @@ mod tests {
             let all: Vec<String> = (1..=claims).map(|number| format!("{letter}{number:02}")).collect();
             assert_eq!(ids, all, "{name}: its claims, in order, each once");
             assert!(study.definition.figures.len() >= figures, "{name}: tables and figures");
-            // Only these claims may be undecidable: statements of other authors, a question, and sentences about a rig that
-            // no run of a model has.
+            // Only these claims may be undecidable: statements of other authors, a question, and statements about
+            // properties of a test rig that no simulation has.
             let undecidable = study
                 .claims
                 .iter()
@@ -494,8 +494,8 @@ mod tests {
         }
     }
 
-    /// If a study cannot be opened, its line in the listing has the error. The listing then also returns that not all
-    /// studies can be opened.
+    /// If a study cannot be opened, its line in the listing must have the error. The listing must also return that not
+    /// all studies can be opened.
     #[test]
     fn what_cannot_be_opened_is_listed() {
         let fault = || Err("broken/study.toml: no such key".to_owned());

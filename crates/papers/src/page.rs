@@ -205,8 +205,7 @@ fn cells(findings: &Findings) -> Grid {
             ]);
         }
     }
-    let names =
-        ["cell", "printed", "ours", "ours/print, 95 %", "range of our runs", "verdict", "near print with"];
+    let names = ["cell", "printed", "ours", "ours/print, 95 %", "range of our runs", "verdict", "near with"];
     Grid { heads: heads(&names), rows }
 }
 

@@ -99,9 +99,9 @@ impl Vary {
         self.between.iter().flatten().chain(&self.or).cloned().collect()
     }
 
-    /// Returns the value at the position `share`: 0 is the begin of the range, 1 its end. If the assumption has a list
-    /// of alternatives instead, 0 is the first of them, and 1 is the plan's own value. Returns `None` for the plan's
-    /// own value.
+    /// Returns the value at the position `share`: 0 is the start of the range, and 1 is its end. If the assumption has
+    /// a list of alternatives instead, 0 is the first of them, and 1 is the plan's own value. Returns `None` for the
+    /// plan's own value.
     fn at(&self, share: f64) -> Option<String> {
         match &self.between {
             Some([low, high]) => {

@@ -65,8 +65,8 @@ pub struct Definition {
     /// The program or protocol stack on which we measured the cells, for example `ns-2.35`. Absent if the paper
     /// publishes the cells.
     pub beside: Option<String>,
-    /// The table that has the same published cells, if this table runs another reading of the rig. The cells count as
-    /// evidence only in that table.
+    /// The table that has the same published cells, if this table interprets the paper's test rig differently. The
+    /// cells count as evidence only in that table.
     pub repeats: Option<String>,
     /// The number of runs over which the paper averaged a published value; 1 if the paper does not state it.
     #[serde(default = "one")]
@@ -78,7 +78,7 @@ pub struct Definition {
     /// row do not, because they depend on each other.
     #[serde(default)]
     pub rows: Vec<String>,
-    /// What the author of the plan chose after seeing the published values; absent if the author chose nothing then. If
+    /// What the author of the plan chose after seeing the published values; absent if there was no such choice. If
     /// present, every row may have influenced the choice. The order of the contestants in this table is then no
     /// independent test of the plan.
     pub seen: Option<String>,

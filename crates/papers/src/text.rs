@@ -95,8 +95,8 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
             98,
         ));
     }
-    // Of a whole study, only the claims that do not hold or are undecided are listed. Of a part of a study, all claims
-    // that the part decides are listed.
+    // For a whole study, only the claims that do not hold or are undecided are listed. For a part of a study, all
+    // claims that the part decides are listed.
     out.push_str(match study.part {
         None => "\nclaims that do not hold here, or cannot be told\n",
         Some(_) => "\nclaims that need nothing else\n",
@@ -129,7 +129,7 @@ pub(super) fn whole_table_effect(findings: &Findings, id: &str) -> String {
     let effect = all.find(|(known, _)| known == id);
     effect.map_or(String::new(), |(_, effect)| {
         format!(
-            " Of the whole table it brings {} near print, and {}.",
+            " Of the whole table it brings {} near the published values, and {}.",
             cells_in_words(effect.newly_near),
             effect.describe_other_cells()
         )

@@ -70,7 +70,7 @@ fn result(standing: &Standing<'_>) -> Line {
     line
 }
 
-/// Says between which contestants the race does not decide, and why.
+/// Names the contestants between which the race does not decide, and says why.
 fn unclear(standing: &Standing<'_>, first: &Finisher<'_>) -> Line {
     let point = standing.point;
     let (loads, load) = (plural(point), noun(point));
@@ -140,7 +140,7 @@ fn certainty(found: &Comparison) -> Option<String> {
 }
 
 /// Says how often each of two contestants is faster, and describes the distribution of their times. The two are the
-/// winner and the next, or the two that the first line names.
+/// winner and the runner-up, or the two contestants that the first line of the answer names.
 fn spread(standing: &Standing<'_>) -> Option<Line> {
     let point = standing.point;
     let first = standing.ranked.first()?;
@@ -164,7 +164,8 @@ fn spread(standing: &Standing<'_>) -> Option<Line> {
     Some(Line::new(label, clauses))
 }
 
-/// Names the contestant whose slow runs are the fastest, if there is no clear winner and its lead there matters.
+/// If there is no clear winner, names the contestant whose slowest runs are the shortest. `None` if its lead in these
+/// runs is too small to matter.
 fn steadiest(standing: &Standing<'_>) -> Option<String> {
     let first = standing.ranked.first()?;
     let p95 = |one: &Finisher<'_>| one.stat.p95.unwrap_or(f64::INFINITY);
@@ -180,8 +181,8 @@ fn steadiest(standing: &Standing<'_>) -> Option<String> {
     })
 }
 
-/// Says in how many runs each of two contestants is faster. If both often are, also compares the slower halves of their
-/// runs.
+/// Says in how many runs each of two contestants is faster. If both are often faster, also compares the slower halves
+/// of their runs.
 fn frequency(point: &Point, first: &Finisher<'_>, next: &Finisher<'_>, found: &Comparison) -> String {
     let (n, loads) = (found.n, plural(point));
     let tail = first.stat.p75.zip(next.stat.p75).map_or(1.0, |(first, next)| next / first);
@@ -212,7 +213,7 @@ fn quantiles(point: &Point, one: &Finisher<'_>) -> Option<String> {
     ))
 }
 
-/// Remarks about unfinished runs, path failures and the deadline.
+/// Returns remarks about unfinished runs, path failures and the deadline.
 fn remarks(point: &Point) -> Vec<Line> {
     let all = anabranch_results::verdict::remarks(point);
     // The text follows a colon, so it begins in lower case, unless it begins with the name of a contestant.
@@ -250,14 +251,14 @@ fn listed(point: &Point, times: &[f64]) -> String {
     and(&bare) + &unit
 }
 
-/// Formats milliseconds. At the deadline and above, the time is only a lower bound.
+/// Formats milliseconds. A time at or above the deadline is marked as a lower bound.
 fn at_least(point: &Point, ms: f64) -> String {
     let deadline = point.workload.deadline_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e6);
     let bound = if ms >= deadline && !point.workload.messages { "at\u{a0}least\u{a0}" } else { "" };
     format!("{bound}{}", milliseconds(ms).replace(' ', "\u{a0}"))
 }
 
-/// Says what the median run of a contestant takes.
+/// Says how long the median run of a contestant takes.
 fn takes(point: &Point, time: &str) -> String {
     if point.workload.messages {
         return format!("median run delivers 95\u{a0}% of its messages within {time}");
@@ -265,7 +266,7 @@ fn takes(point: &Point, time: &str) -> String {
     format!("median {} takes {time}", noun(point))
 }
 
-/// The noun for a run.
+/// Returns the noun for a run of this workload.
 fn noun(point: &Point) -> &'static str {
     match point.workload.workload_noun() {
         "page" => "load",

@@ -41,8 +41,7 @@ pub(super) fn render(out: &mut String, point: &Point, ranking: &Ranking, wide: W
         heading: format!("{quantity}: shorter is better"),
         shows: format!("{quantity}. {}.", ranking.times()),
         note: format!(
-            "Bar: {} of the runs. Each dot is one run, with a {} of its own.{}",
-            term("geometric mean", "geometric mean"),
+            "Bar: median of the runs. Each dot is one run, with a {} of its own.{}",
             term("seed", "seed"),
             limit.map_or(String::new(), |_| {
                 format!(" Dashed line: the {}, which no transport can beat.", term("limit", "limit"))

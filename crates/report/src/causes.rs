@@ -29,7 +29,7 @@ fn name(point: &Point, typed: &str) -> String {
     index.map_or_else(|| typed.to_owned(), |index| words::names(point).swap_remove(index))
 }
 
-/// Writes what the experiments found, and draws them.
+/// Writes the results of the experiments, and draws them.
 pub(super) fn render(out: &mut String, point: &Point) {
     let Some((found, experiment)) = of(point) else { return };
     let lines = reasons::all(found);
@@ -41,7 +41,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
         escape(&loser)
     );
     for line in lines.iter().skip(1) {
-        let _ = write!(out, "<li>{}.</li>", escape(&words::capital(line)));
+        let _ = write!(out, "<li>{}.</li>", words::unbroken(&words::capital(line)));
     }
     out.push_str("</ul>");
     picture(out, experiment, &loser);

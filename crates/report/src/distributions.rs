@@ -4,7 +4,7 @@
 use super::bars::legend;
 use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, LabelPosition, Mark, Width};
 use super::svg::{escape, span};
-use super::words::{capital, short_time};
+use super::words::short_time;
 use anabranch_results::stats::summary::quantile;
 use anabranch_results::verdict::and;
 
@@ -140,13 +140,13 @@ impl Samples<'_> {
             chart::draw(svg, frame, [&x, &y], |plot| {
                 for (k, (i, [p10, p25, p50, p75, p90], ends)) in rows.iter().enumerate() {
                     let (middle, ink) = (k as f64 + 0.16, Ink::contestant(*i));
-                    let name = capital(&self.names[*i]);
+                    let name = &self.names[*i];
                     chart::text(
                         plot,
                         (x.range_start(), k as f64 - 0.3),
                         LabelPosition::Right,
                         Ink::named("ink"),
-                        &name,
+                        name,
                     );
                     chart::line(plot, [(*p10, middle), (*p90, middle)], ink, 1.4);
                     let title = format!(

@@ -8,7 +8,7 @@ use super::words::short_time;
 use super::{end_ns, median_runs};
 use anabranch_results::{PathState, Point, Run, Side};
 
-/// The drawing of one contestant. Times are milliseconds after the failure.
+/// The data that is drawn for one contestant. Times are milliseconds after the failure.
 struct Lane {
     index: usize,
     name: String,

@@ -1,11 +1,11 @@
-//! The first screen of a point. It shows the winner and its lead, the cause, how the page loaded over time, how the
-//! contestants shared the network, and what would change the result.
+//! The first screen of a point. It shows the winner, its lead and the cause. It also shows how the page loaded over
+//! time, how the contestants shared the network, and what would change the result.
 
 use super::answer::{self, Line};
 use super::chart::Width;
 use super::standing::Ranking;
 use super::svg::escape;
-use super::words::{self, short_time, term};
+use super::words::{self, short_time, term, unbroken};
 use super::{bars, causes, failover, fairness, overview, progress, reasons};
 use anabranch_results::{Point, Race};
 use std::fmt::Write;
@@ -39,7 +39,8 @@ pub(super) fn several(out: &mut String, points: &[Point]) {
 
 /// Writes a line of the answer.
 pub(super) fn lead(out: &mut String, line: &Line) {
-    let _ = writeln!(out, "<p class=\"lead\"><b>{}:</b> {}</p>", escape(&line.label), escape(&line.text()));
+    let _ =
+        writeln!(out, "<p class=\"lead\"><b>{}:</b> {}</p>", unbroken(&line.label), unbroken(&line.text()));
 }
 
 /// Draws the course of the race: how data arrived over time, and how the network was shared.
@@ -51,20 +52,23 @@ pub(super) fn course(out: &mut String, point: &Point) {
     fairness::render(out, point);
 }
 
-/// Writes what the names of the contestants stand for, and the terms of the race.
+/// Writes the meaning of the contestants' names, and the terms of the race.
 pub(super) fn contestants(out: &mut String, point: &Point, lines: &[String]) {
     out.push_str("<section class=\"terms\"><h2>Contestants</h2>");
     words::contestants(out, point);
-    terms(out, lines);
+    terms(out, lines, &words::names(point));
     out.push_str("</section>\n");
 }
 
 /// Writes the terms of the race: how each contestant uses the network, then the settings that differ between
-/// contestants (marked), then the settings that are equal for all (collapsed).
-fn terms(out: &mut String, lines: &[String]) {
+/// contestants (marked), then the settings that are equal for all (collapsed). `names` are the names of the contestants,
+/// which keep their spelling.
+fn terms(out: &mut String, lines: &[String], names: &[String]) {
     for line in lines {
         let (key, text) = line.split_once(": ").unwrap_or(("terms", line));
-        let (key, text) = (words::capital(key), escape(text));
+        let is_name = names.iter().any(|name| name == key);
+        let key = if is_name { escape(key) } else { words::capital(&escape(key)) };
+        let text = unbroken(text);
         let _ = match key.as_str() {
             "Equal" | "Terms" => {
                 write!(out, "<details><summary>{key} for all</summary><p class=\"note\">{text}</p></details>")
@@ -121,7 +125,7 @@ fn change(out: &mut String, race: &Race, point: &Point, ranking: &Ranking) {
     if race.points.len() < 2 && point.changes.is_empty() {
         out.push_str(
             "<p>This is one network and one workload. Race others to see whether the result holds, such as \
-             <code>--loss 0,0.5%,2%</code>, <code>--rate 2mbit,50mbit</code> or <code>--rtt 20ms,200ms</code>.</p>",
+             <code class=\"option\">--loss 0,0.5%,2%</code>, <code class=\"option\">--rate 2mbit,50mbit</code> or <code class=\"option\">--rtt 20ms,200ms</code>.</p>",
         );
     }
     out.push_str("</section>\n");

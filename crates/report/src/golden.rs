@@ -1,5 +1,5 @@
 //! Golden texts of the first screen: a clear winner, two kinds of loads, a tie, and a race in which nothing finished,
-//! each at 80 and at 120 columns. `UPDATE_EXPECT=1` writes the files anew.
+//! each at 80 and at 120 columns. With `UPDATE_EXPECT=1`, the tests rewrite the files.
 
 use super::table::{Style, render};
 use super::tests::{contestant, race};
@@ -72,7 +72,7 @@ fn explain(point: &mut Point, names: [&str; 2], causes: serde_json::Value, tried
     found.causes = serde_json::from_value(causes).expect("as results have it");
 }
 
-/// Sets the results of changes: each is the change, the winner, the runner-up, and the ratio of their medians.
+/// Sets the results of changes. Each entry is the change, the winner, the runner-up, and the ratio of their medians.
 fn change(point: &mut Point, changes: &[(&str, Option<&str>, &str, f64)]) {
     let one = |(change, winner, next, ratio): &(&str, Option<&str>, &str, f64)| {
         serde_json::from_value(

@@ -1,5 +1,5 @@
-//! Renders results: the report of a race, the table of a race ([`table`]), and the page about a population of simulated
-//! users ([`people`]).
+//! Renders results: the report of a race, the table of a race ([`table`]), the page about a population of simulated
+//! users ([`people`]), and the page about latency under load ([`under_load`]).
 //!
 //! The report of a race is one self-contained HTML page. The page draws its figures from the results alone and fetches
 //! nothing. It fits large screens, narrow screens and paper, and has a light and a dark colour scheme. A small script
@@ -40,6 +40,7 @@ pub mod table;
 mod terms;
 mod times;
 mod traffic;
+pub mod under_load;
 mod waterfall;
 mod words;
 
@@ -136,7 +137,8 @@ pub fn html(race: &Race, context: &PageContext<'_>) -> String {
         points => overview::headline(points),
     };
     let mut out = document::begin(&title);
-    let _ = write!(out, "<header><p class=\"over\">anabranch race</p>\n<h1>{}</h1>\n", escape(&title));
+    let _ =
+        write!(out, "<header><p class=\"over\">anabranch race</p>\n<h1>{}</h1>\n", words::unbroken(&title));
     match race.points.as_slice() {
         [] => out.push_str("</header>\n"),
         [point] => {
@@ -166,9 +168,9 @@ pub fn html(race: &Race, context: &PageContext<'_>) -> String {
                     out,
                     "<section class=\"point\" id=\"p{i}\"><h2>{}</h2>\n<h1 class=\"of-point\">{}</h1>",
                     escape(&factors(point)),
-                    escape(&title_of(point))
+                    words::unbroken(&title_of(point))
                 );
-                // The first screen has the answers of a few points.
+                // If there are only a few points, the first screen already has their answers.
                 if !few {
                     lead(&mut out, race, point);
                 }
@@ -230,7 +232,7 @@ fn lead(out: &mut String, race: &Race, point: &Point) {
     let lines = answer::lines(point);
     let certainty = lines.first().map_or(String::new(), |line| line.clauses[1..].join(" "));
     if !certainty.is_empty() {
-        let _ = writeln!(out, "<p class=\"lead\">{}</p>", escape(&certainty));
+        let _ = writeln!(out, "<p class=\"lead\">{}</p>", words::unbroken(&certainty));
     }
     for line in lines.iter().skip(1) {
         first::lead(out, line);
@@ -255,20 +257,21 @@ fn sections(out: &mut String, race: &Race, (number, point): (usize, &Point), con
     sequences(out, point, number, context);
 }
 
-/// Draws the packets of the median runs.
+/// Draws the packets of the median runs. These figures are for the screen: on paper they would take four pages.
 fn sequences(out: &mut String, point: &Point, number: usize, context: &PageContext<'_>) {
     let own: Vec<&Captured> = context.captures.iter().filter(|captured| captured.point == number).collect();
     if own.is_empty() {
         return;
     }
     let names = words::names(point);
-    out.push_str("<h2>Packets of the median runs</h2>\n");
+    out.push_str("<section class=\"packets\"><h2>Packets of the median runs</h2>\n");
     for captured in own {
         let name = names.get(captured.contestant).map_or("", String::as_str);
         let subject = format!("{name} ({})", captured.about);
         packets::views(out, &captured.decoded, &subject, packets::OF_A_CONTESTANT);
         course::render(out, &captured.course, &subject);
     }
+    out.push_str("</section>\n");
 }
 
 fn warnings(out: &mut String, race: &Race) {

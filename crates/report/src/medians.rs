@@ -78,8 +78,9 @@ impl<'a> Standing<'a> {
         Some((self.ranked.get(1)?, self.to_first.first()?))
     }
 
-    /// Returns the contestant that the answer sets beside the first, and its comparison with the first: the next if
-    /// there is a winner. If not, a contestant that is faster on average, one that is too close, or one that ties.
+    /// Returns the contestant with which the answer compares the first, and this comparison. If there is a winner, this
+    /// is the next contestant. Otherwise it is a contestant that is faster on average, one that is too close to decide,
+    /// or one that ties.
     pub fn opponent(&self) -> Option<(&Finisher<'a>, &Comparison)> {
         let verdict = |wanted| move |found: &(&Finisher<'a>, &Comparison)| found.1.verdict == wanted;
         let open = |found: &(&Finisher<'a>, &Comparison)| found.1.verdict != Verdict::Level;
@@ -103,7 +104,7 @@ fn is_slower(found: &Comparison) -> bool {
     found.verdict == Verdict::More && by_median
 }
 
-/// Formats a ratio: two decimals below 2, above that one.
+/// Formats a ratio, with two decimals below 2 and with one decimal above.
 pub(super) fn ratio(value: f64) -> String {
     if value >= 1.995 { format!("{value:.1}") } else { format!("{value:.2}") }
 }

@@ -339,9 +339,7 @@ fn curves(
     if more > 0 {
         let _ = writeln!(out, "<p class=\"note\">{more} more combinations stand in the table below.</p>");
     }
-    out.push_str(
-        "<p class=\"note\">Dots: geometric means over the seeds. Thick strokes: 95 % intervals.</p>\n",
-    );
+    out.push_str("<p class=\"note\">Dots: medians over the seeds. Thick strokes: 95 % intervals.</p>\n");
 }
 
 /// Draws the winners over two factors as a map.
@@ -365,7 +363,7 @@ fn map(
         let first = ranking.ranked.first().filter(|place| place.ms.is_some())?;
         let name = point.contestants[first.index].name.as_str();
         let alone = ranking.leaders().len() == 1;
-        let ratio = ranking.lead().and_then(|lead| lead.ratio).unwrap_or(1.0);
+        let ratio = ranking.lead().and_then(|lead| lead.median_ratio.or(lead.ratio)).unwrap_or(1.0);
         Some((names.iter().position(|(known, _)| *known == name)?, alone, ratio))
     };
     for point in points {
@@ -472,7 +470,7 @@ fn table(out: &mut String, points: &[Point], names: &[(&str, String)]) {
         if let [one] = wholes[..] { format!("{one} times") } else { "times until all is there".to_owned() };
     let _ = writeln!(
         out,
-        "</tbody></table></div>\n<p class=\"note\">Geometric means of the {whole}. A winner stands out only where the interval of its ratio \
+        "</tbody></table></div>\n<p class=\"note\">Medians of the {whole}. A winner stands out only where the interval of its ratio \
          to the next excludes 1 and the gap is at least 3 %.</p>",
     );
 }

@@ -1,8 +1,8 @@
 //! Renders a study as a page: published values on our curves, each finding with its effect, and each claim with its
 //! result.
 //!
-//! This module decides the order of the sections on the page: question, answer and pictures first, the accounting last. The content is plain data ([`Paper`]), so this crate
-//! does not depend on the crate with the studies.
+//! This module decides the order of the sections on the page: question, answer and pictures first, the accounting last.
+//! The content is plain data ([`Paper`]), so this crate does not depend on the crate with the studies.
 
 use super::contrast::{self, Contrast};
 use super::graph::{self, Graph};
@@ -24,9 +24,9 @@ pub struct Paper {
     pub answer: String,
     /// The differences between this study and the study that is shipped with the program.
     pub changed: Vec<String>,
-    /// Charts of the tables that differ from the study without its changes.
+    /// Charts of the tables that differ between this study and the study without its changes.
     pub against: Vec<Contrast>,
-    /// The numbers that differ from the study without its changes.
+    /// The numbers that differ between this study and the study without its changes.
     pub against_numbers: Grid,
     /// One line per table, and one line for the claims.
     pub summary: Vec<String>,

@@ -1,5 +1,5 @@
-//! Sentences about why the winner is faster, and about the changes that would make another contestant win. Every reason
-//! is a run that was made with one change, and comes with the result of that run.
+//! Sentences about why the winner is faster, and about the changes that would make another contestant win. Every
+//! sentence is based on a run that was made with one change, and quotes the result of that run.
 
 use super::medians::{Line, Standing, ratio};
 use super::words::number;
@@ -37,8 +37,9 @@ pub(super) fn why(standing: &Standing<'_>) -> Line {
     Line::new(label, clauses)
 }
 
-/// Returns the reasons, the most important first. If a change of one setting closes the gap, it is the only reason. If
-/// not, the condition without which the gap disappears follows the settings that explain a part.
+/// Returns the reasons, the most important first. If a change of one setting closes the gap, this is the only reason.
+/// Otherwise, the setting that explains the largest part comes first, and then a condition without which the gap
+/// disappears.
 fn reasons(causes: &[Cause], tried: &Experiment, names: (&str, &str)) -> Vec<String> {
     let remaining: Vec<(&Cause, f64)> =
         causes.iter().filter_map(|cause| Some((cause, remaining_gap(tried, cause)?))).collect();
@@ -64,11 +65,11 @@ fn reasons(causes: &[Cause], tried: &Experiment, names: (&str, &str)) -> Vec<Str
     all
 }
 
-/// The smallest part of a gap (in logarithms) that a condition must explain to be a reason: half of it.
+/// A condition is a reason only if it explains at least this part of the gap, in logarithms.
 const MIN_PART: f64 = 0.5;
 
-/// Returns the gap with the change of `cause` alone, or with the changes that it needs. `None` if that run shows no
-/// effect.
+/// Returns the gap with the change of `cause` alone, or together with the changes that it needs. `None` if that run
+/// shows no effect.
 fn remaining_gap(tried: &Experiment, cause: &Cause) -> Option<f64> {
     if !cause.with.is_empty() {
         return Some(tried.gap / cause.effect.max(1e-9));
@@ -107,7 +108,7 @@ fn circumstance(condition: &Condition, first: bool, names: (&str, &str)) -> Stri
     if first { text } else { super::words::capital(&text) }
 }
 
-/// Returns what costs time under a condition, with its verb, and the absence of this condition.
+/// Returns two phrases about a condition: what costs time under it, with the verb, and the absence of the condition.
 fn described(condition: &Condition) -> (&str, &str) {
     match condition.without.as_str() {
         "loss" => ("lost packets cost", "without loss"),
@@ -171,8 +172,8 @@ fn finding(cause: &Cause, loser: &str) -> String {
     text
 }
 
-/// Returns a noun phrase for a setting of the winner that the loser lacks, and the object of a sentence that gives it to
-/// the loser ("if the loser had ...").
+/// Returns two phrases about a setting of the winner that the loser lacks: a noun phrase for the setting, and the
+/// object of a sentence that begins with "if the loser had".
 fn change(cause: &Cause) -> (String, String) {
     let was = cause.was.as_str();
     let Some((key, value)) = cause.change.split_once('=').filter(|(_, value)| !value.contains(',')) else {
@@ -194,7 +195,7 @@ fn change(cause: &Cause) -> (String, String) {
         ("priority", "yes") => plain("urgent objects first", "that order"),
         ("tls" | "dtls", "no") => plain("no encryption", "none"),
         ("tls" | "dtls", _) => plain("encryption", "it"),
-        ("streams", _) => (format!("{value} streams instead of {was}"), value.to_owned()),
+        ("num_ostreams" | "streams", _) => (format!("{value} streams instead of {was}"), value.to_owned()),
         ("cc", _) => {
             let (value, was) = (value.to_uppercase(), was.to_uppercase());
             (format!("congestion control {value} instead of {was}"), value)
@@ -228,7 +229,7 @@ pub(super) fn flips(standing: &Standing<'_>) -> Line {
     let open = nouns(&|one| one.winner.is_none());
     let is_only = others.len() == 1 && (open.is_empty() || winner.is_none());
     let mut flipped: Vec<String> = others.iter().map(|one| flip(standing, one, is_only)).collect();
-    // Where a winner is known, the loss of its clear lead is a flip, too.
+    // If the point has a winner, a change after which there is no clear winner also counts as a flip.
     if winner.is_some() && !open.is_empty() {
         flipped.push(format!("{} (no clear winner)", and(&open)));
     }

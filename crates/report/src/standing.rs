@@ -1,11 +1,7 @@
-//! The ranking of the contestants at a point by geometric means: which contestant leads, by how much and with what
-//! certainty.
-//!
-//! The times of contestants are geometric means over the runs. Therefore the mean ratio of two contestants' runs equals
-//! the quotient of their times. The verdict of the comparison decides what the text concludes from that ratio.
+//! The ranking of the contestants at a point by medians, as in the answer: which contestant leads, by how much and with
+//! what certainty. The verdict of a comparison decides what the text concludes.
 
 use super::words::{self, short_time};
-use anabranch_results::stats::interval::ci95;
 use anabranch_results::stats::metrics;
 use anabranch_results::{Bound, Comparison, Contestant, Point, Run, Stat, Verdict};
 
@@ -16,8 +12,8 @@ pub(super) struct RankedContestant {
     pub index: usize,
     /// The name of the contestant.
     pub name: String,
-    /// The page time of the contestant in milliseconds, or the 95th percentile of its message delays if the workload
-    /// has only messages. `None` if no run finished.
+    /// The median page time of the contestant in milliseconds, or the median of the 95th percentiles of its message
+    /// delays if the workload has only messages. `None` if no run finished.
     pub ms: Option<f64>,
     /// Whether the time is only a lower bound, because some runs did not finish. Never set for a workload of messages.
     pub at_least: bool,
@@ -50,21 +46,15 @@ pub(super) fn stat<'a>(point: &Point, contestant: &'a Contestant) -> Option<&'a 
     contestant.summary.metric(point.decisive()).filter(|_| finished)
 }
 
-/// Returns the geometric mean of a contestant's times.
+/// Returns the median of a contestant's times.
 pub(super) fn time(point: &Point, contestant: &Contestant) -> Option<f64> {
-    stat(point, contestant)?.geometric_mean
+    stat(point, contestant)?.median
 }
 
-/// Returns the 95 % interval of the geometric mean of a contestant's times, computed on the logarithms. `None` if all
-/// times are equal.
+/// Returns the 95 % interval of the median of a contestant's times; `None` if there are too few runs, or if all times
+/// are equal.
 pub(super) fn interval(point: &Point, contestant: &Contestant) -> Option<[f64; 2]> {
-    let terms = point.terms();
-    if metrics::is_one_case(&contestant.runs, terms) {
-        return None;
-    }
-    let runs = contestant.runs.iter().filter_map(|run| metrics::bounded(run, point.decisive(), terms));
-    let logs: Vec<f64> = runs.map(|value| value.value).filter(|ms| *ms > 0.0).map(f64::ln).collect();
-    ci95(&logs).map(|ends| ends.map(f64::exp))
+    stat(point, contestant)?.ci95
 }
 
 /// Compares contestant `a` with contestant `b` in the deciding metric.

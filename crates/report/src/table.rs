@@ -30,7 +30,7 @@ pub struct Style {
     pub width: usize,
     /// Whether text is emphasized with terminal escapes.
     pub color: bool,
-    /// Whether everything that is known is shown, and not only the answer and the times.
+    /// Whether the text is complete. Otherwise it has only the answer and the times.
     pub verbose: bool,
     /// Whether the verbose text has bars, sparklines of arriving data, and a small waterfall. They are for people, not
     /// for programs.
@@ -53,7 +53,7 @@ impl Style {
     }
 }
 
-/// The width of a line in columns where the width of a terminal is not known.
+/// The width of a line in columns, if the width of the terminal is not known.
 pub const COLUMNS: usize = 100;
 
 /// The transports in the race. Each transport supplies the words that describe it.
@@ -176,7 +176,7 @@ impl Table {
     fn together(&self) -> String {
         let (summary, style) = (&self.summary, self.style);
         let mut out = "\n".to_owned();
-        // The answers of few points have all that the grid shows.
+        // If there are few points, their answers already say everything that the grid shows.
         if self.count > BLOCKS || style.verbose {
             out += &style_lines(&wrapped(&summary.legend(), 2, style.width), |line| style.faint(line));
             out += &summary.grid(style.width);
@@ -232,7 +232,7 @@ fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     let levels: Vec<String> =
         point.factors.iter().map(|(key, level)| reasons::noun(&format!("{key}={level}"))).collect();
     let levels = if levels.is_empty() { String::new() } else { words::capital(&levels.join(", ")) + ": " };
-    // The name of a page ends with the variation of its loads, which only few readers need.
+    // Leaves out the end of a page's name, which describes how its loads vary. Only few readers need it.
     let name = match point.workload.name.split_once(", loads vary") {
         Some((name, _)) if !style.verbose => name,
         _ => &point.workload.name,
@@ -289,11 +289,14 @@ fn answered(line: &answer::Line, style: Style) -> String {
 /// The maximum number of lines of the terminal for one line of the answer.
 const ANSWER_LINES: usize = 3;
 
-/// Renders the figures that only the verbose text has.
+/// Renders the figures that appear only in the verbose text.
 fn details(point: &Point, style: Style) -> String {
     let mut out =
         if point.workload.messages { figures::delays(point, style) } else { figures::means(point, style) };
     out.push('\n');
+    if let Some(paint) = figures::paint(point, style) {
+        out += &(paint + "\n");
+    }
     if style.pictures {
         for picture in [pictures::bars(point, style.width), pictures::waterfall(point, style.width)] {
             if !picture.is_empty() {

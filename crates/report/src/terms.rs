@@ -9,13 +9,14 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// The settings that every comparison must show, in this order. All other settings are in a collapsed list.
-const REQUIRED_SETTINGS: [&str; 13] = [
+const REQUIRED_SETTINGS: [&str; 14] = [
     "transport",
     "http",
     "connections",
     "per-object",
     "objects-per-connection",
     "streams",
+    "num_ostreams",
     "paths",
     "pipeline",
     "when-full",

@@ -87,6 +87,9 @@ fn run(seed: u64, objects: usize, slow: u64, paths: usize) -> Run {
         seed,
         outcome: Outcome::Done,
         page_ns: page,
+        start_render_ns: None,
+        largest_image_ns: None,
+        byte_index_ns: None,
         limit_ns: Some(1_034_000_000),
         connect_ns: Some(80 * MS),
         declared_failed_ns: None,
@@ -140,7 +143,7 @@ pub(super) fn contestant(name: &str, objects: usize, slow: u64, runs: u64, paths
         ("delack", "200ms"),
         ("mss", "1460"),
     ];
-    let streams = (transport == "sctp").then_some(&("streams", "100"));
+    let streams = (transport == "sctp").then_some(&("num_ostreams", "100"));
     let settings = settings.iter().chain(streams).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     Contestant {
         name: name.to_owned(),
@@ -307,8 +310,8 @@ fn a_plain_race_has_every_section() {
     assert!(html.len() < 1_100_000, "{} bytes", html.len());
 }
 
-/// Many runs and objects were measured. Of each contestant, the page draws only three runs, and it lists only the
-/// slowest objects. Checks that the number of HTML elements stays limited.
+/// A race with many runs and objects must give a page with a limited number of HTML elements. Of each contestant, the
+/// page draws only three runs, and it lists only the slowest objects.
 #[test]
 fn thirty_runs_of_three_hundred_objects_stay_small_and_complete() {
     let mut one = point(1, 1, 1);
@@ -390,7 +393,7 @@ fn several_points_have_an_overview() {
 }
 
 /// The contestant with six connections wins at two levels of loss, and SCTP wins at two other levels. A fifth level is
-/// undecided. The page must name the loss above which SCTP is faster.
+/// undecided. The page must name the loss rate above which SCTP is faster.
 #[test]
 fn changes_of_the_lead_are_described() {
     let found =
@@ -421,8 +424,8 @@ fn changes_of_the_lead_are_described() {
     );
 }
 
-/// Experiments explain two gaps, each between two of the contestants. Checks that the page shows the explanation for
-/// the two fastest contestants.
+/// Experiments explain two gaps, each between two of the contestants. The page must show the explanation for the two
+/// fastest contestants.
 #[test]
 fn the_experiment_with_the_best_ranks_is_shown() {
     let mut point = point(12, 3, 1);

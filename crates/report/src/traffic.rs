@@ -69,7 +69,7 @@ fn data(run: &Run) -> Data {
     data
 }
 
-/// The scales and the path failures. They are the same in the drawings of all runs of a point.
+/// What the drawings of all runs of a point have in common: the scales and the path failures.
 struct Drawing<'a> {
     down: f64,
     up: f64,

@@ -239,7 +239,7 @@ fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_nam
         }
         for (part, from, until) in segments {
             let (x1, x2) = (at(from), at(until));
-            // Segments narrower than 0.05 pixels could not be seen.
+            // Leaves out segments narrower than 0.05 pixels, because nobody could see them.
             if x2 - x1 >= 0.05 {
                 let _ = write!(strokes.parts[part], "M{} {y}H{}", px(x1), px(x2));
             }

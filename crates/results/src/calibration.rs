@@ -1,4 +1,4 @@
-//! How long a recorded load took, and how long the same load takes in the simulation.
+//! Compares how long a recorded load took with how long the same load takes in the simulation.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub struct Calibration {
     pub simulated_ns: u64,
     /// The network of the simulation.
     pub network: String,
-    /// The round trip that the recording shows, if it shows one.
+    /// The round-trip time that the recording shows, if it shows one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ns: Option<Range>,
     /// The rate towards the client that the recording shows, if it shows one.
@@ -42,7 +42,8 @@ pub struct Range {
     pub high: Option<u64>,
 }
 
-/// An object whose recorded and simulated times differ. Both count from the end of the object that causes it.
+/// An object whose recorded and simulated times differ. Both times count from the delivery of the object that causes
+/// the request.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Difference {
     /// The request target of the object.

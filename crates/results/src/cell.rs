@@ -6,7 +6,7 @@ use crate::verdict;
 
 pub use crate::stats::decision::LeaderStatus;
 
-/// How the contestants of a point compare, with their mean times.
+/// The result of a point: the fastest contestant, its lead, and the time of each contestant.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PointResult {
     /// How the fastest contestant compares with the other contestants.

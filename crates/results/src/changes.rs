@@ -1,7 +1,7 @@
 //! The result of a point after changes to its network, page or contestants, to find the changes that flip the result.
 //!
-//! Results are compared by medians. The laboratory runs most changes. A change whose value another point of the race
-//! already has is taken from that point ([`of_neighbors`]).
+//! Results are compared by medians. The laboratory runs most changes. If another point of the race already has the
+//! changed value, its result is used instead of a further run ([`of_neighbors`]).
 
 use crate::axes::Axes;
 use crate::stats::decision::{ComparisonFigures, LeaderStatus, decide};
@@ -31,17 +31,17 @@ pub struct Changed {
     /// 95 % interval of `median_ratio`, by a percentile bootstrap over the seeds; null when n < 6 or all pairs are
     /// equal.
     pub median_ci95: Option<[f64; 2]>,
-    /// Whether another contestant wins than at the point, both decided.
+    /// Whether the change makes another contestant win. False unless both results are decided.
     pub flips: bool,
 }
 
-/// The keys of a plan whose levels count as changes of one another. The laboratory runs other values of these keys only
-/// if the race has none.
+/// The plan keys whose other values in the same race count as changes. The laboratory runs a change of such a key only
+/// if the race has no points with other values of the key.
 pub const KEYS: [&str; 5] = ["loss", "origins", "visit", "rtt", "rate"];
 
 impl Changed {
-    /// Returns the result of contestants after `change`. Each has one value for each seed, with the same seeds.
-    /// `is_random` says whether runs with other seeds could differ.
+    /// Returns the result of contestants after `change`. Each contestant has one value per seed, and all contestants
+    /// have the same seeds. `is_random` says whether runs with other seeds could differ.
     #[must_use]
     pub fn of(change: String, contestants: &[(&str, Vec<Option<Value>>)], is_random: bool) -> Self {
         let medians: Vec<Option<Value>> =

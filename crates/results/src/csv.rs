@@ -36,6 +36,7 @@ pub fn header(factors: &[&str]) -> String {
     ];
     header.extend(fixed.map(str::to_owned));
     header.extend(PARTS.map(|part| format!("{part}_ns")));
+    header.extend(["start_render_ns", "largest_image_ns", "byte_index_ns"].map(str::to_owned));
     header.join(",") + "\n"
 }
 
@@ -71,6 +72,9 @@ pub fn rows(factors: &[&str], point: &Point) -> String {
                 let why = object.why.as_ref().map(TimeBreakdown::parts).unwrap_or_default();
                 for part in why {
                     let _ = write!(out, ",{}", optional(part));
+                }
+                for time in [run.start_render_ns, run.largest_image_ns, run.byte_index_ns] {
+                    let _ = write!(out, ",{}", optional(time));
                 }
                 out.push('\n');
             }
@@ -112,7 +116,7 @@ mod tests {
     #[test]
     fn fields_are_quoted_where_they_must_be() {
         assert_eq!(field("tcp"), "tcp");
-        assert_eq!(field("sctp:streams=1,iw=3"), "\"sctp:streams=1,iw=3\"");
+        assert_eq!(field("sctp:num_ostreams=1,iw=3"), "\"sctp:num_ostreams=1,iw=3\"");
         assert_eq!(field("say \"a\""), "\"say \"\"a\"\"\"");
     }
 }

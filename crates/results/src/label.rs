@@ -10,7 +10,7 @@ pub fn split(typed: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Returns the display name of a contestant that a user typed, for example `mine` for `mine=sctp:streams=1`. Without a
+/// Returns the display name of a contestant that a user typed, for example `mine` for `mine=sctp:num_ostreams=1`. Without a
 /// nickname, it is the whole text.
 #[must_use]
 pub fn shown(typed: &str) -> &str {
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn what_is_cut_stays_distinct() {
-        let full = ["spf", "rr", "wait"].map(|full| format!("sctp:when-full={full},streams=2"));
+        let full = ["spf", "rr", "wait"].map(|full| format!("sctp:when-full={full},num_ostreams=2"));
         let names: Vec<&str> = full.iter().map(String::as_str).chain(["tcp"]).collect();
         let expected = ["sctp:when-full=spf,…", "sctp:when-full=rr,…", "sctp:when-full=wait,…", "tcp"];
         assert_eq!(labels(&names, 22), expected);

@@ -16,6 +16,7 @@ pub mod calibration;
 mod cause;
 pub mod cell;
 pub mod changes;
+mod columns;
 pub mod course;
 mod coverage;
 pub mod csv;
@@ -186,6 +187,7 @@ pub struct Contestant {
     /// times of an object differ.
     pub distinct_runs: u64,
     /// The runs, one for each seed, in the order of the seeds.
+    #[serde(with = "columns::runs")]
     pub runs: Vec<Run>,
     /// Statistics over the runs.
     pub summary: Summary,
@@ -204,6 +206,19 @@ pub struct Run {
     pub started_ns: Option<u64>,
     /// Time from the start until every object was delivered; null unless the outcome is `done`.
     pub page_ns: Option<u64>,
+    /// Time from the start until a browser could render the page for the first time: its parser had reached the body, and
+    /// the style sheets and blocking scripts of the head had arrived. Absent if the client was no browser, or if the run
+    /// ended before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_render_ns: Option<u64>,
+    /// Time from the start until a browser had the whole of the largest image, by body bytes. Absent if the client was no
+    /// browser, if the page has no images, or if this image was not delivered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub largest_image_ns: Option<u64>,
+    /// The integral over time of the share of the body bytes that a browser had not received, in nanoseconds. It is a lower
+    /// bound if the run did not finish. Absent if the client was no browser.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub byte_index_ns: Option<u64>,
     /// Lower bound on the page time for any contestant on this network. The laboratory's `limit` computes it.
     pub limit_ns: Option<u64>,
     /// Mean time from opening a connection until it may carry user data; null if no connection was established.
@@ -223,7 +238,8 @@ pub struct Run {
     pub path_events: Vec<PathEvent>,
     /// The number of connections or associations that were opened.
     pub connections: u64,
-    /// The objects, in the order of the page.
+    /// The objects, in the order of the page. Results hold them as columns.
+    #[serde(with = "columns")]
     pub objects: Vec<Object>,
     /// The number of packets in each direction.
     pub packets: Directions<Packets>,
@@ -447,23 +463,23 @@ pub struct SendDetail {
 /// The other two, `issued` and `delivered`, are in [`Object`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Instants {
-    /// The moment from which the object can use a connection: the connection is usable, and a stream or slot is free.
+    /// The time from which the object can use a connection: the connection is usable, and a stream or slot is free.
     pub assigned_ns: u64,
     /// The time of the first transmission of the packet that completed the request.
     pub req_sent_ns: u64,
     /// The send time of the copy that completed the request: the first transmission of its packet or a retransmission.
     pub req_copy_ns: u64,
-    /// The request is complete at the server's host.
+    /// The time at which the request is complete at the server's host.
     pub req_in_ns: u64,
-    /// The server starts to process the request.
+    /// The time at which the server starts to process the request.
     pub serving_ns: u64,
-    /// The server gives the first response byte to the transport.
+    /// The time at which the server gives the first response byte to the transport.
     pub written_ns: u64,
     /// The time of the first transmission of the packet that completed the object.
     pub sent_ns: u64,
     /// The send time of the copy that completed the object: the first transmission of its packet or a retransmission.
     pub copy_ns: u64,
-    /// All bytes of the object have arrived at the receiver.
+    /// The time at which all bytes of the object have arrived at the receiver.
     pub complete_ns: u64,
 }
 

@@ -9,6 +9,16 @@ use serde::{Deserialize, Serialize};
 pub struct Summary {
     /// Page time, milliseconds.
     pub page_ms: Stat,
+    /// Time until a browser could render the page for the first time, milliseconds. Left out if no browser loaded a page.
+    #[serde(default, skip_serializing_if = "Stat::is_empty")]
+    pub start_render_ms: Stat,
+    /// Time until a browser had the whole of the largest image, milliseconds. Left out if there is none.
+    #[serde(default, skip_serializing_if = "Stat::is_empty")]
+    pub largest_image_ms: Stat,
+    /// Byte index, milliseconds: the integral over time of the share of the body bytes that a browser had not received.
+    /// Left out if no browser loaded a page.
+    #[serde(default, skip_serializing_if = "Stat::is_empty")]
+    pub byte_index_ms: Stat,
     /// Mean response time of a run's objects, milliseconds.
     pub object_ms: Stat,
     /// Median response time of a run's delivered objects (for messages: median delay), milliseconds.
@@ -52,8 +62,11 @@ pub struct Summary {
 
 impl Summary {
     /// The names of the metrics, in the order of the output.
-    pub const METRICS: [&'static str; 17] = [
+    pub const METRICS: [&'static str; 20] = [
         "page_ms",
+        "start_render_ms",
+        "largest_image_ms",
+        "byte_index_ms",
         "object_ms",
         "object_p50_ms",
         "object_p95_ms",
@@ -77,6 +90,9 @@ impl Summary {
     pub fn metric(&self, name: &str) -> Option<&Stat> {
         Some(match name {
             "page_ms" => &self.page_ms,
+            "start_render_ms" => &self.start_render_ms,
+            "largest_image_ms" => &self.largest_image_ms,
+            "byte_index_ms" => &self.byte_index_ms,
             "object_ms" => &self.object_ms,
             "object_p50_ms" => &self.object_p50_ms,
             "object_p95_ms" => &self.object_p95_ms,
@@ -127,6 +143,14 @@ pub struct Stat {
     pub p90: Option<f64>,
     /// 95th percentile; null if there is no value.
     pub p95: Option<f64>,
+}
+
+impl Stat {
+    /// Returns whether no run has a value.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.n == 0
+    }
 }
 
 /// Comparison of two contestants on the same seeds: the ratio of `a` to `b`.

@@ -1,8 +1,8 @@
 //! A digest of everything that happens in a run, and counters of the packets that hosts discard.
 //!
-//! For every event, the digest covers its kind, its time, the index of the link, timer or socket, and (for a packet)
-//! all bytes. Two runs with equal digests had the same events at the same times. A trail has the digest after each
-//! event. The first difference between two trails shows where their runs diverge.
+//! The digest covers the kind and the time of every event, the index of its link, timer or socket, and all bytes of its
+//! packet, if it has one. Two runs with equal digests had the same events at the same times. A trail is a list with the
+//! digest after each event. The first difference between two trails shows where their runs diverge.
 
 use anabranch_base::Instant;
 

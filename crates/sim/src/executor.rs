@@ -27,8 +27,8 @@ pub(crate) struct Key {
 
 /// The run queue, as a linked list of wakers: `last` is the task that was woken last, and each waker refers to the task
 /// woken before it. `Waker` requires `Sync`. A lock, or even one locked instruction per packet, costs more than moving
-/// the packet. The atomics are therefore only loaded and stored, never exchanged. This is sound because everything in a
-/// simulation happens on one thread.
+/// the packet. The atomics are therefore only loaded and stored, without atomic read-modify-write operations. This is
+/// sound because everything in a simulation happens on one thread.
 struct RunQueue {
     /// The index of the task that was woken last, or [`NOBODY`].
     last: AtomicU32,
@@ -88,7 +88,8 @@ struct TaskSlot {
 struct TaskEntry {
     owner: u32,
     name: &'static str,
-    /// Whether the task has received from a socket. Used only if hosts share a processor.
+    /// Whether the task has received from a socket, and thus belongs to the network stack of its host. Used only if
+    /// hosts share a processor.
     is_stack: Cell<bool>,
     running: Rc<Running>,
 }
@@ -110,7 +111,8 @@ pub(crate) struct Executor {
     /// The waker of the main future. The main future itself is on the caller's stack.
     main: Arc<TaskWaker>,
     main_waker: Waker,
-    /// Tasks that were not polled in the last round. They run first in the next round.
+    /// Tasks that the last round did not poll, because the main future finished first. They run first in the next
+    /// round.
     ahead: Cell<Vec<u32>>,
     /// The programs of hosts that share a processor.
     pub(crate) programs: Programs,

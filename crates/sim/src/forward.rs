@@ -127,7 +127,7 @@ impl State {
         let now = self.now;
         while let Some(packet_buf) = self.directions[index].chain.pop(now) {
             self.on_link_exit(index, packet_buf);
-            // Usually no second packet is due.
+            // Usually no second packet is due, and the loop ends here.
             if self.directions[index].chain.next().is_none_or(|at| at > now) {
                 break;
             }
@@ -384,7 +384,7 @@ impl State {
             other => host.protocols.iter().find(|(known, _)| *known == other).map(|(_, socket)| *socket),
         };
         match socket {
-            // An empty packet is discarded, because a `Datagrams` socket never returns empty packets.
+            // An empty packet is discarded, because a `DatagramSocket` never returns empty packets.
             Some(_) if payload >= end => self.discard(packet_buf),
             Some(socket) => {
                 packet_buf.buffer.truncate(end);

@@ -62,8 +62,8 @@ pub struct LinkCounters {
 #[derive(Default)]
 pub(crate) struct LinkTap {
     pub(crate) switched_off: u64,
-    /// The sum of the counters of all former chains of link elements. When the link changes, a new chain replaces the
-    /// old one. The old chain is a former chain as soon as it holds no more packets.
+    /// The sum of the counters of all former chains of link elements. A change of the link replaces its chain, and the
+    /// old chain becomes a former chain as soon as it holds no more packets.
     before: Meter,
 }
 

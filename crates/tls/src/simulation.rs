@@ -1,6 +1,6 @@
 //! The source of TLS secrets and of the time of day in a simulation: the seed and the virtual clock.
 //!
-//! TLS draws randomness and reads the clock inside calls that have no parameters for the two. Therefore each call of a
+//! TLS draws randomness and reads the clock inside calls that have no parameters for them. Therefore each call of a
 //! session in a simulation runs within a scope that holds a source of randomness and a clock
 //! ([`Surroundings::within`]). The cryptographic provider of simulations takes both from the scope. Outside a scope the
 //! provider returns an error, so every handshake fails. A session on a real network therefore cannot use this provider

@@ -1,8 +1,8 @@
 //! The loop that drives any engine over any `World`.
 //!
-//! Each turn of the loop passes the received packets and the current time to the engine. The turn also takes packets
-//! and events from the engine. The loop then sets the timer to the engine's deadline and waits. Applications issue
-//! commands between two polls of the loop and wake the loop.
+//! In each turn, the loop passes received packets and the current time to the engine, and takes packets and events from
+//! the engine. The loop then sets the timer to the engine's deadline and waits. Between two polls of the loop, an
+//! application may issue commands to the engine and then wake the loop.
 //!
 //! The loop allocates no memory per packet, because it reuses two batches. The loop moves the timer only if the
 //! deadline becomes earlier than the timer's setting. If the deadline has moved to a later time, the loop notices this

@@ -186,7 +186,7 @@ impl AnyConnector {
         Self(Rc::new(connector))
     }
 
-    /// Returns the connector in its concrete type, if that is `C`.
+    /// Returns the connector as the concrete type `C`; `None` if the connector has another type.
     #[must_use]
     pub fn concrete<C: Connector>(&self) -> Option<C> {
         (&*self.0 as &dyn Any).downcast_ref::<C>().cloned()

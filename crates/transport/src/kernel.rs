@@ -6,7 +6,7 @@
 //! and discards incoming data for a while. Otherwise the kernel would answer this data with a RST, and the peer could
 //! lose the last bytes sent to it.
 //!
-//! - `protocol`: implements the interface of a transport protocol with the kernel's protocols
+//! - `protocol`: offers the kernel's protocols through the interface of a transport
 
 mod protocol;
 

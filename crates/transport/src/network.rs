@@ -9,8 +9,8 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The needs of a program, to which a transport adapts its settings
-/// ([`Settings::suit`](crate::Settings::suit)). The default has no needs.
+/// The needs of a program, to which a transport adapts its settings ([`Settings::suit`](crate::Settings::suit)). By
+/// default, a program has no needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
     /// The number of streams that a session should have; `None` if the program works with any number.

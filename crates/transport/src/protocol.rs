@@ -47,6 +47,12 @@ pub trait Protocol: Debug + Send + Sync {
     /// Returns the settings of a profile; `None` if there is no profile with this name.
     fn profile(&self, name: &str) -> Option<Box<dyn Settings>>;
 
+    /// Returns the current name of the knob that an earlier version called `old`; `None` if there is no such knob.
+    fn current_knob(&self, old: &str) -> Option<&'static str> {
+        let _ = old;
+        None
+    }
+
     /// Returns the settings with which a program on a real network starts, before its own flags change them.
     fn deployed(&self) -> Option<Box<dyn Settings>> {
         self.profile(self.default_profile())

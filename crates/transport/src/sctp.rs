@@ -112,6 +112,15 @@ impl Protocol for Sctp {
         "modern"
     }
 
+    /// RFC 6458 §5.3.1 has the current names: `sinit_num_ostreams` and `sinit_max_instreams`.
+    fn current_knob(&self, old: &str) -> Option<&'static str> {
+        match old {
+            "streams" => Some("num_ostreams"),
+            "inbound" => Some("max_instreams"),
+            _ => None,
+        }
+    }
+
     fn profile(&self, name: &str) -> Option<Box<dyn Settings>> {
         Config::profile(name).map(|config| Box::new(config) as Box<dyn Settings>)
     }

@@ -23,7 +23,7 @@ struct PacketInFlight {
     bytes: Vec<u8>,
 }
 
-/// Two engines, and the wire between them. It loses packets, and random delays reorder them.
+/// Two engines and the wire between them. The wire loses packets, and reorders them by random delays.
 struct Pair<E> {
     engines: [E; 2],
     logs: [Log; 2],

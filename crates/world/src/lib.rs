@@ -9,8 +9,8 @@
 //!
 //! The module `os` (feature `os`, Linux) has one runtime thread and one timerfd for all timers. It sends and receives
 //! UDP with GSO and GRO, and uses raw sockets where the host permits them. It reads ICMP errors from the sockets' error
-//! queues, and learns of address changes over netlink. It opens TUN devices and the kernel's TCP sockets. It also opens
-//! MPTCP and SCTP sockets where the kernel has these protocols. All `unsafe` code is in one file, `os/descriptor.rs`.
+//! queues, and learns of address changes over netlink. It opens TUN devices and the kernel's TCP sockets, and also MPTCP
+//! and SCTP sockets where the kernel has these protocols. All `unsafe` code is in one file, `os/descriptor.rs`.
 //!
 //! - Several threads, each with its own `OsWorld`, may share a UDP port, or IP protocol 132 (`os/shards.rs`).
 //! - The kernel does not track SCTP ports for raw sockets. Programs on one host therefore announce which SCTP ports

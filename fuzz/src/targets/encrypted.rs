@@ -1,7 +1,8 @@
 //! Decodes captures of TLS, DTLS and QUIC whose keys are known. The target seals the bytes of the input, so that they
 //! reach the decoders behind the ciphers: handshake messages, HTTP/2, SCTP, frames of QUIC, and HTTP/3.
 //!
-//! Both hellos are right, and choose AES-128-GCM of version 1.3. The input decides on everything after them.
+//! The two hello messages are valid, and select version 1.3 and AES-128-GCM. The input determines everything that
+//! follows.
 
 use crate::source::Source;
 use anabranch_capture::{Settings, csv, decode, table};
@@ -75,7 +76,8 @@ impl Keys {
         [head, &sealed].concat()
     }
 
-    /// Masks the packet number or record number at `at`, which has two bytes, and the `bits` of the first byte.
+    /// Masks the two bytes of the packet number or record number at the offset `at`, and the bits `bits` of the first
+    /// byte.
     fn mask(&self, packet: &mut [u8], at: usize, sample_at: usize, bits: u8) {
         let Some(sample) = packet.get(sample_at..sample_at + 16) else { return };
         let mask = self.header.new_mask(sample).expect("a sample");
@@ -91,7 +93,7 @@ fn secret(side: usize, is_handshake: bool) -> [u8; 32] {
     [1 + side as u8 + 2 * u8::from(is_handshake); 32]
 }
 
-/// Decodes a capture with the key log of the secrets above.
+/// Decodes a capture, with a key log that has the secrets of both sides (see [`secret`]).
 fn check(capture: &[u8]) {
     let random = "07".repeat(32);
     let mut key_log = String::new();
@@ -151,7 +153,7 @@ fn vector(width: usize, content: &[u8]) -> Vec<u8> {
     [&length[8 - width..], content].concat()
 }
 
-/// Returns the bodies of the two hellos.
+/// Returns the bodies of the ClientHello and the ServerHello.
 fn hellos(version: [u8; 2], cookie: &[u8]) -> [Vec<u8>; 2] {
     let supported = [&[0, 43][..], &vector(2, &version)].concat();
     let client =
@@ -164,7 +166,7 @@ fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     [&[kind][..], &vector(3, body)].concat()
 }
 
-/// Returns content for a record: bytes of the input, some of which begin as the protocols do.
+/// Returns the content of a record: bytes of the input, often after the first bytes of a protocol's message.
 fn content(source: &mut Source<'_>) -> Vec<u8> {
     let begins: [&[u8]; 8] = [
         &[],
@@ -199,7 +201,7 @@ pub fn tls(input: &[u8]) {
             if side == 0 { CLIENT.into() } else { SERVER.into() },
             if side == 0 { SERVER.into() } else { CLIENT.into() },
         );
-        // A segment may be lost before the place of capture, or be captured again.
+        // A segment may be missing in the capture, or may be captured twice.
         if !source.one_in(20) {
             capture.ip(source, side, tcp::PROTOCOL, &segment);
         }
@@ -319,7 +321,7 @@ pub fn quic(input: &[u8]) {
         }
         let (side, space) = (source.below(2) as usize, source.pick(&[0, 1, 2, 2, 2, 2, 2, 2]));
         let mut frames = content(&mut source);
-        // A sample needs bytes.
+        // Pads short frames, because the sample for header protection must lie within the packet (RFC 9001 §5.4.2).
         frames.resize(frames.len().max(4), 0);
         let mut bytes = quic_packet(&mut keys, space, side, &frames);
         if source.one_in(10) {

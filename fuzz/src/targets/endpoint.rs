@@ -131,7 +131,7 @@ fn configuration(source: &mut Source<'_>) -> Config {
     }
     if source.one_in(2) {
         config.set("pmtud", "plpmtud").expect("a knob");
-        config.set("streams", "65535").expect("a knob");
+        config.set("num_ostreams", "65535").expect("a knob");
     }
     config.set("rcvbuf", source.pick(&["3000B", "64KiB"])).expect("a knob");
     config

@@ -93,7 +93,7 @@ fn config(setup: &Setup) -> Result<Config, String> {
         ("rto_max", "1s"),
         ("path_max_retrans", "3"),
         ("assoc_max_retrans", "8"),
-        ("streams", "16"),
+        ("num_ostreams", "16"),
         ("sndbuf", "4MiB"),
         ("rcvbuf", "1MiB"),
         // The kernel of a peer with a raw socket sends Protocol Unreachable whenever the socket's buffer is full. Our
@@ -383,8 +383,8 @@ impl<'a> Encounter<'a> {
         self.until("the peer's end", PATIENCE, |e| e.theirs.ended).await
     }
 
-    /// Drops our endpoint and ends the peer's program, whatever their state. If a guest's program does not end, the
-    /// guest is booted again.
+    /// Drops our endpoint and ends the peer's program, whatever their state. If the program runs in a virtual machine
+    /// (a guest) and does not end, the virtual machine is booted again.
     pub async fn end(mut self) {
         if self.network.guest().is_none() {
             return;

@@ -205,7 +205,7 @@ async fn meet(case: Case, begins: By, os: OsWorld, path: Rc<PathEmulator>) -> Re
     let emulated_world = EmulatedWorld::new(os.clone(), path.clone());
     let device = Tun::open(DEVICE).map_err(|error| format!("TUN: {error}"))?;
     emulated_world.put_tun(TunSocket::new(device, OURS, MTU));
-    // The profile `modern` detects losses by time. With 5 % loss, the older methods take very long.
+    // The profile `modern` detects losses by time. With the older methods, a transfer with 5 % loss takes very long.
     let mut config = Config::profile("modern").unwrap_or_default();
     for (key, value) in [("rcvbuf", "4MiB"), ("sndbuf", "4MiB"), ("wscale", "yes"), ("sack", "yes")] {
         config.set(key, value).map_err(text)?;

@@ -109,8 +109,8 @@ impl RtcSctp {
                 while let Some(transmit) = association.poll_transmit(now) {
                     more = true;
                     if let Payload::RawEncode(contents) = transmit.message {
-                        // The association ends when the stack sends SHUTDOWN COMPLETE. The stack does not report this
-                        // end (README, fault 3).
+                        // When the stack sends a SHUTDOWN COMPLETE, the association has ended. The stack does not
+                        // report this end (README, fault 3).
                         self.is_closing |=
                             contents.iter().any(|packet| packet.get(12) == Some(&ShutdownComplete::KIND));
                         self.packets.extend(contents);

@@ -116,8 +116,8 @@ impl SctpProto {
                 while let Some(transmit) = association.poll_transmit(now) {
                     more = true;
                     if let Payload::RawEncode(contents) = transmit.payload {
-                        // After this packet the association has ended, but the stack does not report it (README,
-                        // fault 3).
+                        // After a SHUTDOWN COMPLETE the association has ended, but the stack does not report this
+                        // (README, fault 3).
                         self.is_closing |=
                             contents.iter().any(|packet| packet.get(12) == Some(&ShutdownComplete::KIND));
                         self.packets.extend(contents);

@@ -115,7 +115,7 @@ impl Case {
             Self::KeyUpdate if pair == Pair { client: Stack::Ours, server: Stack::Quiche } => &[16 << 20],
             Self::KeyUpdate => &[4 << 20],
         };
-        // Long names produce more 0-RTT data.
+        // With long file names, the requests produce more 0-RTT data.
         let width = if self == Self::ZeroRtt { 240 } else { 2 };
         sizes.iter().enumerate().map(|(number, &size)| (format!("file{number:0width$}"), size)).collect()
     }

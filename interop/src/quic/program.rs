@@ -13,7 +13,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Where a run stores its files, and where it finds the programs.
+/// The folders of a run: one for its files, and one with the programs.
 #[derive(Debug)]
 pub struct RunFolders {
     /// The folder of the run.

@@ -43,7 +43,7 @@ pub struct Scratch {
 
 impl Scratch {
     /// Copies all files below `tree` that git tracks or would add. Does not overwrite files of an earlier copy that are
-    /// unchanged, so that cargo does not compile them again. Neither does it overwrite files that `build` has mutated.
+    /// unchanged, so that cargo does not compile them again. Also does not overwrite files that `build` has mutated.
     pub fn copy(tree: &Path, name: &str, drawn: &[Drawn]) -> io::Result<Self> {
         let target = tree.join("target/mutants").join(name);
         let root = target.join("tree");

@@ -78,6 +78,18 @@ const EXCEPTIONS: &[(&str, &str, usize, &str)] = &[
         1,
         "the promise is one of the clock: a stuck program ends within its grace and a second; the second ring",
     ),
+    (
+        "crates/tcp/tests/kernel/mod.rs",
+        SLEEP,
+        1,
+        "the sleep of `pace`: the timers of a kernel take real time; the second ring",
+    ),
+    (
+        "crates/tcp/tests/kernel/mod.rs",
+        PACE,
+        4,
+        "waits that an exchange names, and between two looks at a capture; the second ring",
+    ),
     ("crates/tokio/tests/wait.rs", SLEEP, 1, "the sleep of `pace`, for all tests of the crate"),
     ("crates/tokio/tests/wait.rs", PACE, 1, "between two looks at a condition"),
     ("crates/tokio/tests/cancel.rs", PACE, 1, "a reader that is slower than its writer"),

@@ -93,7 +93,7 @@ impl Bulk {
             let more = self.engines[from].poll_transmit(self.now, &mut self.send);
             if more && let Poll::Ready(Err(_)) = self.ends[from].socket.poll_send(&mut cx, &mut self.send) {
                 // The socket accepts no packets until its DTLS handshake is complete. The call of `handle_peer` below
-                // tells the engine when it is complete.
+                // reports the complete handshake to the engine.
                 for packet in self.send.packets() {
                     self.engines[from].handle_unsent(self.now, packet);
                 }

@@ -111,7 +111,7 @@ fn outcome(program: &Path, line: &str, folder: &Path) -> Result<BTreeMap<String,
     }
     files(folder, folder, &mut all).map_err(wrong)?;
     for (name, bytes) in &mut all {
-        // These marks enclose the duration of the runs, in JSON and at the end of a report.
+        // Removes the duration of the runs, which is never the same. `marks` is the text before and after the duration.
         let marks = match name.rsplit('.').next() {
             Some("json") => ("\"elapsed_s\": ", "\n"),
             Some("html") => (" threads, ", " s. Results schema"),

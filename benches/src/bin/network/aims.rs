@@ -16,7 +16,7 @@ struct Row {
     aim: Aim,
 }
 
-/// The wanted ratio of our result to the peer's result; without a peer, the wanted value.
+/// The target for our result: a ratio to the peer's result or, without a peer, a value.
 #[derive(Clone, Copy)]
 pub enum Aim {
     AtLeast(f64),

@@ -100,7 +100,7 @@ impl Bench {
         let mut first = String::new();
         errors.read_line(&mut first).expect("a line");
         let urls = first.split_whitespace().filter(|word| word.contains("://")).map(str::to_owned).collect();
-        // The server may print more, and must not block on a full pipe.
+        // Keep reading, because the server may print more and must not block on a full pipe.
         std::thread::spawn(move || errors.lines().for_each(drop));
         Server { child: Running(child), urls }
     }

@@ -1,5 +1,5 @@
-//! Measures thousands of associations: opening and closing them, holding them, and opening and closing them for a long
-//! time.
+//! Measures thousands of associations: the rate at which they are opened and closed, the memory of open associations,
+//! and the growth of memory over time.
 
 use crate::aims::Aim::{AtLeast, AtMost};
 use crate::{Bench, Running, Server, number, wait};

@@ -147,7 +147,7 @@ fn serve(command: &mut Command) -> Result<(Child, String), String> {
     let mut errors = BufReader::new(child.stderr.take().expect("it was asked for"));
     let mut first = String::new();
     errors.read_line(&mut first).map_err(|e| e.to_string())?;
-    // The server may print more, and must not block on a full pipe.
+    // Keep reading, because the server may print more and must not block on a full pipe.
     std::thread::spawn(move || errors.lines().for_each(drop));
     match first.split_whitespace().find(|word| word.contains("://")) {
         Some(url) => Ok((child, url.to_owned())),

@@ -196,7 +196,7 @@ impl<'a> Flags<'a> {
             say(&dry_run(matches, &url, &plan, &*transport_settings))?;
             return Ok(Completion::Well);
         }
-        let outputs = Outputs::reserve(self.text("json"), self.text("csv"))?;
+        let outputs = Outputs::reserve(self.text("json"), self.text("csv"))?.with_page(self.text("html"))?;
         let mut settings = knobs::describe(&*transport_settings);
         let ppid = matches.get_one::<u32>("ppid");
         settings.extend(ppid.map(|ppid| ("ppid".to_owned(), ppid.to_string())));

@@ -68,7 +68,7 @@ impl PendingFile {
                     parents.push(part);
                     parent = next;
                 }
-                // The entry `part` exists, but is a symbolic link or no directory.
+                // `part` is a symbolic link, or exists but is no directory.
                 Err(Errno::LOOP | Errno::NOTDIR) => {
                     let link = root.path().join(&parents).join(part);
                     let destination = link.canonicalize().map_err(failed)?;

@@ -117,8 +117,8 @@ fn read(directory: &Directory, number: usize) -> Result<PointRecord, Failure> {
     directory.read(number)?.ok_or_else(missing)
 }
 
-/// Returns the result of each point by medians, if one point can show what a change does to another. Otherwise returns
-/// an empty list.
+/// Returns the result of each point by medians, so that neighboring points can be compared. Returns an empty list if
+/// the plan has a population, or no factor that such comparisons cover.
 fn results_by_medians(directory: &Directory) -> Result<Vec<Changed>, Failure> {
     let manifest = &directory.manifest;
     if manifest.populations().next().is_some() || !changes::has_neighbors(&manifest.factors) {

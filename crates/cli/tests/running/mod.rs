@@ -296,7 +296,7 @@ pub fn has(program: &str) -> bool {
     let search_path = ["/usr/sbin", "/usr/bin", "/bin", "/usr/local/bin"]
         .iter()
         .any(|directory| Path::new(directory).join(program).exists());
-    // These programs belong to a Debian package with another name.
+    // Names the Debian package of a program if it differs from the program's name.
     let package = match program {
         "nghttp" | "h2load" => "nghttp2-client",
         "nginx" => "nginx-light",

@@ -30,7 +30,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Parses a complete head. `secure` is whether the request arrived over TLS.
+    /// Parses a complete head. `secure` says whether the request arrived over TLS.
     ///
     /// # Errors
     /// The response with which the request is refused.

@@ -158,7 +158,8 @@ struct Roots {
     first: Vec<usize>,
 }
 
-/// A server, as requests reach it. A browser has two of these for a host: one for requests without credentials.
+/// A server to which requests are sent. With a browser, each host has two of these values, and the second is for
+/// requests without credentials.
 struct Server {
     host: usize,
     mapping: Mapping,
@@ -206,7 +207,7 @@ where
         } else if let Some(cause) = object.initiator.filter(|&cause| cause < i) {
             objects[cause].dependents.push(i);
         } else if browser.is_some() {
-            // The browser finds the objects that it requests at the start.
+            // The browser itself finds the objects to request at the start.
         } else if policy.think == Think::Recorded && !object.think.is_zero() {
             // No other object triggers the request of this object. The page records when the object is requested,
             // relative to the start of the page load.
@@ -318,6 +319,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         if let Some(browser) = &mut self.browser {
             browser.delivered(object, self.objects[object].delivered);
         }
+        self.record_rendering();
     }
 
     /// Handles the end of the exchange at the front of a pipeline. `result` is the delivered response or the error.
@@ -469,7 +471,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
             for server in 0..self.servers.len() {
                 self.dispatch(server);
             }
-            // An object that fails at once may let the browser request others.
+            // Repeat if objects were queued: if one of them failed at once, the browser may request others.
             if !issued {
                 return;
             }
@@ -512,7 +514,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
             }
             self.finish_object(object, Some(error));
             let mut caused = std::mem::take(&mut self.objects[object].dependents);
-            // A browser may have requested them before their initiator was complete.
+            // A browser may already have requested some of these objects before their initiator was complete. Those
+            // objects do not fail.
             caused.retain(|&i| self.objects[i].state == ObjectState::Unknown);
             failing.extend(caused.into_iter().rev().map(|i| (i, FetchError::InitiatorFailed(object))));
         }
@@ -527,6 +530,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         if let Some(browser) = &mut self.browser {
             browser.finished(object);
         }
+        self.record_rendering();
         self.left -= 1;
         if self.left == 0
             && let Some(waker) = self.waker.take()

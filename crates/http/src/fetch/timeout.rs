@@ -12,7 +12,7 @@ use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Connector, Session};
 use anabranch_world::World;
 
-/// Runs forever: marks each object as failed that has made no progress for the duration `timeout`.
+/// Runs forever: marks as failed each object that has made no progress for the duration `timeout`.
 pub(super) async fn watch<W: World, C: Connector>(fetch: SharedFetch<W, C>, timeout: Duration) {
     let world = fetch.borrow().world.clone();
     loop {

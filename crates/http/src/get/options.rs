@@ -1,10 +1,10 @@
-//! What a request asks for besides its target: only the head, and fields that the user gives.
+//! The options of a request: whether it asks only for the head of the response, and fields that the user adds.
 
 use http::header::{HOST, HeaderName, HeaderValue};
 use http::uri::Authority;
 use http::{Method, Request, Uri};
 
-/// What a request asks for besides its target.
+/// The options of a request, apart from its target.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RequestOptions {
     /// Whether only the head of the response is requested (HEAD, RFC 9110 §9.3.2).

@@ -22,7 +22,8 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Sends requests on a connection. Clones use the same connection. When the last clone is dropped, the connection ends.
+/// A handle that sends requests on a connection. Clones use the same connection. When the last clone is dropped, the
+/// connection ends.
 #[derive(Clone)]
 pub struct Requests {
     sender: HttpSender,

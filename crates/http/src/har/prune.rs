@@ -1,10 +1,10 @@
 //! Parses the text of a HAR to JSON values, and drops the values that this crate does not use.
 //!
-//! A recording consists mostly of headers, cookies, timings and bodies. Once parsed, they would need a dozen times as
-//! many bytes of memory as the file has. The parser keeps only the values that [`read`](super::read) and its submodules
-//! use. It parses all other values, so that errors are still reported, and then drops them. Of a request body, it keeps
-//! only the size. The memory for kept values is bounded, because one character in the file may become a value of a
-//! hundred bytes.
+//! A recording consists mostly of headers, cookies, timings and bodies. Once parsed, they would take a dozen times the
+//! size of the file in memory. The parser keeps only the values that [`read`](super::read) and its submodules use. It
+//! parses all other values, so that errors are still reported, and then drops them. Of a request body, it keeps only
+//! the size. The memory for kept values is bounded, because one character in the file may become a value of a hundred
+//! bytes.
 
 use super::post_data;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -91,7 +91,7 @@ impl Budget {
             Some(rest) => self.texts.set(rest),
             None => {
                 members.remove("text");
-                // The text was counted when it was parsed.
+                // The text was counted when it was parsed, so return its length to the budget.
                 self.left.set(self.left.get().saturating_add(length));
             }
         }

@@ -109,7 +109,7 @@ fn the_body_is_taken_from_the_first_field_that_knows() {
     let firefox =
         with(with(plain(), "/response/headersSize", json!(-1)), "/response/content/size", json!(-1));
     assert_eq!(bytes(firefox), (300, 1000));
-    // A response with this status has no body.
+    // A redirect has no body.
     let redirect = with(with(unknown(), "/response/content/size", json!(0)), "/response/status", json!(302));
     assert_eq!(bytes(redirect), (310, 0));
 }
@@ -641,7 +641,7 @@ fn a_url_that_no_contestant_can_send_is_an_error() {
     }
     let long = error(vec![odd(&format!("http://no host/{}", "x".repeat(70_000)))]);
     assert!(long.contains("xxx…': no request can name") && long.len() < 400, "{long}");
-    // An entry that is left out is not requested.
+    // An entry that is left out is not requested, so its invalid URL is not an error.
     let failed =
         with(with(odd("http://no host/"), "/response/status", json!(0)), "/response/bodySize", json!(0));
     let page = page(vec![document(), failed, odd("wss://no host/")]);

@@ -47,7 +47,7 @@ impl Priority {
             ("text" | "application", "javascript" | "x-javascript" | "ecmascript" | "xsl" | "xslt+xml") => {
                 (1, false)
             }
-            // Scripts usually fetch resources of these types.
+            // These are types of data that scripts usually fetch.
             ("text", "plain" | "xml") | ("application", "json" | "xml") => (1, true),
             ("application", "manifest+json") => (2, false),
             ("image" | "audio" | "video", _) | ("text", "vtt") => (3, true),

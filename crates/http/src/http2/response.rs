@@ -86,7 +86,7 @@ fn poll_head(
     response: &mut ResponseFuture,
     cx: &mut Context<'_>,
 ) -> Poll<Checked<(ResponseHead, RecvStream)>> {
-    // The rules for heads hold for interim responses, too.
+    // Check interim responses, too, because the rules for heads also hold for them.
     while let Poll::Ready(Some(interim)) = response.poll_informational(cx) {
         let (head, ()) = interim.map_err(Failure::Failed)?.into_parts();
         if let Err(reason) = ResponseHead::new(head.status, head.headers) {

@@ -119,7 +119,7 @@ impl<S: Session> Exchange<S> {
                 let reason = format!("a head of {size} bytes, where at most {MAX_HEAD} are accepted");
                 Err(Failure::Malformed(super::Error::Stream(Code::H3_EXCESSIVE_LOAD, reason)))
             }
-            // A client's reader returns no requests.
+            // This does not happen, because the reader of a client returns no requests.
             Some(Event::Request(_)) => Err(Failure::Stream(StreamError::CancelledHere)),
         })
     }

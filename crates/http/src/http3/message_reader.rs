@@ -23,7 +23,7 @@ pub(crate) struct MessageReader {
     content: ContentLength,
     /// The number of content bytes received.
     content_bytes: u64,
-    /// The number of all other bytes received.
+    /// The number of bytes received that are not content.
     other_bytes: u64,
 }
 
@@ -200,7 +200,7 @@ impl MessageReader {
             return Ok(Some(Event::Request(request)));
         }
         let head = section.into_response().map_err(malformed)?;
-        // RFC 9114 §4.1: interim responses come before the final one.
+        // RFC 9114 §4.1: interim responses come before the final one. They are skipped.
         if head.status.is_informational() {
             return Ok(None);
         }

@@ -67,8 +67,8 @@ struct Connection {
     usable: bool,
     /// Whether the connection must not get further exchanges.
     retired: bool,
-    /// True if no streams can be added to the connection now, because its handshake is in progress, streams are already
-    /// being added, or an earlier request to add streams failed.
+    /// True if no streams can be added to the connection now. Either its handshake is in progress, or streams are
+    /// already being added, or an earlier request to add streams failed.
     cannot_grow: bool,
     /// The total number of exchanges assigned to the connection.
     used: u32,
@@ -109,8 +109,8 @@ impl Mapping {
         Self { fresh, ..self }
     }
 
-    /// Makes each waiting exchange open a connection of its own, but at most `connections`, until one is established. Only
-    /// then it is known that one connection carries all exchanges.
+    /// Makes each waiting exchange open a connection of its own, but at most `connections`, until one is established.
+    /// Only then is it known that one connection carries all exchanges.
     #[must_use]
     pub fn probing(self, connections: Option<usize>) -> Self {
         Self { probes: connections, ..self }

@@ -114,7 +114,7 @@ impl Site<'_> {
         let mut below = PathBuf::new();
         let decoded = decode(path);
         for part in decoded.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
-            // Resolving the address has removed `..` and separators, but percent-decoding may yield them again.
+            // The decoded part may be `..` or contain a separator, even if the address contains neither.
             let Ok(part) = std::str::from_utf8(part) else { return Ok(None) };
             if part == ".." || part.contains(['\0', '\\']) {
                 return Ok(None);

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-/// The recorded times of an object. All but the durations count from the start of the page.
+/// The recorded times of an object. The times are relative to the start of the page, except the durations `blocked` and
+/// `server_time`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Recorded {
-    /// When the browser queued the request. It was sent after the time of [`blocked`](Self::blocked).
+    /// When the browser queued the request. The browser sent the request after the time [`blocked`](Self::blocked) had
+    /// passed.
     pub queued: Duration,
     /// The time from queueing the request until it was sent or a connection for it was opened.
     pub blocked: Duration,
@@ -13,7 +15,7 @@ pub struct Recorded {
     pub first_byte: Duration,
     /// When the last byte of the response arrived.
     pub ended: Duration,
-    /// The time that the server took until it answered: the recorded wait, less a round trip to this host. `None` if no
+    /// The time that the server took until it answered: the recorded wait minus a round trip to this host. `None` if no
     /// wait is recorded.
     pub server_time: Option<Duration>,
     /// The HTTP version of the response, if it is known.
@@ -44,9 +46,9 @@ pub struct Recording {
     pub on_load: Option<Duration>,
     /// The number of objects over HTTP/1.1, HTTP/2 and HTTP/3.
     pub versions: [usize; 3],
-    /// The round-trip time in nanoseconds, from the times of connecting.
+    /// The round-trip time in nanoseconds, inferred from the times to connect.
     pub rtt_ns: Option<Interval>,
-    /// The rate of the link towards the client in bit/s, from the largest bodies.
+    /// The rate of the link towards the client in bit/s, inferred from the responses.
     pub rate_bps: Option<Interval>,
 }
 

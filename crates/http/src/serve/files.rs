@@ -364,7 +364,7 @@ impl Validators {
             // Step 4: without If-None-Match, If-Modified-Since is evaluated.
             false => field(IF_MODIFIED_SINCE).and_then(date).is_some_and(|since| self.modified <= since),
         };
-        // With room for the fields that are added to each response.
+        // Reserve room for the fields that are added to each response.
         let mut fields = HeaderMap::with_capacity(2 * self.fields.len());
         fields.extend(self.fields.iter().map(|(name, value)| (name.clone(), value.clone())));
         let resource = |content| Resource { content, content_type: String::new(), head_size: None };

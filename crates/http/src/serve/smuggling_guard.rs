@@ -133,7 +133,7 @@ impl SmugglingGuard {
                 *rest = after;
                 self.empty = (self.empty + 1).min(2);
             }
-            // Most heads arrive in one piece, and need not be held.
+            // Most heads arrive in one piece. Such a head is not copied to `partial_head`.
             let (mut at, whole) = (0, *rest);
             match end_of_head(whole, &mut at) {
                 Ok(Some(end)) => {
@@ -199,7 +199,8 @@ impl SmugglingGuard {
             }
         }
         match read.framing {
-            // RFC 9931: data after a refused CONNECT may be meant for the tunnel that was not opened.
+            // RFC 9931: data after a refused CONNECT may be meant for the tunnel that was not opened, so hyper gets
+            // none of it.
             _ if matches!(read.form, Form::Authority(_)) => self.state = GuardState::Refused,
             Framing::Empty | Framing::Length(0) => {}
             framing => self.state = GuardState::Body(Box::new(Decoder::new(framing))),
@@ -208,7 +209,7 @@ impl SmugglingGuard {
 
     fn refuse_head(&mut self, head: &[u8], mut refusal: Refusal, out: &mut impl FnMut(&[u8])) {
         if head.starts_with(b"HEAD ") {
-            // RFC 9110 §9.3.2: the response to HEAD has no body.
+            // RFC 9110 §9.3.2: the response to HEAD has no body, so the refusal gets no text.
             refusal.why = "".into();
         }
         self.refusal = Some(refusal);

@@ -53,14 +53,14 @@ pub(super) async fn serve<W, S, N>(
         io.activity.forget(number);
     }
     io.activity.head_ends(number);
-    // The server causes this error when it cannot read the rest of a response body from its source.
+    // hyper reports a user error if the server could not read the rest of a response body from its source.
     if ended.as_ref().is_err_and(hyper::Error::is_user) {
         io.end_requests();
         return abort_response(&io.service.world, &session, &mut io.stream).await;
     }
     drop(session);
-    // Only the error above needs a reset. After every other error, hyper has already answered an invalid head, or the
-    // client has gone or has cancelled the request.
+    // Only a user error needs a reset of the stream. After every other error, hyper has already answered an invalid
+    // head, or the client has gone or has cancelled the request.
     if let Some(status) = ended.err().as_ref().and_then(status_of) {
         if let Some(to) = &io.service.options.log
             && io.exchanges.accepted.get() > io.exchanges.end.get()

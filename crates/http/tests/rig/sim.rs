@@ -95,7 +95,7 @@ pub async fn sctp_hosts(
     carrier: LowerProtocol,
 ) -> (SctpHost<SimWorld>, SctpHost<SimWorld>) {
     let mut config = anabranch_sctp::Config::profile(profile).expect("a profile");
-    config.streams = streams;
+    config.num_ostreams = streams;
     let client = SctpHost::new(rig.client.clone(), config.clone(), carrier, None).await.expect("a host");
     let server = SctpHost::new(rig.server.clone(), config, carrier, None).await.expect("a host");
     (client, server)

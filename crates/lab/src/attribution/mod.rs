@@ -33,10 +33,10 @@
 //! # Layers
 //!
 //! With TLS or HTTP/2, the milestones count the bytes that the application writes, and the trace counts the bytes of
-//! TLS records or HTTP/2 frames. [`RecordMap`] maps the application's bytes to the bytes of records or frames. A record
-//! or frame counts as a whole, because its receiver cannot read any part of it before all of it has arrived. If a gap
-//! in one record or frame delays another record or frame, the bytes of the delayed one count as `blocked`. Over HTTP/2
-//! the two frames may belong to different streams.
+//! TLS records or HTTP/2 frames. [`RecordMap`] maps the former to the latter. A record or frame counts as a whole,
+//! because its receiver cannot read any part of it before all of it has arrived. If a gap in one record or frame delays
+//! another one, the bytes of the delayed one count as `blocked`. Over HTTP/2 the two frames may belong to different
+//! streams.
 //!
 //! The part `secure` is the time of the TLS or DTLS handshake. With TLS, it begins when the transport can carry data,
 //! and ends when the TLS session can. With DTLS, it begins when the transport's first packet is ready, and ends when
@@ -219,9 +219,9 @@ struct Readiness {
 }
 
 impl Readiness {
-    /// A connection is usable from the time at which its handshake is complete. If the client sends data before that
-    /// time, the connection is usable from the time of that data. With TLS (`secured`), both handshakes must be
-    /// complete, and the bytes of the TLS handshake do not count as data.
+    /// Returns the times at which a connection reached each stage. A connection is usable once its handshake is
+    /// complete, or from the time at which the client first sends data, if that is earlier. With TLS (`secured`), both
+    /// handshakes must be complete, and the bytes of the TLS handshake do not count as data.
     fn of(connection: Option<&Connection>, milestones: Option<&ConnectionRecord>, secured: bool) -> Self {
         let opened = connection.and_then(|c| c.opening).or(milestones.map(|m| m.opened.as_nanos()));
         let session = milestones.and_then(|m| m.established).map(|at| at.as_nanos());

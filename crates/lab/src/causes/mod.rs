@@ -1,8 +1,10 @@
 //! Finds causes of differences by experiment: changes one setting, and runs the race again.
 //!
 //! [`factors`] finds the settings in which winner and loser differ, with the table of [`settings`]. Each of these
-//! settings may be a cause of the winner's lead. The loser gets some of the winner's settings, and loads the same page
-//! with the same seeds. [`design`] chooses these settings within a budget, and [`estimate`] evaluates the results.
+//! settings may be a cause of the winner's lead. In an experiment, the loser gets some of the winner's settings, and
+//! loads the same page with the same seeds. [`design`] chooses these settings within a budget, and [`estimate`]
+//! evaluates the results.
+//!
 //! [`conditions`] removes one property of the network or the workload for both contestants, for example loss. [`check`]
 //! tests a plan's claims about causes. [`changes`] changes a point for all contestants, to find what flips its result.
 

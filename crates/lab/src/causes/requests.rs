@@ -32,7 +32,7 @@ pub enum Aspect {
     Connections,
     /// The keys `objects-per-connection` and `per-object`. `per-object` limits a connection to one object.
     Allowance,
-    /// The key `streams`.
+    /// The number of streams: `num_ostreams` of SCTP, `streams` of QUIC.
     Streams,
     /// The order of requests. The number of requests that may be outstanding on a connection decides whether a request
     /// waits for earlier ones. The key is `outstanding`, or for some transports `pipeline` or `when-full`.
@@ -118,8 +118,9 @@ impl Requests {
         }
     }
 
-    /// Formats the value of an aspect, for example `connections=6`.
-    fn typed(&self, aspect: Aspect, multistream: bool) -> String {
+    /// Formats the value of an aspect as a setting of `contestant`, for example `connections=6`.
+    fn typed(&self, aspect: Aspect, contestant: &Contestant) -> String {
+        let multistream = contestant.transport.capabilities().is_multistream();
         let number = |n: Option<usize>, none: &str| n.map_or(none.to_owned(), |n| n.to_string());
         match (aspect, self.outstanding) {
             (Aspect::Connections, _) => format!("connections={}", number(self.connections, "as needed")),
@@ -127,7 +128,7 @@ impl Requests {
                 let allowance = self.allowance.map(|k| k as usize);
                 format!("objects-per-connection={}", number(allowance, "no limit"))
             }
-            (Aspect::Streams, _) => format!("streams={}", self.streams),
+            (Aspect::Streams, _) => format!("{}={}", streams_knob(contestant), self.streams),
             (Aspect::Order, None) if !multistream => "pipeline=yes".to_owned(),
             (Aspect::Order, Some(1)) if !multistream => "pipeline=no".to_owned(),
             (Aspect::Order, None) => format!("when-full={}", self.when_full),
@@ -141,7 +142,7 @@ impl Requests {
         match (aspect, self.outstanding) {
             (Aspect::Order, None) if contestant.http2.is_some() => "outstanding=no limit".to_owned(),
             (Aspect::Order, Some(n)) if contestant.http2.is_some() => format!("outstanding={n}"),
-            _ => self.typed(aspect, contestant.transport.capabilities().is_multistream()),
+            _ => self.typed(aspect, contestant),
         }
     }
 
@@ -163,8 +164,8 @@ impl Requests {
             set("connections", self.connections.map(|n| n.to_string()));
         }
         if multistream && self.streams != own.streams {
-            set("streams", Some(self.streams.to_string()));
-            set("inbound", None);
+            set(streams_knob(contestant), Some(self.streams.to_string()));
+            set(INBOUND, None);
         }
         if workload.messages.is_some() || workload.bulk.is_some() {
             return keys;
@@ -196,4 +197,16 @@ impl Requests {
         }
         keys
     }
+}
+
+/// The SCTP knob that sets the number of outbound streams.
+const OUTBOUND: &str = "num_ostreams";
+
+/// The SCTP knob that limits inbound streams apart from outbound ones. By default they have the same limit.
+const INBOUND: &str = "max_instreams";
+
+/// Returns the name of the knob that sets the number of streams: `num_ostreams` of SCTP, `streams` of QUIC.
+fn streams_knob(contestant: &Contestant) -> &'static str {
+    let is_sctp = contestant.engine.knobs().iter().any(|knob| knob.key == OUTBOUND);
+    if is_sctp { OUTBOUND } else { "streams" }
 }

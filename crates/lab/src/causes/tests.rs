@@ -65,7 +65,7 @@ fn conditions_of_a_point_can_be_removed() {
     // The analysis varies the order of messages (`order`) only if both contestants support unordered messages. TCP does
     // not support them.
     let messages = [("messages", "50/s"), ("loss", "0"), ("queue", "unlimited"), ("rate", "unlimited")];
-    assert_eq!(names(&messages, ["sctp", "sctp:streams=1"]), ["order"]);
+    assert_eq!(names(&messages, ["sctp", "sctp:num_ostreams=1"]), ["order"]);
     assert!(names(&messages, ["sctp", "sctp:unordered=yes"]).is_empty());
     assert!(names(&messages, both).is_empty());
 }
@@ -95,8 +95,11 @@ fn assert_steps(contestants: [&'static str; 2], expected: &[(&str, &str)]) {
 #[test]
 fn streams_and_order_of_requests_are_set_apart() {
     assert_steps(
-        ["sctp:streams=100", "sctp:streams=1"],
-        &[("streams=100", "sctp:streams=100,outstanding=1"), ("when-full=rr", "sctp:streams=1,when-full=rr")],
+        ["sctp:num_ostreams=100", "sctp:num_ostreams=1"],
+        &[
+            ("num_ostreams=100", "sctp:num_ostreams=100,outstanding=1"),
+            ("when-full=rr", "sctp:num_ostreams=1,when-full=rr"),
+        ],
     );
     // By default, a client with six connections does not pipeline, and a client with one connection does.
     assert_steps(
@@ -119,7 +122,7 @@ fn shared_settings_are_copied_across_transports() {
     assert_eq!(across(modern, same), ["pipeline=yes"]);
     // TCP has only one stream, on which a request waits for the request before it. A contestant that is changed to be
     // like TCP must wait in the same way.
-    assert_eq!(across(same, modern), ["streams=1", "outstanding=1"]);
+    assert_eq!(across(same, modern), ["num_ostreams=1", "outstanding=1"]);
 }
 
 #[test]
@@ -131,7 +134,7 @@ fn settings_that_are_many_are_tried_by_group() {
         all.iter().any(|setting| setting.contains("rto_min=200ms") && setting.contains("delack=40ms")),
         "{all:?}"
     );
-    assert!(all.contains(&"connections=6,streams=1") && all.contains(&"outstanding=1"), "{all:?}");
+    assert!(all.contains(&"connections=6,num_ostreams=1") && all.contains(&"outstanding=1"), "{all:?}");
 }
 
 /// With `arrivals-of=connections`, each arrival brings as many objects as a connection has streams. Another number of
@@ -139,7 +142,7 @@ fn settings_that_are_many_are_tried_by_group() {
 #[test]
 fn what_would_change_the_workload_is_left_out() {
     let flags = [("objects", "20x5kB"), ("arrivals", "10/s"), ("arrivals-of", "connections")];
-    let plan = plan(&flags, ["sctp:streams=5", "sctp:streams=2"]);
+    let plan = plan(&flags, ["sctp:num_ostreams=5", "sctp:num_ostreams=2"]);
     let found =
         Differences::new(&plan.contestants[1], &plan.contestants[0], &plan.points[0]).expect("differences");
     assert!(
@@ -179,7 +182,8 @@ fn drawn_values(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<us
 #[test]
 fn another_setting_does_not_change_random_losses() {
     let flags = [("page", "news"), ("loss", "5%"), ("queue", "10000p")];
-    for contestants in [["tcp", "tcp:iw=2,mss=500B"], ["sctp", "sctp:iw=2,delack=0,cookie_data=no,streams=3"]]
+    for contestants in
+        [["tcp", "tcp:iw=2,mss=500B"], ["sctp", "sctp:iw=2,delack=0,cookie_data=no,num_ostreams=3"]]
     {
         let plan = plan(&flags, contestants);
         let found = [0, 1].map(|i| drawn_values(&plan.points[0], &plan.contestants[i]));

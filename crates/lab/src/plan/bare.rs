@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(expanded("http1"), "tcp:connections=6,tls=yes,priority=yes");
         assert_eq!(expanded("http3:cc=bbr"), "quic:cc=bbr");
         assert_eq!(expanded("http1:iw=4,connections=2"), "tcp:tls=yes,priority=yes,iw=4,connections=2");
-        assert_eq!(expanded("sctp:streams=1"), "sctp:streams=1");
+        assert_eq!(expanded("sctp:num_ostreams=1"), "sctp:num_ostreams=1");
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl CauseClaim {
         let change = fields.get("change").ok_or_else(|| missing("'change' says what is set, as iw=10"))?;
         let pairs = change.split(',').map(|pair| match pair.split_once('=') {
             Some((key, value)) if !key.is_empty() && !value.is_empty() => {
-                Ok((key.to_owned(), Some(value.to_owned())))
+                Ok((of.transport.current_knob(key).unwrap_or(key).to_owned(), Some(value.to_owned())))
             }
             _ => Err(PlanError::at(&place("change"), format!("'{pair}' where key=value was expected"))),
         });
@@ -120,7 +120,7 @@ impl CauseClaim {
 
 impl std::fmt::Display for CauseClaim {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {} makes it sooner, times", self.place, self.change)?;
+        write!(f, "{}: {} makes it faster by a factor", self.place, self.change)?;
         for (sign, bound) in [">=", "<="].into_iter().zip(self.bounds) {
             if let Some(bound) = bound {
                 write!(f, " {sign} {bound}")?;

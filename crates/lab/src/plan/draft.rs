@@ -192,8 +192,8 @@ impl Draft {
         table
     }
 
-    /// Returns the current name of a key, and records a line if `name` is the key's name in an earlier version. `before`
-    /// and `dashes` are what stands before the old and the new name in this line.
+    /// Returns the current name of a key, and records a line if `name` is the key's name in an earlier version.
+    /// `before` and `dashes` are the texts before the old and the new name in this line.
     fn renamed<'a>(&mut self, name: &'a str, before: &str, dashes: &str) -> &'a str {
         let Some(current) = current_name(name) else { return name };
         self.renamed.push(format!("{before}{name}: now {dashes}{current}; the old name works until 0.2"));
@@ -259,13 +259,19 @@ pub fn displaces(new: &str, old: &str) -> bool {
     find(old).is_some_and(|old| old.both == Some(new)) || (exclusive && base(new) != base(old)) || of_page
 }
 
-/// Splits a text such as `http1,http3:cc=bbr` into contestants. Commas after the first colon separate the settings of
-/// the last contestant.
+/// Splits a text such as `http3:cc=bbr,iw=10,sctp-dtls` into contestants. A part without `=`, or with a colon, begins a
+/// contestant. Any other part after a colon is a setting of the contestant before it.
 fn split_transports(text: &str) -> Vec<String> {
-    let (names, settings) = text.split_at(text.find(':').unwrap_or(text.len()));
-    let mut contestants: Vec<String> = names.split(',').map(|name| name.trim().to_owned()).collect();
-    if let Some(last) = contestants.last_mut() {
-        last.push_str(settings);
+    let mut contestants: Vec<String> = Vec::new();
+    for part in text.split(',') {
+        let is_setting = part.is_empty() || part.contains('=') && !part.contains(':');
+        match contestants.last_mut().filter(|last| is_setting && last.contains(':')) {
+            Some(last) => {
+                last.push(',');
+                last.push_str(part);
+            }
+            None => contestants.push(part.trim().to_owned()),
+        }
     }
     contestants
 }

@@ -40,7 +40,7 @@ pub struct Handover {
     pub detection: Duration,
     /// The time after `detection` until Mobile IP delivers packets for the old address in the new network.
     pub registration: Duration,
-    /// The time that the client stays in each network, if it moves to and fro.
+    /// The time that the client stays in each network, if it moves back and forth.
     pub dwell: Option<Duration>,
     /// The interval at which a router advertises itself. The client waits at most this time for the first
     /// advertisement, after which `detection` begins.
@@ -49,8 +49,8 @@ pub struct Handover {
     /// leaves the old network, the loss there rises to this value. During the time `edge` after the client reaches the
     /// new network, the loss there falls from this value.
     pub edge_loss: Ratio,
-    /// The time for which the client is at the edge of a network: the length of the edge divided by the speed. Unless
-    /// the plan has a length, the edge is the overlap.
+    /// The time for which the client is at the edge of a network: the length of the edge divided by the speed. If the
+    /// plan sets no length, the edge is as long as the overlap.
     pub edge: Duration,
     /// The number of bytes that Mobile IP adds to each packet of its tunnel. The tunnel carries packets for the old
     /// address to the new network.

@@ -25,6 +25,7 @@ pub mod named;
 pub mod network;
 pub mod outline;
 pub mod population;
+mod renamed;
 pub mod security;
 pub mod sources;
 pub mod variation;
@@ -108,7 +109,7 @@ impl PointPlan {
         self.workload.has_chance() || self.has_random_network()
     }
 
-    /// Returns whether what the network does depends on the seed.
+    /// Returns whether the behaviour of the network depends on the seed.
     #[must_use]
     pub fn has_random_network(&self) -> bool {
         let network = &self.network;
@@ -133,8 +134,8 @@ impl PointPlan {
         (!rest.is_random()).then_some(every)
     }
 
-    /// Copies the point, and gives the workload of the copy the random delays of `seed`. Returns `None` if the workload
-    /// has no random delays.
+    /// Returns a copy of the point whose workload has the random delays and sizes of `seed`. Returns `None` if the
+    /// workload has none.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Option<Self> {
         self.workload.of_seed(seed).map(|workload| Self { workload, ..self.clone() })
@@ -353,10 +354,12 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
     }
     let has_page = spoken(&draft, &["page"]);
     let emulated = draft.value("world").is_some_and(|given| given.levels == ["emulated"]);
-    // The emulated network has one server, and real loads differ by themselves.
+    // In the emulated network, all hosts of a page are on one server, and no variation is simulated, because real loads
+    // vary anyway.
     let simulated_page = has_page && !emulated;
     let arrivals = spoken(&draft, &["arrivals"]);
-    // A browser loads pages. The pages of a population are objects without a structure.
+    // The default client for a page is a browser. The pages of a population are objects without a structure, so their
+    // default client is `plain`.
     let client = if has_page && !arrivals { "chromium" } else { "plain" };
     for (name, value) in [("client", client), ("visit", "first")] {
         if draft.value(name).is_none() {
@@ -517,8 +520,8 @@ pub fn bare_network<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
 /// Returns the plan that `file` and the flags describe. `file` is a plan, or a page in any form that `--page` accepts.
 /// Flags override the settings of the file. `transports` are the transports that contestants may use.
 ///
-/// # Errors
-/// [`PlanError`] if the file cannot be read, or is neither a plan nor a page. Also if the file or a flag has a mistake.
+/// # Errors [`PlanError`] if the file cannot be read, if it is neither a plan nor a page, or if the file or a flag has
+/// a mistake.
 pub fn read<'a>(
     file: Option<&str>,
     flags: impl IntoIterator<Item = (&'a str, &'a str)>,

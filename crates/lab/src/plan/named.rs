@@ -159,7 +159,7 @@ fn missing(name: &str) -> String {
         );
     }
     if name.bytes().all(|byte| byte.is_ascii_digit()) {
-        return format!("no such file; so many seeds are --runs {name} (and -n is --dry-run)");
+        return format!("no such file; for {name} seeds write --runs {name} (-n is --dry-run)");
     }
     let names = shipped::NAMES.join(", ");
     let hint = hint(name, &shipped::NAMES);

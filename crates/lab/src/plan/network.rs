@@ -19,8 +19,8 @@ pub enum LossBy {
     /// supports this.
     Iptables,
     /// A rule in the OUTPUT chain of the sending host drops the packets. In the emulated network this is a rule of
-    /// iptables with the match `statistic`. TCP notices such a drop: the segment stays unsent. SCTP takes the packet for
-    /// sent, as Linux's does.
+    /// iptables with the match `statistic`. TCP notices such a drop: the segment stays unsent. SCTP considers the
+    /// packet sent, as Linux's SCTP does.
     IptablesOut,
 }
 

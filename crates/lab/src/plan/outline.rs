@@ -150,7 +150,8 @@ impl Outline {
     /// # Errors
     /// [`PlanError`] for the first mistake that is found.
     pub fn interpret(draft: Draft, transports: &Transports) -> Result<Self, PlanError> {
-        let draft = completed(draft, transports);
+        let mut draft = completed(draft, transports);
+        draft.rename_knobs(transports);
         let mut contestants: Vec<Contestant> = Vec::new();
         for (text, place) in &draft.transports {
             let contestant = Contestant::parse(text, place, transports)?;

@@ -54,7 +54,7 @@ pub struct Workload {
     pub keep_origins: bool,
     /// The program that loads the page.
     pub client: Client,
-    /// What a browser remembers of the servers.
+    /// What the browser remembers of the servers from earlier visits.
     pub visit: Visit,
     /// The time without progress after which an object counts as failed.
     pub timeout: Option<Duration>,
@@ -64,7 +64,7 @@ pub struct Workload {
     pub request_jitter: Duration,
     /// The maximum of a random delay before the load begins. The seed decides the delay.
     pub start_jitter: Duration,
-    /// Whether loads differ as those of a browser do ([`variation`]). The seed decides how.
+    /// Whether the loads of the page vary as in a browser ([`variation`]). The seed decides the variation.
     pub varies: bool,
     /// The delay before the load begins. It is 0 until the seed has decided it ([`of_seed`](Self::of_seed)).
     pub start_delay: Duration,
@@ -157,7 +157,8 @@ impl Workload {
                 "timeout",
             ];
             let given = others.iter().filter_map(|name| concrete.setting(name));
-            // These values change nothing for messages, and completed plans have them.
+            // These values have no effect on messages. They are accepted because a plan contains them once its defaults
+            // are filled in.
             let is_neutral = |setting: &&Setting| {
                 let given = (setting.name.as_str(), setting.value.as_str());
                 [("origins", "merge"), ("client", "plain"), ("visit", "first")].contains(&given)
@@ -197,7 +198,8 @@ impl Workload {
         Ok(workload)
     }
 
-    /// Rejects times at which nothing could happen.
+    /// Rejects a deadline or timeout of zero, a deadline of more than a day, and messages that are sent after the
+    /// deadline.
     fn check_times(&self, concrete: &Concrete) -> Result<(), PlanError> {
         if self.deadline.is_zero() {
             let place = concrete.setting("deadline").map_or("deadline", |setting| &setting.place);
@@ -226,8 +228,9 @@ impl Workload {
         Ok(())
     }
 
-    /// Returns the workload with the random delays and sizes of this seed, or `None` without any. They depend only on
-    /// the seed and on the index of an object in the page, so they are the same for every contestant.
+    /// Returns the workload with the random delays and sizes that this seed decides, or `None` if the workload has
+    /// none. They depend only on the seed and on the index of an object in the page, so they are the same for every
+    /// contestant.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Option<Self> {
         if !self.has_chance() {
@@ -452,7 +455,7 @@ fn page(concrete: &Concrete, sources: &mut Sources) -> Result<Arc<Page>, PlanErr
         if let Some(setting) = other {
             return Err(PlanError::at(
                 &setting.place,
-                "goes not with messages: give one of page, objects and messages",
+                "cannot be combined with messages: give one of page, objects and messages",
             ));
         }
         return message_page(concrete, flow, sources);
@@ -466,7 +469,7 @@ fn page(concrete: &Concrete, sources: &mut Sources) -> Result<Arc<Page>, PlanErr
         }
         [one] => *one,
         [one, other, ..] => {
-            let what = format!("goes not with {}: give one of page, objects and bulk", other.place);
+            let what = format!("cannot be combined with {}: give one of page, objects and bulk", other.place);
             return Err(PlanError::at(&one.place, what));
         }
     };
@@ -499,9 +502,12 @@ fn first_object(concrete: &Concrete) -> Result<Option<(Bytes, &str)>, PlanError>
         return Ok(None);
     };
     let what = if concrete.setting("objects").is_none() {
-        "goes with objects: a page has a first object of its own, and nothing else has objects".to_owned()
+        "needs objects: a page has a first object of its own, and nothing else has objects".to_owned()
     } else if let Some(other) = concrete.setting("arrivals") {
-        format!("goes not with {}: what is requested by the clock waits for no object", other.place)
+        format!(
+            "cannot be combined with {}: objects that are requested at a rate wait for no other object",
+            other.place
+        )
     } else {
         return match setting.value.parse() {
             Ok(size) => Ok(Some((size, &setting.place))),

@@ -107,7 +107,7 @@ fn check_loss_by(plan: &Plan) -> Result<(), PlanError> {
     if by(LossBy::IptablesOut) { needs_one_pair(plan, "--loss-by", "iptables-out") } else { Ok(()) }
 }
 
-/// Checks that each run has one client and one server, because the value `value` of the key `place` needs that.
+/// Checks that each run has one client and one server, as the value `value` of the key `place` requires.
 fn needs_one_pair(plan: &Plan, place: &str, value: &str) -> Result<(), PlanError> {
     let has_routers = |point: &PointPlan| point.workload.keep_origins || point.network.handover.is_some();
     if !plan.together && plan.cross.is_none() && !plan.points.iter().any(has_routers) {

@@ -2,7 +2,7 @@
 
 use super::contest::{self, Contest};
 use super::topology::{Built, ContestantHosts};
-use super::{bound, failover, traffic};
+use super::{bound, failover, paint, traffic};
 use crate::attribution::{self, Attributed, Records};
 use crate::limit::Item;
 use crate::plan::workload::BESIDE;
@@ -76,6 +76,7 @@ pub fn run(
             since(object, fetched.started)
         })
         .collect();
+    let paint = paint::of(point, &record, &objects, [fetched.started, fetched.finished]);
     let mut traffic = traffic::of(built, lane, link_events);
     traffic.packets.up.retransmitted = retransmitted(&client, |_| true);
     traffic.packets.down.retransmitted = servers.iter().map(|trace| retransmitted(trace, |_| true)).sum();
@@ -93,6 +94,9 @@ pub fn run(
         outcome: outcome(fetched.end),
         started_ns: (begun > 0).then_some(begun),
         page_ns,
+        start_render_ns: paint.start_render_ns,
+        largest_image_ns: paint.largest_image_ns,
+        byte_index_ns: paint.byte_index_ns,
         limit_ns: bound::of(&point.network, &items),
         connect_ns: mean_handshake_ns(&record),
         declared_failed_ns: failure.and_then(|failure| failover::declared(&path_events, failure)),

@@ -20,7 +20,7 @@ use anabranch_world::{Detach, World};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// The port on which servers listen. It is not 80, because protocol analysers take each DATA chunk from port 80 for a
+/// The port on which servers listen. It is not 80, because protocol analysers treat each DATA chunk from port 80 as a
 /// whole message.
 pub const PORT: u16 = 8000;
 /// The size in bytes of the server's writes in a bulk transfer. The plan may set another size, and the contestant's
@@ -81,7 +81,7 @@ pub async fn start(
         if logs {
             host.start_logging();
         }
-        // 0 stands for the setting `backlog` of the contestant.
+        // A backlog of 0 means the value of the contestant's setting `backlog`.
         let listener = host.listen(PORT, 0).map_err(|error| error.to_string())?;
         serve(world, listener, &job, recorder.clone());
         servers.push(host);

@@ -28,7 +28,7 @@ pub fn page_load(page: &Page, settings: &BTreeMap<String, String>, run: &Run, co
     let is = |key: &str, value: &str| settings.get(key).is_some_and(|is| is == value);
     let version = [("2", "HTTP/2"), ("3", "HTTP/3")].into_iter().find(|(value, _)| is("http", value));
     let version = version.map_or("HTTP/1.1", |(_, version)| version);
-    // RFC 9114 §3.1: HTTP/3 is always encrypted.
+    // RFC 9114 §3.1: URLs that are fetched over HTTP/3 have the scheme https.
     let scheme = if is("tls", "yes") || is("http", "3") { "https" } else { "http" };
     let instant = |ns: u64| Instant::from_nanos(ns);
     let last = run.objects.iter().filter_map(|object| object.delivered_ns).max().unwrap_or(0);

@@ -5,10 +5,12 @@
 //! event time from to sctp size flags flow source.port target.port chunks TSN packet stream SSN
 //! ```
 //!
-//! The format is that of the ns Manual, chapters 26 and 36; SCTP has a line for each chunk. Node 0 is the client, and the
-//! servers follow. A packet enters the network (`+`), and is received (`r`) or dropped (`d`). The captures of the hosts
-//! do not show when a packet leaves a queue or where it is dropped. So no line begins with `-`, and a drop has the time
-//! at which its packet was sent. Sequence numbers of TCP count bytes, as those of ns-2's FullTcp do.
+//! The format is that of the ns Manual, chapters 26 and 36. SCTP has a line for each chunk. Node 0 is the client, and
+//! the servers follow. A packet enters the network (`+`), and is then received (`r`) or dropped (`d`).
+//!
+//! The captures of the hosts do not show when a packet leaves a queue, so no line begins with `-`. They do not show where
+//! a packet is dropped, so a drop has the time at which its packet was sent. Sequence numbers of TCP count bytes, as in
+//! ns-2's FullTcp.
 
 use anabranch_base::Ecn;
 use anabranch_wire::ip::{self, protocol};
@@ -31,7 +33,7 @@ pub struct SentPacket {
     pub node: usize,
     /// The packet, from its IP header on.
     pub bytes: Vec<u8>,
-    /// When each copy of the packet was received. Empty if the packet was lost.
+    /// The times at which copies of the packet were received; empty if the packet was lost.
     pub arrivals: Vec<u64>,
 }
 
@@ -68,7 +70,8 @@ pub fn packets(hosts: &[&[u8]]) -> Result<Vec<SentPacket>, CaptureError> {
         by_key.entry(key(&packet.bytes)).or_default().push(number);
     }
     for (at, bytes) in &received {
-        // Identifications repeat after 65,536 packets. The last packet before the arrival is the one that arrived.
+        // IP identifications repeat after 65,536 packets, so several sent packets may have the same key. The one that
+        // was sent last before the arrival is the one that arrived.
         let same = by_key.get(&key(bytes)).map_or(&[][..], Vec::as_slice);
         if let Some(number) = same.iter().rfind(|number| sent[**number].at <= *at) {
             sent[*number].arrivals.push(*at);
@@ -77,7 +80,7 @@ pub fn packets(hosts: &[&[u8]]) -> Result<Vec<SentPacket>, CaptureError> {
     Ok(sent)
 }
 
-/// Returns bytes that tell a packet from the other packets of its host, and that routers do not change.
+/// Returns the bytes that identify a packet among the packets of its host. Routers do not change these bytes.
 fn key(packet: &[u8]) -> Vec<u8> {
     match packet {
         // IPv4: identification, fragment, protocol and addresses.
@@ -90,9 +93,9 @@ fn key(packet: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Facts about the whole run that the lines need.
+/// The properties of the whole run that the lines of the trace need.
 struct Trace {
-    /// The node that has each address.
+    /// The node to which each address belongs.
     nodes: HashMap<IpAddr, usize>,
     /// The number of each flow, by its two ends.
     flows: HashMap<[FlowEnd; 2], usize>,
@@ -100,7 +103,7 @@ struct Trace {
     initial: HashMap<[FlowEnd; 2], u32>,
 }
 
-/// A node and its port. The addresses of a host are one end.
+/// One end of a flow: a node and its port. All addresses of a host count as the same end.
 type FlowEnd = (usize, u16);
 
 impl Trace {
@@ -130,9 +133,10 @@ impl Trace {
         trace
     }
 
-    /// Returns source and target of a packet that a node sent. Protocols without ports have port 0.
+    /// Returns the source and the target of a packet that the node `from` sent. Protocols without ports have port 0.
     fn ends(&self, from: usize, ip: &ip::Packet<'_>) -> [FlowEnd; 2] {
-        // A target that never sends is the server of a client, and the client of a server.
+        // If no packet came from the target address, the target of a client is taken to be node 1, the first server.
+        // The target of a server is node 0, the client.
         let to = self.nodes.get(&ip.target).copied().unwrap_or(usize::from(from == 0));
         let has_ports = [protocol::TCP, protocol::UDP, protocol::SCTP].contains(&ip.protocol);
         let port = |at: usize| match ip.payload.get(at..at + 2) {
@@ -194,14 +198,14 @@ impl Trace {
             writeln!(out, "{event} {seconds} {from} {to} {kind} {size} {flags} {route} {sequence} {number}");
     }
 
-    /// Returns the type of a segment and its number: of its first byte, or of an acknowledgement the number of
-    /// acknowledged bytes. The first byte has the number 0.
+    /// Returns the type of a segment and its number. For an acknowledgement, this is the number of acknowledged bytes.
+    /// For any other segment, it is the number of the first byte, counted from 0.
     fn tcp(&self, segment: &Segment<'_>, [source, target]: [FlowEnd; 2]) -> (&'static str, u32) {
         let header = &segment.header;
         let after = |number: u32, ends: [FlowEnd; 2]| {
             let first = self.initial.get(&ends).map_or(number, |initial| initial.wrapping_add(1));
             let after = number.wrapping_sub(first);
-            // The SYN itself has the number before that of the first byte.
+            // A SYN has the number before that of the first byte. It is shown as 0.
             if after == u32::MAX { 0 } else { after }
         };
         let is_ack = segment.payload.is_empty() && !header.flags.has_any(Flags::SYN.with(Flags::FIN));
@@ -243,7 +247,7 @@ impl Trace {
                 Heartbeat::KIND => ('H', none),
                 HeartbeatAck::KIND => ('B', none),
                 ForwardTsn::KIND | IForwardTsn::KIND => ('R', none),
-                // ns-2 has no other chunks, and no letter for them.
+                // ns-2 has no letter for other types of chunks.
                 _ => ('O', none),
             };
             (letter, tsn, stream, ssn)

@@ -17,7 +17,7 @@ pub struct Traffic {
     pub wire_bytes: Directions<u64>,
     /// The bytes in each interval of time.
     pub series: Series,
-    /// How the packets followed each other.
+    /// The largest burst of the servers, and the gaps between lost packets.
     pub spacing: Spacing,
 }
 
@@ -89,15 +89,17 @@ pub fn of(built: &Built, lane: &ContestantHosts, link_events: &[TapRecord]) -> T
     traffic
 }
 
-/// Counts how packets follow each other, record by record.
+/// Finds the largest burst of the servers and the gaps between lost packets, from one record of the links after the
+/// other.
 #[derive(Default)]
 struct Order {
     spacing: Spacing,
-    /// The time of the server's last packet, and how many packets it has sent at that time.
+    /// The time at which the last packet entered a path to the client, and the number of packets that entered at that
+    /// time.
     last_sent: (Instant, u64),
     /// The number of packets that entered the paths.
     entered: u64,
-    /// The number of the packet that entered before the last loss.
+    /// The number of packets that had entered the paths at the last loss.
     lost: Option<u64>,
 }
 

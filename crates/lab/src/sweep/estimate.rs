@@ -28,7 +28,7 @@ const CONTESTANT: u64 = 12_000;
 const PACKED: u64 = 8;
 /// Bytes of a report without points.
 const REPORT: u64 = 120_000;
-/// Bytes of the report per point, without what it draws of runs.
+/// Bytes of the report per point, without the charts of runs.
 const REPORT_POINT: u64 = 100_000;
 /// HAR bytes per object.
 const ENTRY: u64 = 900;
@@ -82,7 +82,7 @@ pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> 
 /// Estimates the number and size of the files of a race that is not a sweep.
 #[must_use]
 pub fn of_race(plan: &Plan, pcap: &str) -> SizeEstimate {
-    // `results.json` and the report.
+    // The two files are `results.json` and the report.
     let mut estimate = SizeEstimate { files: 2, ..SizeEstimate::default() };
     let mut results = 0;
     for point in &plan.points {
@@ -118,8 +118,8 @@ fn add_point(estimate: &mut SizeEstimate, plan: &Plan, point: &PointPlan, pcap: 
         _ => contestants,
     };
     let servers = point.workload.servers() as u64;
-    // The captures of all hosts have each packet twice. By default, only the server's is kept, and the client's if there
-    // are several servers.
+    // The captures of all hosts contain each packet twice. By default, only the server's capture is kept. With several
+    // servers, the client's capture is kept, too.
     let (hosts, ends) = match (pcap, servers) {
         ("median", 1) => (1, 1),
         ("median", _) => (2, 2),

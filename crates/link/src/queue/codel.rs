@@ -24,7 +24,7 @@ pub struct CodelConfig {
     pub interval: Duration,
     /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
-    /// The size of the largest packet in bytes. Nothing is dropped while the queue holds no more bytes than this.
+    /// The size of the largest packet in bytes. CoDel drops nothing while the queue holds at most this number of bytes.
     pub max_packet: u64,
 }
 

@@ -65,7 +65,8 @@ impl FromStr for RateSpec {
         if text == "unlimited" {
             return Ok(Self { rate: None, changes: Vec::new() });
         }
-        // Changes of the rate are joined by slashes, too. The `s` of a unit such as `Mbit/s` is no change.
+        // A slash separates changes of the rate, but also occurs in units such as `Mbit/s`. A part `s` that follows a
+        // rate belongs to the unit and is left out.
         let mut is_bits = false;
         let mut parts = text.split('/').filter(|part| {
             let is_unit = is_bits && *part == "s";

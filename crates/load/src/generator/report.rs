@@ -382,10 +382,10 @@ fn interval(line: &Line) -> Value {
     COLUMNS.iter().zip(row(line)).map(|(name, value)| ((*name).to_owned(), Value::from(value))).collect()
 }
 
-fn row(line: &Line) -> [u64; 10] {
-    let [p50, p99, max] = line.latency.map(nanos);
+fn row(line: &Line) -> [u64; 11] {
+    let [p50, p95, p99, max] = line.latency.map(nanos);
     let Line { sessions, concurrent, requests, replies, bytes, errors, .. } = *line;
-    [nanos(line.at), sessions, concurrent, requests, replies, bytes, errors, p50, p99, max]
+    [nanos(line.at), sessions, concurrent, requests, replies, bytes, errors, p50, p95, p99, max]
 }
 
 /// Returns the values over time as CSV. Each row covers the same number of seconds.
@@ -400,7 +400,7 @@ pub fn csv(tally: &Tally) -> String {
 }
 
 /// The names of the columns of the CSV.
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 11] = [
     "at_ns",
     "sessions",
     "concurrent",
@@ -409,6 +409,7 @@ const COLUMNS: [&str; 10] = [
     "bytes",
     "errors",
     "latency_p50_ns",
+    "latency_p95_ns",
     "latency_p99_ns",
     "latency_max_ns",
 ];

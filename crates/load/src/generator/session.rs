@@ -90,8 +90,8 @@ pub(super) struct SessionWork {
     left: Cell<u64>,
     replies: Cell<u64>,
     last: Cell<Instant>,
-    /// Whether the session requests no more objects. It stops if a request fails or if the server is closing the
-    /// connection.
+    /// Whether the session has stopped requesting objects, because a request failed or because the server is closing
+    /// the connection.
     retired: Cell<bool>,
     failed: Cell<bool>,
 }
@@ -271,7 +271,8 @@ impl<W: World, C: Connector> OpenSession<W, C> {
     ) {
         let (shared, work) = (&self.shared, &self.work);
         while let Some(planned) = self.next().await {
-            // Reading the clock takes a noticeable part of a request's time.
+            // If the object is due now (`Now`), its planned time is the current time. The clock is not read again,
+            // because reading it takes a noticeable part of a request's time.
             let started_at = if work.source == ObjectSource::Now { planned } else { shared.world.now() };
             match exchange(RequestTimes { planned, started_at }).await {
                 Ok((reply, close)) => {

@@ -88,9 +88,9 @@ pub struct Line {
     pub bytes: u64,
     /// The number of failures.
     pub errors: u64,
-    /// The median, the 99th percentile and the maximum of the latency of the line's replies (see [`Tally::latency`]).
-    /// If two lines are merged, each of the three values is the higher one of the two lines.
-    pub latency: [Duration; 3],
+    /// The median, the 95th and 99th percentiles and the maximum of the latency of the line's replies (see
+    /// [`Tally::latency`]). If two lines are merged, each of the four values is the higher one of the two lines.
+    pub latency: [Duration; 4],
 }
 
 /// The measurements of a complete reply.
@@ -199,7 +199,8 @@ impl Tally {
         self.current_line.at = now.since(self.started_at);
         self.current_line.concurrent = self.concurrent;
         let latency = &self.line_latency;
-        self.current_line.latency = [latency.percentile(0.5), latency.percentile(0.99), latency.max()];
+        let percentiles = [0.5, 0.95, 0.99].map(|share| latency.percentile(share));
+        self.current_line.latency = [percentiles[0], percentiles[1], percentiles[2], latency.max()];
         self.lines.push(self.current_line);
         if self.lines.len() == MAX_LINES {
             self.halve();

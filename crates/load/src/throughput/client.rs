@@ -228,7 +228,8 @@ impl<W: World, C: Connector> Test<W, C> {
                 line(&self.interval());
             }
             while over.is_pending() && end_timer.poll(cx).is_ready() {
-                // A test without progress does not end here: it fails after the timeout, or goes on.
+                // The time for draining is over, so a test that still makes progress ends here. A test without progress
+                // continues until it makes progress again, or fails after the timeout.
                 if self.has_progressed() {
                     shared.state.borrow_mut().is_cut = true;
                     return Poll::Ready(());
@@ -373,7 +374,7 @@ impl<W: World, C: Connector> Test<W, C> {
             for path in &mut figures.paths {
                 let (acknowledged, received) = counts.paths.get(&path.address).copied().unwrap_or((0, 0));
                 // The peer may drop data that it has acknowledged, and the number of acknowledged bytes then falls.
-                // `max` ensures that each byte is counted in one interval only.
+                // With `max`, each byte counts in one interval only.
                 let so_far = path.acknowledged.max(acknowledged);
                 counts.paths.insert(path.address, (so_far, path.received));
                 path.acknowledged = so_far - acknowledged;

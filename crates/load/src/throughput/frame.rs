@@ -34,7 +34,8 @@ pub(super) struct Hello {
     pub(super) streams: u16,
     /// The size of a message in bytes.
     pub(super) message: u32,
-    /// The time for which data is sent, or the number of bytes in each direction. If `bytes` is 0, the time applies.
+    /// The time for which data is sent (`span`), or the number of bytes to send in each direction (`bytes`). If `bytes`
+    /// is 0, `span` applies.
     pub(super) span: Duration,
     pub(super) bytes: u64,
 }

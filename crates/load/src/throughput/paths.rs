@@ -29,7 +29,7 @@ pub trait ServerReports<N> {
     }
 }
 
-/// A closure reports only the settings. It is enough for a transport with a single path.
+/// A closure reports only the settings. This is enough for a transport with a single path.
 impl<N, F: Fn(&N) -> Settings> ServerReports<N> for F {
     fn settings(&self, session: &N) -> Settings {
         self(session)

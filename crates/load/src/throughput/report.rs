@@ -90,7 +90,7 @@ fn amount(value: f64, unit: &str) -> String {
     format!("{scaled:.2} {prefix}{unit}")
 }
 
-/// Returns the lines that follow the lines of the intervals.
+/// Returns the summary of a test, which is printed after the lines of the intervals.
 #[must_use]
 pub fn summary(plan: &Plan, outcome: &Outcome, context: &ReportContext) -> String {
     let mut out = String::from("- - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - -\n");

@@ -192,7 +192,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             // Check whether the test is complete before checking whether the session has ended. A peer whose test is
             // complete may have closed the session already.
             if self.is_done() {
-                // The path report comes last. A test is complete without the report.
+                // The path report is sent last, because a test is complete even without it.
                 if let Some(hello) = self.unsent_path_report.take() {
                     self.report_paths(&hello);
                 }
@@ -205,8 +205,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
                 return Poll::Ready(Err(failed));
             }
             match self.session.poll_closed(cx) {
-                // A graceful end of the session is no failure yet, because data that arrived before the end may still
-                // have to be read.
+                // A graceful end of the session does not count as a failure yet, because data that arrived before the
+                // end may still have to be read.
                 Poll::Pending | Poll::Ready(CloseReason::Finished) => {}
                 Poll::Ready(reason) => return Poll::Ready(Err(SessionFailure::Closed(reason))),
             }
@@ -566,7 +566,7 @@ async fn read<W: World, N: Session>(
     }
 }
 
-/// Writes control frames as soon as they are queued, and data frames in between.
+/// Writes the frames of a test. Control frames are written as soon as they are queued, and data frames in between.
 async fn write<W: World, N: Session>(
     end: Rc<MeasuredSession<W, N>>,
     hello: Hello,

@@ -110,7 +110,7 @@ pub struct ComparisonContext {
 pub enum Relation {
     /// The ratio of two numbers, or a single number, is within these bounds.
     Within(Term, Option<Term>, [f64; 2]),
-    /// The ratio of the first two numbers, divided by that of the last two, is within these bounds.
+    /// The ratio of the first two numbers, divided by the ratio of the last two numbers, is within these bounds.
     Ratios(Box<[Term; 4]>, [f64; 2]),
     /// A number rises or falls from the first level of the named factor to the last.
     Trend(Term, Direction, String),

@@ -216,7 +216,7 @@ fn ratios_are_compared_with_each_other() {
     assert_eq!(means.outcome, Outcome::Holds, "{}", means.description);
 }
 
-/// Checks that the description names the levels that were compared, not the first level of the table.
+/// The description must name the levels that were compared, not the first level of the table.
 #[test]
 fn what_is_found_names_the_compared_levels() {
     for (text, place) in [

@@ -1,10 +1,9 @@
 //! The queue of clients with validated addresses that wait until `handshake_limiter` has room for their handshakes.
 //!
-//! The queue holds the first datagram of each client. quinn buffers the datagrams that a waiting client retransmits, up
-//! to [`KEPT_OF_ONE`] bytes. Clients are grouped by network (an IPv4 address or an IPv6 prefix), and the networks are
-//! served in turn. If the queue is full, the last client of the network with the most clients is dropped. In this
-//! comparison, the new client already counts as a client of its network. If no network has more clients than the new
-//! client's network, the new client itself is dropped.
+//! The queue holds the first datagram of each client; quinn buffers up to [`KEPT_OF_ONE`] bytes that a waiting client
+//! retransmits. Clients are grouped by network (an IPv4 address or an IPv6 prefix), and the networks are served in
+//! turn. If the queue is full, the last client of the network with the most clients is dropped. The new client counts
+//! as a client of its network. It is dropped itself if no network has more clients than its own.
 
 use super::handshake_limiter::network;
 use anabranch_base::time::{Duration, Instant};

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The name of the factor that numbers the people, from 1.
 pub const PERSON: &str = "person";
-/// For one in this many people, the program searches for the causes of the person's results.
+/// The program searches for the causes of the results for one person out of this many.
 pub const EXPLAINED: usize = 10;
 /// The metric that decides which contestant serves a person best.
 const METRIC: &str = "page_ms";
@@ -91,7 +91,7 @@ impl Group {
 fn lost_percent(loss: &str) -> f64 {
     let share = |text: &str| text.trim_end_matches('%').parse::<f64>().unwrap_or(0.0);
     match loss.strip_prefix("ge:").and_then(|bursts| bursts.split_once('/')) {
-        // The shares of a plan have at most three decimals.
+        // Rounds to three decimals, because shares in a plan have no more than three.
         Some((to_bad, to_good)) => {
             let (to_bad, to_good) = (share(to_bad), share(to_good));
             (100_000.0 * to_bad / (to_bad + to_good)).round() / 1000.0

@@ -6,8 +6,8 @@ use anabranch_results::axes::Axes;
 use anabranch_results::cell::PointResult;
 use anabranch_results::stats::crossing::Scale;
 
-/// A line of points that differ only in the level of one factor, the winners at these points, and the values of the
-/// factor at which the winner changes.
+/// A line of points that differ only in the level of one factor. It has the winners at these points, and the values of
+/// the factor at which the winner changes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
     /// The factor that varies along the line.

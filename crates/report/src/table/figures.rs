@@ -35,7 +35,7 @@ fn layout(corner: &str, headings: &[&str], point: &Point, rows: &[Vec<String>], 
 }
 
 /// Renders the median, the 75th and the 95th percentile of each contestant's times. The other columns are the share of
-/// the runs in which it is the fastest, and the ratio of its median to the smallest.
+/// the runs in which the contestant is the fastest, and the ratio of its median to the smallest.
 pub(super) fn times(point: &Point, style: Style) -> String {
     let metric = point.decisive();
     let finished =
@@ -78,8 +78,8 @@ pub(super) fn times(point: &Point, style: Style) -> String {
 /// The length of the longest name that the heading of a ratio contains, in characters.
 const LONGEST_IN_HEADING: usize = 16;
 
-/// Returns the percentage of the runs in which each contestant is the fastest. Contestants that are equally fast share
-/// the run.
+/// Returns the percentage of the runs in which each contestant is the fastest. If several contestants are equally fast
+/// in a run, the run is divided among them.
 fn wins(point: &Point) -> Vec<f64> {
     let runs = point.contestants.iter().map(|contestant| contestant.runs.len()).max().unwrap_or(0);
     let mut wins = vec![0.0; point.contestants.len()];
@@ -97,7 +97,7 @@ fn wins(point: &Point) -> Vec<f64> {
     wins
 }
 
-/// Formats the ratio of a contestant's median to that of the first, with its 95 % interval.
+/// Formats the ratio of a contestant's median to the median of contestant `first`, with its 95 % interval.
 fn to_first(point: &Point, contestant: &Contestant, first: &Contestant) -> String {
     if contestant.name == first.name {
         return "1".to_owned();
@@ -140,7 +140,7 @@ pub(super) fn means(point: &Point, style: Style) -> String {
             ratio(point, &contestant.name, "page_ms"),
             limit.map_or("-".to_owned(), |x| format!("{x:.2}")),
         ];
-        // A bulk transfer is one object, and the table already has its time.
+        // A bulk transfer is a single object, whose time the table already has.
         if !point.workload.is_bulk() {
             row.push(typical(&contestant.summary.object_ms));
         }
@@ -151,6 +151,28 @@ pub(super) fn means(point: &Point, style: Style) -> String {
     let headings = ["mean ms", "10-90 % of runs", &versus, "x limit", "object ms"];
     let shown = headings.len() - usize::from(point.workload.is_bulk());
     layout("", &headings[..shown], point, &rows, style)
+}
+
+/// Renders when a user sees the page: for each of the paint metrics the median and the 95th percentile over the runs.
+/// `None` if no browser loaded the page.
+pub(super) fn paint(point: &Point, style: Style) -> Option<String> {
+    let stats = |contestant: &Contestant| {
+        let summary = &contestant.summary;
+        [summary.start_render_ms, summary.largest_image_ms, summary.byte_index_ms]
+    };
+    if point.contestants.iter().flat_map(stats).all(|stat| stat.is_empty()) {
+        return None;
+    }
+    let cells = |stat: Stat| {
+        let cell = |ms: Option<f64>| {
+            ms.map_or("-".to_owned(), |ms| format!("{}{}", at_least(&stat), milliseconds(ms)))
+        };
+        [cell(stat.median), cell(stat.p95)]
+    };
+    let row = |contestant: &Contestant| stats(contestant).into_iter().flat_map(cells).collect();
+    let rows: Vec<Vec<String>> = point.contestants.iter().map(row).collect();
+    let headings = ["start render", "p95", "largest image", "p95", "byte index", "p95"];
+    Some(layout("medians", &headings, point, &rows, style))
 }
 
 /// Returns the prefix `>=` if some runs did not finish. An unfinished run counts as if it had finished at the deadline,

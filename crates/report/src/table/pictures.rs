@@ -1,5 +1,6 @@
 //! Small pictures for a terminal: a bar for each contestant's time, a sparkline of the data that arrived over time, and
-//! a waterfall. The waterfall shows the fastest contestant's median run. Bars and sparklines become shorter on a narrow terminal.
+//! a waterfall. The waterfall shows the fastest contestant's median run. Bars and sparklines become shorter on a narrow
+//! terminal.
 
 use anabranch_results::label::{labels, shortened};
 use anabranch_results::verdict::milliseconds;
@@ -62,7 +63,7 @@ pub(super) fn bars(point: &Point, line_width: usize) -> String {
     let names: Vec<&str> = point.contestants.iter().map(Contestant::label).collect();
     let names = labels(&names, NAME);
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-    // The lengths are for 100 columns, and less on a narrow terminal.
+    // `BAR` and `SPARK` are the lengths on a terminal of 100 columns. On a narrower terminal, the lengths are smaller.
     let part = (line_width.saturating_sub(NAME) as f64 / 78.0).min(1.0);
     let [bar_width, spark_width] = [BAR, SPARK].map(|full| (full as f64 * part) as usize);
     let mut out = String::new();

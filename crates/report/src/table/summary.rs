@@ -98,9 +98,9 @@ impl Summary {
                 (LeaderStatus::Undecided, _) => "it is undecided".to_owned(),
                 (LeaderStatus::Nobody, _) => "no run finished".to_owned(),
             };
-            // A clause gives either the levels at which its points lie, or the number of its points. It gives the
-            // levels only if all points are done and `box_of` can describe the levels. The first clause must also have
-            // only one point.
+            // A clause gives the levels at which its points lie, if all points are done and `box_of` can describe the
+            // levels. The first clause does so only for a single point. Otherwise, a clause gives the number of its
+            // points.
             let counted = match own.len() {
                 n if n == done => format!(" at all {n} points"),
                 n => format!(" at {n} of {done} points"),

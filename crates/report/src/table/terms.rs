@@ -35,12 +35,13 @@ const SECURITY: &str = "security";
 
 /// Settings that affect how much bandwidth a contestant gets. The first line of text about the terms of a race
 /// describes them, so the other lines leave them out.
-const BANDWIDTH_SETTINGS: [&str; 12] = [
+const BANDWIDTH_SETTINGS: [&str; 13] = [
     "connections",
     "per-object",
     "objects-per-connection",
     "streams",
-    "inbound",
+    "num_ostreams",
+    "max_instreams",
     "pipeline",
     "when-full",
     "http",
@@ -66,7 +67,8 @@ pub fn caveats(point: &Point, protocols: Protocols<'_>) -> Vec<String> {
     caveats_of(&point.contestants, &names, protocols)
 }
 
-/// Returns one line with what differs between the contestants, of at most `width` columns; none if nothing does.
+/// Returns one line, of at most `width` columns, with the settings that differ between the contestants. Returns nothing
+/// if no setting differs.
 #[must_use]
 pub fn brief(point: &Point, protocols: Protocols<'_>, width: usize) -> Vec<String> {
     let contestants = &point.contestants;
@@ -90,8 +92,8 @@ pub fn brief(point: &Point, protocols: Protocols<'_>, width: usize) -> Vec<Strin
     line.into_iter().collect()
 }
 
-/// Lists the values of a setting, each with the contestants that have it, the most frequent value without them:
-/// `TLS 1.3 (sctp-dtls DTLS 1.3)`.
+/// Lists the values of a setting, each with the contestants that have it. The most frequent value is listed without
+/// contestants, for example `TLS 1.3 (sctp-dtls DTLS 1.3)`.
 fn by_contestant(contestants: &[Contestant], values: &[Option<String>]) -> String {
     let shown: Vec<&str> = values.iter().map(|value| value.as_deref().unwrap_or("none")).collect();
     let count = |value: &str| shown.iter().filter(|other| **other == value).count();
@@ -106,7 +108,7 @@ fn by_contestant(contestants: &[Contestant], values: &[Option<String>]) -> Strin
     format!("{usual} ({})", named(&|value| value != usual).join(", "))
 }
 
-/// How to see all terms.
+/// The hint at the end of a shortened line: how to see all terms.
 const MORE: &str = "; -v lists all";
 
 /// Like [`lines`], but in full words for a report, with `names` as the names of the contestants.
@@ -255,7 +257,8 @@ fn bandwidth_use(contestant: &Contestant, protocols: Protocols<'_>, has_requests
     // A transport that is not in `protocols` is described with the default words.
     let can = find(protocols, setting("transport")).map(|it| it.capabilities()).unwrap_or_default();
     let [session, sessions] = can.words.session;
-    // The setting is a limit for each host of the page, and the runs may open fewer.
+    // The setting is a limit for each host of the page. If the runs opened another number of connections, both numbers
+    // are given.
     let opened = opened(contestant);
     let connections = match (setting("connections"), setting("connections").parse::<u64>()) {
         (_, Ok(n)) if opened > n => {
@@ -283,9 +286,12 @@ fn bandwidth_use(contestant: &Contestant, protocols: Protocols<'_>, has_requests
             _ => "",
         };
         // A request and its response take one stream in each direction, so the smaller of the two limits counts.
-        let pairs =
-            ["streams", "inbound"].into_iter().filter_map(|key| setting(key).parse::<u64>().ok()).min();
-        let streams = pairs.map_or_else(|| setting("streams").to_owned(), |pairs| pairs.to_string());
+        let pairs = ["num_ostreams", "max_instreams"]
+            .map(|key| setting(key).parse::<u64>().ok())
+            .into_iter()
+            .flatten()
+            .min();
+        let streams = pairs.map_or_else(|| setting("num_ostreams").to_owned(), |pairs| pairs.to_string());
         terms.push(format!("{streams} {}{full}", if streams == "1" { "stream" } else { "streams" }));
     } else if can.streams == Streams::Fresh {
         let http3 = if has_requests && setting("http") == "3" { "HTTP/3, " } else { "" };

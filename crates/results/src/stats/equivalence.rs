@@ -7,7 +7,7 @@
 
 use super::interval::{mean, t_quantile_95};
 
-/// The ratio of observed times to the model's times.
+/// The ratio of observed times to the model's times, and whether they are equivalent.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Equivalence {
     /// Geometric mean of the ratio over the seeds; NaN if there are no seeds.

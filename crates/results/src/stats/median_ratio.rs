@@ -87,7 +87,7 @@ impl Ranked {
         Some(Value { value: f64::midpoint(low.value, high.value), at_least: high.at_least })
     }
 
-    /// Returns the value at `rank`, from 0, of such a resample.
+    /// Returns the value at `rank`, counted from 0, of a resample that contains pair i `counts[i]` times.
     fn at_rank(&self, counts: &[usize], rank: usize) -> Option<Value> {
         let mut below = 0;
         self.0.iter().find_map(|(value, pair)| {

@@ -32,7 +32,8 @@ pub(super) const CWND_UNIT: Names<CwndUnit> =
 pub(super) const SSTHRESH: Names<Ssthresh> =
     Names(&[("flight", Ssthresh::Flight), ("window", Ssthresh::Window)]);
 pub(super) const PUSH: Names<Push> = Names(&[("write", Push::Writes), ("burst", Push::Bursts)]);
-pub(super) const FIN: Names<Fin> = Names(&[("data", Fin::Data), ("alone", Fin::Alone)]);
+pub(super) const FIN: Names<Fin> =
+    Names(&[("data", Fin::Data), ("alone", Fin::Alone), ("waiting", Fin::Waiting)]);
 pub(super) const HYSTART: Names<Option<SlowStartExit>> =
     Names(&[("no", None), ("yes", Some(SlowStartExit::PlusPlus)), ("linux", Some(SlowStartExit::Linux))]);
 pub(super) const SAMPLING: Names<RttSampling> =

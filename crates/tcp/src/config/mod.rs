@@ -113,6 +113,9 @@ pub enum Fin {
     Data,
     /// A separate segment without data, even if unsent data could have carried the FIN.
     Alone,
+    /// The last data segment if it has to wait when the application closes: for a window, or by Nagle. Otherwise a
+    /// separate segment, because a kernel has sent the data when it was written.
+    Waiting,
 }
 
 /// The condition under which a small segment waits until outstanding data is acknowledged (RFC 9293 §3.7.4).

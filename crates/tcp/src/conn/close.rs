@@ -15,9 +15,9 @@ impl Connection {
         if self.send.finished {
             return;
         }
+        self.send.finish();
         self.send.begin_burst();
         self.send.forget_refusal();
-        self.send.finished = true;
         self.recv.on_own_fin();
         match self.state {
             State::Established => self.state = State::FinWait1,

@@ -485,8 +485,8 @@ impl Connection {
         if !self.send.is_shut_out() {
             return;
         }
-        // RFC 9293 §3.8.6.1: a peer that answers probes may keep its window closed forever. A peer that does not answer
-        // is given up after some time.
+        // RFC 9293 §3.8.6.1: a peer that answers probes may keep its window closed forever. A connection to a peer that
+        // does not answer ends after some time.
         if self.unanswered > self.config.retries || (self.unanswered > 0 && self.user_timeout_is_over(now)) {
             return self.fail(now, CloseReason::TimedOut, out);
         }

@@ -48,7 +48,7 @@ pub(crate) struct Outbox {
     pub(crate) totals: Stats,
     /// Whether connections may take the fast path.
     pub(crate) fast_path: bool,
-    /// What ended connections have left for the next connections to the same hosts.
+    /// The slow-start thresholds of ended connections, for the next connections to the same hosts.
     pub(crate) routes: RouteMetrics,
 }
 

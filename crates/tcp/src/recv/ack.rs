@@ -39,10 +39,11 @@ pub(crate) struct AckScheduler {
     /// acknowledgements. `is_new` is true until the first of these phases begins.
     max_quick_acks: u32,
     is_new: bool,
-    /// Whether that number also depends on the offered window, and the window in bytes that was offered last.
+    /// Whether the number of quick acknowledgements also depends on the offered window, and the window in bytes that
+    /// was offered last.
     quick_by_window: bool,
     offered: u64,
-    /// Whether PSH on a full segment counts.
+    /// Whether a full segment with PSH counts in `pushed_segments`. If not, only small segments count.
     psh_counts: bool,
 }
 
@@ -278,8 +279,9 @@ mod tests {
         assert!(!scheduler.is_due());
     }
 
-    /// As in Linux 2.6, two segments of 16,384 bytes fit into a window of 32,767 bytes less than twice, so only one
-    /// segment is acknowledged quickly. Of a small request, many are.
+    /// As in Linux 2.6, the number of segments that are acknowledged immediately depends on their size and on the
+    /// offered window. If a window of 32,767 bytes is offered, one segment of 16,383 bytes is acknowledged immediately,
+    /// or 16 segments of 64 bytes.
     #[test]
     fn quick_acks_depend_on_the_window() {
         let mut config = Config::default();

@@ -87,8 +87,8 @@ impl SendBuffer {
         assert!(position >= self.start && position <= self.end, "acknowledged what was not written");
         self.start = position;
         // As in Linux, a third of the buffer must be free, so that the application wakes once for many
-        // acknowledgements. If the buffer does not grow, the buffer may be what limits the data in flight. So the
-        // application is woken earlier, as in BSD (SO_SNDLOWAT).
+        // acknowledgements. A buffer that does not grow may itself limit the data in flight, so the application is
+        // woken earlier, as in BSD (SO_SNDLOWAT).
         let third = self.limit.div_ceil(3);
         let enough = if self.grows && self.window_cap == u64::MAX { third } else { third.min(LOW_WATER) };
         if self.starved && self.room() >= enough {

@@ -113,8 +113,8 @@ impl SendHalf {
         true
     }
 
-    /// RFC 8985 §6.2 step 5: marks a segment as lost if two conditions are met. A segment that was sent later has been
-    /// delivered. The round-trip time plus the reordering window has passed since the marked segment was sent.
+    /// RFC 8985 §6.2 step 5: marks a segment as lost if a segment that was sent later has been delivered. In addition,
+    /// the round-trip time plus the reordering window must have passed since the marked segment was sent.
     pub(super) fn find_lost_by_time(&mut self, now: Instant) {
         let Some(rack_tlp) = &mut self.rack_tlp else { return };
         let sure =

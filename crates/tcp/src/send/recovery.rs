@@ -55,7 +55,7 @@ pub(crate) struct Recovery {
     reduces_in_proportion: bool,
     /// Whether losses are detected by forward acknowledgement.
     by_fack: bool,
-    /// Whether the window falls during a recovery by rate halving, and the state of the current recovery.
+    /// Whether rate halving lowers the window during a recovery, and the state of rate halving in the current recovery.
     halves_rate: bool,
     halving: Option<RateHalving>,
     /// The state of proportional rate reduction, during a recovery that uses it.
@@ -395,7 +395,7 @@ impl Recovery {
         }
     }
 
-    /// Takes back the sending of `bytes` bytes of new data, which this host refused to send.
+    /// Undoes the sending of `bytes` bytes of new data, which this host refused to send.
     pub(crate) fn take_back_new(&mut self, bytes: u64) {
         self.limited_bytes = self.limited_bytes.saturating_sub(bytes);
         if let (Phase::Fast, Some(prr)) = (self.phase, &mut self.prr) {
@@ -403,7 +403,7 @@ impl Recovery {
         }
     }
 
-    /// Takes back the retransmission of `bytes` bytes, which this host refused to send. The next event may send them
+    /// Undoes the retransmission of `bytes` bytes, which this host refused to send. The next event may send them
     /// regardless of the windows, as at the beginning of the recovery.
     pub(crate) fn take_back_retransmission(&mut self, bytes: u64) {
         self.urgent = self.phase != Phase::Open;

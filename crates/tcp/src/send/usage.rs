@@ -4,7 +4,8 @@
 //! After the window was full, it may grow with every acknowledgement until all data that was then outstanding is
 //! acknowledged. In slow start, a window that was not full may grow to twice the largest amount of data outstanding.
 //!
-//! Follows no RFC, but tcp_cwnd_validate and tcp_is_cwnd_limited of Linux 6, which correspond to RFC 2861 and RFC 7661.
+//! No RFC specifies these rules. They are those of tcp_cwnd_validate and tcp_is_cwnd_limited of Linux 6, which
+//! correspond to RFC 2861 and RFC 7661.
 
 use super::SendHalf;
 use anabranch_congestion::Controller;

@@ -127,7 +127,7 @@ pub fn storm(seed: u64) -> Storm {
 
     let mut fault_rng = rng.fork("luck");
     let until_calm = Instant::from_millis(120_000);
-    // Its own generator, so that the other impairments of a seed stay as they are.
+    // Refusals have a random number generator of their own, so that they do not change the other impairments of a seed.
     let mut refusal_rng = Rng::new(seed).fork("refusals");
     let refused = if refusal_rng.below(3) == 0 { percent(&mut refusal_rng, 20) } else { Ratio::ZERO };
     let trouble = impairments.clone();

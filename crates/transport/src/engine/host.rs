@@ -38,8 +38,8 @@ struct Backlog<I> {
 #[derive(Debug)]
 pub(super) struct SessionState {
     key: u64,
-    /// The number of stream pairs that the session has. Until the session is established, the number of stream pairs
-    /// that it requests. A pair is an outgoing and an incoming stream with the same id.
+    /// The number of stream pairs that the session has. Until the session is established, this is the number of stream
+    /// pairs that it requests. A pair is an outgoing and an incoming stream with the same id.
     pub(super) streams: u64,
     pub(super) established: bool,
     /// Whether the peer started the session.

@@ -63,7 +63,7 @@ impl SctpEngine {
         let config = endpoint.config();
         // A response uses the stream number of its request. Only numbers that exist in both directions are therefore
         // usable.
-        let streams = config.streams.min(config.inbound_streams());
+        let streams = config.num_ostreams.min(config.inbound_streams());
         let (early_data, ppid) = (config.cookie_data, config.ppid);
         Self {
             endpoint,
@@ -406,7 +406,7 @@ impl SessionEngine for SctpEngine {
 
     fn settings(&self) -> Box<dyn Settings> {
         let mut config = self.endpoint.config().clone();
-        // `layer_overhead` follows from the protocol or layer below SCTP. It is no choice of the user, so it is not
+        // `layer_overhead` follows from the protocol or layer below SCTP. The user cannot choose it, so it is not
         // reported as a setting.
         config.layer_overhead = 0;
         Box::new(config)
@@ -474,7 +474,7 @@ impl Settings for Config {
 
     /// Returns the number of stream pairs: the smaller of the numbers of streams in the two directions.
     fn streams(&self) -> u64 {
-        self.streams.min(self.inbound_streams()).into()
+        self.num_ostreams.min(self.inbound_streams()).into()
     }
 
     /// RFC 9260 §11.1.5: the engine takes a message as a whole or not at all, so the send buffer limits its size.
@@ -485,9 +485,9 @@ impl Settings for Config {
     fn suit(&mut self, needs: &Needs, is_set: &dyn Fn(&str) -> bool) {
         match needs.streams {
             None => {}
-            Some(StreamNeed::AtLeast(streams)) => self.streams = self.streams.max(streams),
+            Some(StreamNeed::AtLeast(streams)) => self.num_ostreams = self.num_ostreams.max(streams),
             Some(StreamNeed::Grant(streams)) => {
-                self.streams = streams;
+                self.num_ostreams = streams;
                 // RFC 6525 §5.2.5: the peer may later ask for more streams. `max_streams` limits those requests.
                 if !is_set("max_streams") {
                     self.max_streams = streams;

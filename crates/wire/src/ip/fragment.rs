@@ -44,11 +44,10 @@ pub struct Fragmenter<'a> {
 }
 
 impl<'a> Fragmenter<'a> {
-    /// Prepares to fragment `packet` for a link with this `mtu`. A fragment of an IPv4 packet may be fragmented again.
-    /// `identification` is used only for IPv6, where only the sender fragments. Returns `None` if fragmentation is
-    /// forbidden: the packet has Don't Fragment set, or is an IPv6 packet that is already a fragment. Also returns
-    /// `None` if the MTU has no room for eight bytes of payload, or if the packet has IP options, which this project
-    /// never sends.
+    /// Prepares to fragment `packet` for a link with this `mtu`. A fragment of an IPv4 packet can be fragmented again.
+    /// `identification` is used only for IPv6. Returns `None` if the packet must not be fragmented: it has Don't
+    /// Fragment set, or is an IPv6 packet that is already a fragment. Also returns `None` if the MTU has no room for
+    /// eight bytes of payload, or if the packet has IP options, which this project never sends.
     #[must_use]
     pub fn of(packet: &'a [u8], mtu: usize, identification: u32) -> Option<Self> {
         if packet.first()? >> 4 == 4 {

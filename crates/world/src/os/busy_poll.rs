@@ -1,7 +1,7 @@
 //! Polls for packets for a short time before the thread sleeps.
 //!
-//! In a request-response exchange, the next packet often arrives before a sleeping processor could wake up. A virtual
-//! processor takes even longer, because it leaves its host processor while it sleeps.
+//! In a request-response exchange, the next packet often arrives before a sleeping processor could wake up. The
+//! processor of a virtual machine takes even longer, because it gives up its physical processor while it sleeps.
 //!
 //! A pause is a time in which the thread has nothing to do. The thread polls for a moment if several pauses in a row
 //! were short and little data was transferred since the last of them. After a long pause, or if other threads need the

@@ -130,8 +130,8 @@ struct InterfaceRequest {
     rest: [u8; 22],
 }
 
-/// The number of free bytes that stay at the end of the heap after trimming; glibc's default. A process uses memory at
-/// the end of the heap only in its busiest moments. If more free bytes stayed there, the RSS would look like a leak.
+/// The number of free bytes that trimming leaves at the end of the heap; the default of glibc. With a larger number,
+/// the RSS would stay high after a busy time, which would look like a leak.
 #[cfg(target_env = "gnu")]
 const MEMORY_KEPT: usize = 128 << 10;
 const TUNSETIFF: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<c_int>(b'T', 202);

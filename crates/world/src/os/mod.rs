@@ -190,8 +190,8 @@ impl OsWorld {
         let inner = &*self.inner;
         Inner {
             timers: inner.timers.clone(),
-            // Without a seed, `drawn` is set. With a copy of this handle's generator, endpoints of both handles would
-            // draw the same random numbers, so the new handle gets a generator of its own.
+            // `drawn` is set if there is no seed. The new handle then gets its own generator. With a copy of this
+            // handle's generator, endpoints of both handles would draw the same random numbers.
             rng: if inner.drawn.is_some() { self.rng("world") } else { inner.rng.clone() },
             drawn: inner.drawn.clone(),
             addresses: inner.addresses.clone(),

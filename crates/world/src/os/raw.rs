@@ -446,7 +446,8 @@ fn error_queue_ready(socket: Rc<AsyncFd<OwnedFd>>) -> Pin<Box<dyn Future<Output 
 /// The maximum number of packets in one call of `sendmmsg` or `recvmmsg`.
 pub(super) const MAX_SEGMENTS: usize = 16;
 const SOCKET_BUFFER: usize = 4 << 20;
-/// Packets that arrived before the filter was set are discarded, at most this many. A socket's buffer cannot hold more.
+/// The maximum number of packets that are discarded because they arrived before the filter was set. A socket's buffer
+/// cannot hold more packets.
 const MAX_FORGOTTEN: usize = 1 << 16;
 
 #[cfg(test)]

@@ -13,8 +13,8 @@
 //! kernel offers each packet of an IP protocol to every raw socket. Each raw socket has its own BPF program, which
 //! accepts or rejects the packet.
 //!
-//! Classic BPF needs no privilege. A program that reads beyond the end of a packet returns 0. On a UDP port, this
-//! selects the first socket; a raw socket rejects the packet.
+//! Classic BPF needs no privilege. A program that reads beyond the end of a packet returns 0. On a UDP port, the
+//! value 0 selects the first socket. On a raw socket, it rejects the packet.
 
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};

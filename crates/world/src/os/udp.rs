@@ -116,8 +116,8 @@ impl Udp {
 
     pub(super) fn max_segments(&self) -> usize {
         let segments = self.sockets.iter().map(|bound| match bound.segments() {
-            // Without GSO, a batch of this size takes many system calls. It still saves iterations of the engine's
-            // loop.
+            // Without GSO, a batch of this size takes many system calls. The large batch still saves iterations of the
+            // engine's loop.
             1 => MAX_MESSAGES,
             segments => segments,
         });
@@ -379,8 +379,8 @@ impl Udp {
             return false;
         }
         self.drain(number);
-        // True makes the caller poll again, even if the queue was empty. This poll gives the new readiness future a
-        // waker.
+        // The result is true even if the queue was empty, because it makes the caller poll again. That poll gives the
+        // new readiness future a waker.
         true
     }
 

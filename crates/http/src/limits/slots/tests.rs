@@ -199,7 +199,7 @@ impl Model {
             self.waiting.retain(|other| *other != number);
             self.waiting.push(number);
         }
-        // Otherwise ends the session that has been stalled longest.
+        // If no session waits, choose the session that has been stalled longest.
         let index = |one: &Modelled| one.slot.as_ref().map(|slot| slot.key.index);
         for _ in 0..LOOKS {
             let stalled = self

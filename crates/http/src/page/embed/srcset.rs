@@ -152,7 +152,7 @@ fn source_size(sizes: &str, auto_width: Option<f64>) -> f64 {
             depth == 0 && letter.is_whitespace()
         });
         let start = split.map_or(0, |(index, letter)| index + letter.len_utf8());
-        // In `(min-width: 1px)50vw`, for example, there is no blank between the condition and the size.
+        // The size may follow the condition without a blank, as in `(min-width: 1px)50vw`.
         let start = match entry[start..].strip_prefix('(').and_then(|rest| rest.rfind(')')) {
             Some(end) if end + 2 < entry.len() - start => start + end + 2,
             _ => start,

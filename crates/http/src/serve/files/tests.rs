@@ -1,4 +1,4 @@
-//! Tests the responses of a directory to all kinds of requests.
+//! Tests the responses of a site of files to all kinds of requests.
 
 use super::*;
 #[cfg(target_os = "linux")]

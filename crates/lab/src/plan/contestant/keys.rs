@@ -98,12 +98,12 @@ pub const CONTESTANT_KEYS: &[ContestantKey] = &[
     key(
         "lifetime",
         |can| can.partial_reliability.is_available(),
-        "give a message up when it is so old: 200ms (RFC 3758); default never",
+        "age at which a message is abandoned: 200ms (RFC 3758); default never",
     ),
     key(
         "retransmissions",
         |can| can.partial_reliability.is_available(),
-        "give a message up after so many (RFC 7496), from 0; default never",
+        "retransmissions after which a message is abandoned (RFC 7496), from 0; default never",
     ),
     key(
         "reconnect",

@@ -287,9 +287,9 @@ impl Contestant {
     }
 
     /// Creates the TLS or DTLS configurations of the contestant's client and server. For resumption, the client gets
-    /// its tickets in handshakes before the run. `before` provides the clock and the random numbers of these
-    /// handshakes. On a repeat visit, each TLS session is resumed, and over QUIC it carries requests with the handshake.
-    /// Chromium sends no data with a handshake over TCP. DTLS never resumes a session.
+    /// its tickets in handshakes before the run, with the clock and the random numbers of `before`. On a repeat visit,
+    /// each TLS session is resumed. Over QUIC, the resumed session carries requests with the handshake; over TCP it
+    /// does not, as in Chromium. DTLS never resumes a session.
     ///
     /// # Errors
     /// One line that says why the configurations cannot be created.

@@ -40,7 +40,11 @@ impl Contestant {
         let (name, rest) = name_and_settings(&spec);
         let Some(transport) = transports.find(name) else {
             let names = bare::names(transports);
-            return Err(PlanError::at(&place, unknown("transport", typed_name, &names)));
+            let mut what = unknown("transport", typed_name, &names);
+            if is_setting(typed_name, transports) {
+                what += &format!("; a setting has a value: {typed_name}=VALUE");
+            }
+            return Err(PlanError::at(&place, what));
         };
         let pairs = pairs(rest, &place, transports)?;
         let profile = match pairs.iter().find(|(key, _)| *key == "profile") {
@@ -169,7 +173,9 @@ impl Contestant {
             "unordered" => self.delivery.unordered = yes_no()?,
             "lifetime" | "retransmissions" => {
                 if self.delivery.reliability != Reliability::Full {
-                    return Err(format!("{key}={value}: goes not with another way of giving messages up"));
+                    return Err(format!(
+                        "{key}={value}: cannot be combined with another limit of a message: lifetime or retransmissions"
+                    ));
                 }
                 self.delivery.reliability = reliability(key, value)?;
                 self.enable(can.partial_reliability)?;
@@ -246,6 +252,15 @@ impl Contestant {
     }
 }
 
+/// Returns whether a contestant of any transport has a setting with this name.
+fn is_setting(name: &str, transports: &Transports) -> bool {
+    let is_knob = |transport: &Arc<Transport>| {
+        let engine = transport.profile(transport.default_profile());
+        engine.is_some_and(|engine| engine.knobs().iter().any(|knob| knob.key == name))
+    };
+    CONTESTANT_KEYS.iter().any(|key| key.name == name) || transports.iter().any(is_knob)
+}
+
 /// Splits a specification into its name and the settings after it, if there are any.
 pub(super) fn name_and_settings(spec: &str) -> (&str, Option<&str>) {
     spec.split_once(':').map_or((spec, None), |(name, settings)| (name, Some(settings)))
@@ -308,8 +323,9 @@ pub(super) fn pairs<'a>(
         let Some((key, value)) =
             part.split_once('=').filter(|(key, value)| !key.is_empty() && !value.is_empty())
         else {
-            let hint = if transports.find(part.split(':').next().unwrap_or(part)).is_some() {
-                "; a contestant with keys needs a --transport of its own"
+            let name = part.split(':').next().unwrap_or(part);
+            let hint = if bare::names(transports).contains(&name) {
+                "; write each contestant as an item of its own"
             } else {
                 ""
             };

@@ -84,9 +84,8 @@ pub struct HostThread<T> {
     thread: JoinHandle<Result<T, String>>,
 }
 
-/// The signal to a running host to begin the next phase of the run. At the signal, the client begins its requests. The
-/// server listens even before its signal, which tells the server that the client has finished, and that recording can
-/// stop.
+/// The signal that begins the next phase of a host's run. It tells the client to begin its requests. It tells the
+/// server, which listens already, that the client has finished and recording can stop.
 struct StartSignal {
     ready: mpsc::Sender<Result<(), String>>,
     given: Arc<OnceLock<Clock>>,
@@ -336,7 +335,7 @@ const CLOSING: Duration = Duration::from_secs(5);
 mod tests {
     use super::*;
 
-    /// Checks that the thread of a host ends if the sender of its start signal is dropped.
+    /// The thread of a host must end if the sender of its start signal is dropped.
     #[test]
     fn a_host_whose_run_is_given_up_ends() {
         let options = || os::Options { addresses: Vec::new(), seed: Some(1), sleep_at_once: true };

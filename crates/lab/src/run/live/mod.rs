@@ -233,7 +233,8 @@ mod tests {
         }
     }
 
-    /// Checks that a page that states its plain client and one server can be raced in both worlds, as `reality` does.
+    /// The emulated network must accept a page with a plain client whose hosts are merged into one server. The command
+    /// `reality` races such pages in both networks. Several servers must be refused.
     #[test]
     fn a_page_of_the_virtual_world_states_one_server() {
         let checked = |flags: &[(&'static str, &'static str)]| {

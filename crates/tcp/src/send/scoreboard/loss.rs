@@ -44,8 +44,8 @@ impl Scoreboard {
         if self.sacked == 0 { 0 } else { self.index_at_or_after(self.high_sacked) }
     }
 
-    /// Marks segments before `point` as lost if the highest SACKed segment is more than `dupthresh` segments further
-    /// (tcp_update_scoreboard of Linux 2.6).
+    /// Marks a segment before `point` as lost if it lies at least `dupthresh` segments before the highest SACKed
+    /// segment (tcp_update_scoreboard of Linux 2.6).
     pub(crate) fn find_lost_by_fack(&mut self, dupthresh: u32, point: u64) {
         let lost = self.fack_count().saturating_sub(dupthresh as usize);
         let last = lost.checked_sub(1).and_then(|index| self.segments.get(index));

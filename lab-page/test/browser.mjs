@@ -92,7 +92,7 @@ async function main() {
 /** The looks: narrow, dark, calm. */
 async function looks() {
   for (const [name, how] of [['narrow-light', { width: 390, height: 844 }], ['wide-dark', { dark: true, calm: true }], ['narrow-dark', { width: 390, height: 844, dark: true }]]) {
-    const { page } = await open('#page=article&rate=10mbit&rtt=80ms&loss=0,1%25&runs=3', how)
+    const { page } = await open('#objects=12x30kB&rate=10mbit&rtt=80ms&loss=0,1%25&runs=3', how)
     await explained(page)
     await page.click('#draw')
     await page.waitForSelector('#waterfalls svg', WAIT)

@@ -26,7 +26,7 @@ const random = () => {
 }
 const pick = (list) => list[Math.floor(random() * list.length)]
 
-const CONTESTANTS = ['http1', 'http2', 'http3', 'sctp-dtls', 'tcp', 'sctp', 'six', 'http3:cc=bbr', 'http2:cc=reno', 'http1:connections=2', 'sctp:iw=32KiB', 'http3:resume=0rtt', 'tcp:cc=bbr', 'sctp-dtls:dtls=1.2', 'tcp:profile=linux-2.6']
+const CONTESTANTS = ['http1', 'http2', 'http3', 'sctp-dtls', 'tcp', 'sctp', 'six', 'http3:cc=bbr', 'http2:cc=reno', 'http1:connections=2', 'sctp:iw=10', 'http3:resume=0rtt', 'tcp:cc=bbr', 'sctp-dtls:dtls=1.2', 'tcp:profile=linux-2.6']
 
 function plan() {
   const flags = pick([

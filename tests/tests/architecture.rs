@@ -36,6 +36,7 @@ const PORTABLE: &[&str] = &[
     "report",
     "lab",
     "papers",
+    "web",
 ];
 
 fn root() -> PathBuf {
@@ -253,7 +254,8 @@ fn verbs_know_no_engine() {
 /// Only programs choose the transports. All other code takes the list as an argument.
 #[test]
 fn only_programs_take_the_standard_transports() {
-    let programs = ["crates/cli/src/main.rs", "crates/py/src/lib.rs"].map(|path| root().join(path));
+    let programs = ["crates/cli/src/main.rs", "crates/py/src/lib.rs", "crates/web/src/lib.rs"]
+        .map(|path| root().join(path));
     for file in crates().into_values().flat_map(|path| rust_files(&path.join("src"))) {
         let text = fs::read_to_string(&file).expect("a source file");
         let code = text.split("mod tests {").next().unwrap_or_default();

@@ -12,12 +12,13 @@ fn root() -> PathBuf {
 const CODE: [&str; 13] =
     [".rs", ".md", ".sh", ".c", ".cc", ".go", ".go.mod", ".go.sum", ".tcl", ".css", ".js", ".lock", ".cff"];
 /// Further files with code or prose and files that configure builds, given by the end or the beginning of their paths.
-const NAMED: [&str; 14] = [
+const NAMED: [&str; 15] = [
     "Cargo.toml",
     "clippy.toml",
     "rustfmt.toml",
     ".gitignore",
     ".ci/",
+    "lab-page/",
     ".github/",
     "LICENSE-APACHE",
     "LICENSE-MIT",

@@ -7,6 +7,7 @@ mod data;
 mod determinism;
 mod failover;
 mod glossary;
+mod lab_page;
 mod layer;
 mod pages;
 mod physics;

@@ -32,6 +32,7 @@ fn all() -> Command {
         .max_term_width(100)
         .subcommand(race())
         .subcommand(crate::merge::command())
+        .subcommand(crate::lab::command())
         .subcommand(study())
         .subcommand(features())
         .subcommand(crate::decode::command())

@@ -29,6 +29,7 @@ mod inputs;
 #[cfg(target_os = "linux")]
 mod key_log;
 mod knobs;
+mod lab;
 #[cfg(target_os = "linux")]
 mod link;
 mod list;
@@ -169,6 +170,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, transports: &Transport
     }
     let result = match matches.subcommand() {
         Some(("race", race)) => race::run(race, planned, transports),
+        Some(("lab", lab)) => lab::run(lab),
         Some(("merge", merge)) => merge::run(merge, transports),
         Some(("study", study)) => study::run(study, transports),
         Some(("decode", decode)) => decode::run(decode),

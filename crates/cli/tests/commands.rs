@@ -93,6 +93,10 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
         Run("anabranch study run alternative-transport --out studies-out --quick"),
         "as typed it takes minutes",
     ),
+    ("anabranch lab", Nothing, "only a program that was built with the page has it"),
+    ("anabranch lab --out lab.html", Nothing, "only a program that was built with the page has it"),
+    ("lab-page/build.sh", Nothing, "it builds; the second ring runs it"),
+    ("cargo build --release --features lab-page", Nothing, "it builds"),
     ("anabranch race", Nothing, "a test of quotes runs it, and compares what it prints"),
     (
         "anabranch race --loss 1% --transport http2 --transport http2:cc=bbr --transport http3 --transport http3:cc=bbr \

@@ -44,6 +44,7 @@ pub mod under_load;
 mod waterfall;
 mod words;
 
+use anabranch_capture::Settings;
 use anabranch_capture::results::Decoded;
 use anabranch_results::course::Course;
 use anabranch_results::{Contestant, Outcome, Point, Race, Run, World};
@@ -92,6 +93,22 @@ pub struct Captured {
     pub decoded: Decoded,
     /// The congestion windows, queueing delays and losses of the run over time. A capture does not contain them.
     pub course: Course,
+}
+
+impl Captured {
+    /// Decodes the server's capture of a run, so that the report can draw the packets. `point` and `contestant` are
+    /// indices. Returns `None` on failure; the report then lacks only the drawings of these packets.
+    #[must_use]
+    pub fn at_server(
+        pcapng: &[u8],
+        course: Course,
+        (point, contestant): (usize, usize),
+        seed: u64,
+    ) -> Option<Self> {
+        let settings = Settings { max_view_items: packets::MAX_DRAWN, ..Settings::default() };
+        let decoded = anabranch_capture::decode("server", pcapng, &settings).ok()?;
+        Some(Self { point, contestant, about: format!("at the server, seed {seed}"), decoded, course })
+    }
 }
 
 /// A file that a race read.

@@ -12,6 +12,7 @@ use crate::Failure;
 use crate::files::{self, EntryKind, PendingFile};
 use crate::out;
 use anabranch_lab::plan::file;
+use anabranch_lab::run;
 use anabranch_lab::sweep::{Manifest, PointRecord, Shard, manifest, record};
 use anabranch_results::{Expectation, Point};
 use std::fs::{self, File, TryLockError};
@@ -158,7 +159,7 @@ impl Directory {
     }
 
     fn of_median(&self, number: usize, point: &Point, contestant: usize, end: &str) -> PathBuf {
-        let name = out::names(point, &self.prefix(number)).swap_remove(contestant);
+        let name = run::files::names(point, &self.prefix(number)).swap_remove(contestant);
         let seed = point.contestants[contestant].median_seed;
         self.points().join(format!("{name}.seed-{seed}.{end}"))
     }

@@ -172,7 +172,7 @@ impl Drawn {
                 let course = fs::read_to_string(directory.course(number, &point, index)).unwrap_or_default();
                 let course = serde_json::from_str(&course).unwrap_or_default();
                 let point_and_contestant = (number - 1, index);
-                self.captures.extend(out::decoded(
+                self.captures.extend(Captured::at_server(
                     &packets,
                     course,
                     point_and_contestant,

@@ -26,7 +26,7 @@ use crate::run::batch::{self, Options, RaceError};
 use crate::run::one::{self, Scenario};
 use anabranch_base::time::nanos;
 use anabranch_results::stats::metrics;
-use anabranch_results::{Race, Run, World};
+use anabranch_results::{Point, Race, Run, World};
 
 impl Causes {
     /// The maximum number of runs of a quick search for causes, as a multiple of the runs of the race.
@@ -96,18 +96,48 @@ pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
 /// # Errors
 /// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.
 fn find(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(), RaceError> {
-    if plan.causes == Causes::Off || plan.together || plan.contestants.len() < 2 {
-        return Ok(());
-    }
     let mut before = plan.run_count();
     for (index, point) in race.points.iter_mut().enumerate() {
-        let mut bench = PointExperiments::new(plan, index, options);
-        bench.runs_before = before;
-        design::explain(&mut bench, point)?;
-        changes::find(&mut bench, point)?;
-        before = bench.runs_before;
+        for part in [Part::Gaps, Part::Changes] {
+            before = find_part(plan, index, point, part, before, options)?;
+        }
     }
     Ok(())
+}
+
+/// A part of the experiments at one point. Neither needs the other, so two processors can share them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// The causes of the gaps, which become fields of `comparisons`.
+    Gaps,
+    /// The changes to the point that may flip its result, which become `changes`.
+    Changes,
+}
+
+/// Carries out a part of the experiments at the point `index` of a plan, and adds what it finds to `point`, which holds
+/// the runs of the race. `before` is the number of runs so far, from which `options` counts progress. Returns the
+/// number of runs afterwards.
+///
+/// # Errors
+/// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.
+pub fn find_part(
+    plan: &Plan,
+    index: usize,
+    point: &mut Point,
+    part: Part,
+    before: usize,
+    options: &Options<'_>,
+) -> Result<usize, RaceError> {
+    if plan.causes == Causes::Off || plan.together || plan.contestants.len() < 2 {
+        return Ok(before);
+    }
+    let mut bench = PointExperiments::new(plan, index, options);
+    bench.runs_before = before;
+    match part {
+        Part::Gaps => design::explain(&mut bench, point)?,
+        Part::Changes => changes::find(&mut bench, point)?,
+    }
+    Ok(bench.runs_before)
 }
 
 /// The number of seeds in a quick search for causes, if the seed decides only how page loads differ from each other.

@@ -31,7 +31,7 @@ pub mod sources;
 pub mod variation;
 pub mod workload;
 
-pub use bare::{CLEARTEXT_RACE, current_name};
+pub use bare::{BARE_RACE, CLEARTEXT_RACE, STANDARD, current_name};
 pub use contestant::{BackgroundTraffic, Contestant};
 pub use draft::Draft;
 pub use error::PlanError;

@@ -191,7 +191,8 @@ pub fn carry_out<T: Send>(
 
 /// Returns the jobs of a plan in the order of the results: by point, then by contestant, then by seed. A job is one
 /// run.
-fn jobs(plan: &Plan) -> Vec<(usize, Scenario<'_>)> {
+#[must_use]
+pub fn jobs(plan: &Plan) -> Vec<(usize, Scenario<'_>)> {
     let mut jobs = Vec::with_capacity(plan.run_count());
     for point in 0..plan.points.len() {
         let contestants: Vec<Option<usize>> =
@@ -232,7 +233,9 @@ pub fn scenario(plan: &Plan, point: usize, contestant: Option<usize>, seed: u64)
     Scenario { point: &plan.points[point], contestants, cross: plan.cross.as_ref(), seed }
 }
 
-fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
+/// Makes the result of a race of the runs of its jobs, in the order of [`jobs`]. Causes are not in it.
+#[must_use]
+pub fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
     let mut results = results.into_iter();
     let mut points = Vec::with_capacity(plan.points.len());
     for planned in &plan.points {

@@ -25,14 +25,16 @@ use std::fmt::Write;
 use std::net::IpAddr;
 
 /// A packet that a host sent.
-struct SentPacket {
-    at: u64,
-    /// The node that sent the packet.
-    node: usize,
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SentPacket {
+    /// The time at which the packet was sent, in nanoseconds.
+    pub at: u64,
+    /// The node that sent the packet: 0 is the client.
+    pub node: usize,
     /// The packet, from its IP header on.
-    bytes: Vec<u8>,
+    pub bytes: Vec<u8>,
     /// The times at which copies of the packet were received; empty if the packet was lost.
-    arrivals: Vec<u64>,
+    pub arrivals: Vec<u64>,
 }
 
 /// Returns the trace of a run. `hosts` has the capture of each host, the client first.
@@ -40,6 +42,16 @@ struct SentPacket {
 /// # Errors
 /// [`CaptureError`] if a capture is damaged.
 pub fn of_run(hosts: &[&[u8]]) -> Result<String, CaptureError> {
+    let sent = packets(hosts)?;
+    Ok(Trace::new(&sent).lines(&sent))
+}
+
+/// Returns the packets of a run in the order in which they were sent. `hosts` has the capture of each host, the client
+/// first.
+///
+/// # Errors
+/// [`CaptureError`] if a capture is damaged.
+pub fn packets(hosts: &[&[u8]]) -> Result<Vec<SentPacket>, CaptureError> {
     let (mut sent, mut received) = (Vec::new(), Vec::new());
     for (node, capture) in hosts.iter().enumerate() {
         let mut reader = CaptureReader::new(*capture)?;
@@ -65,7 +77,7 @@ pub fn of_run(hosts: &[&[u8]]) -> Result<String, CaptureError> {
             sent[*number].arrivals.push(*at);
         }
     }
-    Ok(Trace::new(&sent).lines(&sent))
+    Ok(sent)
 }
 
 /// Returns the bytes that identify a packet among the packets of its host. Routers do not change these bytes.

@@ -242,6 +242,7 @@ async function boot(): Promise<void> {
   listen()
   controls.render()
   contestants.render()
+  at('form').hidden = false
   document.body.dataset['ready'] = 'yes'
   start()
 }

@@ -50,6 +50,12 @@ const settled = (page) => page.waitForFunction(() => document.querySelector('#an
 const text = (page, selector) => page.$eval(selector, (element) => element.textContent)
 const picture = async (page, name) => { if (screenshots) await page.screenshot({ path: join(screenshots, `${name}.png`), fullPage: true }) }
 
+/** What the user sees first stays where it is while answers arrive. */
+async function steady(page, name) {
+  const shift = await page.evaluate(() => globalThis.shift)
+  check(shift < 0.1, `${name}: the layout shifts by ${shift.toFixed(2)}`)
+}
+
 async function accessible(page, name) {
   await page.evaluate(readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8'))
   const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }))
@@ -61,6 +67,7 @@ async function main() {
   const { page, ready, first } = await open('#page=article&rate=10mbit&rtt=80ms&loss=1%25&runs=10')
   await explained(page)
   console.log(`start ${(ready / 1000).toFixed(1)} s, first answer ${(first / 1000).toFixed(1)} s, ten loads with reasons ${await text(page, '#status')}`)
+  await steady(page, 'main')
   check((await page.$$('#answer .lead')).length >= 3, 'the answer has fewer than four lines')
   await page.focus('#s-rtt')
   const before = await page.evaluate(() => location.hash)
@@ -81,7 +88,6 @@ async function main() {
   check(!(await text(page, '.clock')).startsWith('0.0'), 'the packets do not move')
   await picture(page, 'wide-light')
   await accessible(page, 'wide, light')
-  check(await page.evaluate(() => globalThis.shift) < 0.1, `the layout shifts by ${await page.evaluate(() => globalThis.shift)}`)
   await page.click('#captures')
   await page.waitForSelector('[data-file="results.json"]', WAIT)
   const files = await page.$$eval('[data-file]', (all) => all.map((one) => one.textContent))
@@ -94,6 +100,7 @@ async function looks() {
   for (const [name, how] of [['narrow-light', { width: 390, height: 844 }], ['wide-dark', { dark: true, calm: true }], ['narrow-dark', { width: 390, height: 844, dark: true }]]) {
     const { page } = await open('#objects=12x30kB&rate=10mbit&rtt=80ms&loss=0,1%25&runs=3', how)
     await explained(page)
+    await steady(page, name)
     await page.click('#draw')
     await page.waitForSelector('#waterfalls svg', WAIT)
     check(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: the page is wider than the screen`)

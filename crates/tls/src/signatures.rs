@@ -55,19 +55,19 @@ fn remember(hash: SignatureHash) {
 /// Returns ring's algorithms, with Ed25519 replaced by the algorithm that remembers valid signatures.
 pub fn algorithms() -> WebPkiSupportedAlgorithms {
     type Algorithm = &'static dyn SignatureVerificationAlgorithm;
-    static LISTS: LazyLock<(Vec<Algorithm>, Vec<(SignatureScheme, &'static [Algorithm])>)> =
-        LazyLock::new(|| {
-            let real = rustls::crypto::ring::default_provider().signature_verification_algorithms;
-            let all = real.all.iter().map(|one| match one.signature_alg_id() == alg_id::ED25519 {
-                true => &Ed25519 as Algorithm,
-                false => *one,
-            });
-            let mapping = real.mapping.iter().map(|(scheme, algorithms)| match *scheme {
-                SignatureScheme::ED25519 => (*scheme, &[&Ed25519 as Algorithm] as &'static [Algorithm]),
-                _ => (*scheme, *algorithms),
-            });
-            (all.collect(), mapping.collect())
+    type Mapping = (SignatureScheme, &'static [Algorithm]);
+    static LISTS: LazyLock<(Vec<Algorithm>, Vec<Mapping>)> = LazyLock::new(|| {
+        let real = rustls::crypto::ring::default_provider().signature_verification_algorithms;
+        let all = real.all.iter().map(|one| match one.signature_alg_id() == alg_id::ED25519 {
+            true => &Ed25519 as Algorithm,
+            false => *one,
         });
+        let mapping = real.mapping.iter().map(|(scheme, algorithms)| match *scheme {
+            SignatureScheme::ED25519 => (*scheme, &[&Ed25519 as Algorithm] as &'static [Algorithm]),
+            _ => (*scheme, *algorithms),
+        });
+        (all.collect(), mapping.collect())
+    });
     WebPkiSupportedAlgorithms { all: &LISTS.0, mapping: &LISTS.1 }
 }
 

@@ -12,4 +12,7 @@ pub(crate) struct Aead {
     /// The number of bytes of the explicit nonce in each DTLS 1.2 record: eight for AES-GCM (RFC 5288 §3), none for
     /// ChaCha20-Poly1305 (RFC 7905 §2).
     pub explicit: usize,
+    /// Whether DTLS 1.3 encrypts application data with the placeholder cipher of simulations instead. All other records
+    /// are encrypted with `algorithm`, because dimpl knows no other cipher.
+    pub placeholder: bool,
 }

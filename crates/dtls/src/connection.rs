@@ -390,6 +390,9 @@ impl Handshake {
             }
         }
         self.secrets.add(observed);
+        if let Some(aead) = &mut self.secrets.aead {
+            aead.placeholder = host.surroundings.uses_placeholder();
+        }
         done
     }
 

@@ -58,8 +58,11 @@ pub(crate) struct Peers {
     /// Decrypted packets that wait for delivery to the engine.
     inbound: VecDeque<Inbound>,
     state_changes: VecDeque<(SocketAddr, PeerState)>,
-    /// The buffer for the output of dimpl.
-    buffer: Vec<u8>,
+}
+
+thread_local! {
+    /// The buffer for the output of dimpl. All hosts of a thread share it: it is large, and a race starts many hosts.
+    static OUTPUT: RefCell<Vec<u8>> = RefCell::new(vec![0; MAX_OUTPUT]);
 }
 
 struct Inbound {
@@ -86,7 +89,6 @@ impl Peers {
             outbox: Outbox::new(segments),
             inbound: VecDeque::new(),
             state_changes: VecDeque::new(),
-            buffer: vec![0; MAX_OUTPUT],
         }
     }
 
@@ -282,7 +284,8 @@ impl Peers {
                 inbound.push_back(Inbound { source: peer, target: local, ecn, tag, bytes: packet.to_vec() });
             }
         };
-        let progress = connection.receive(host, now, datagram, &mut self.buffer, deliver, send);
+        let progress =
+            OUTPUT.with_borrow_mut(|output| connection.receive(host, now, datagram, output, deliver, send));
         connection.unvalidated = unvalidated;
         self.after(half, key, progress);
     }

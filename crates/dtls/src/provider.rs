@@ -62,12 +62,24 @@ const SUITES_13: &[&dyn SupportedDtls13CipherSuite] = {
     &[&FIRST, &SECOND, &THIRD]
 };
 
-const AES_128: Aead =
-    Aead { algorithm: &aead::AES_128_GCM, number_cipher: &aead::quic::AES_128, explicit: 8 };
-const AES_256: Aead =
-    Aead { algorithm: &aead::AES_256_GCM, number_cipher: &aead::quic::AES_256, explicit: 8 };
-const CHACHA: Aead =
-    Aead { algorithm: &aead::CHACHA20_POLY1305, number_cipher: &aead::quic::CHACHA20, explicit: 0 };
+const AES_128: Aead = Aead {
+    algorithm: &aead::AES_128_GCM,
+    number_cipher: &aead::quic::AES_128,
+    explicit: 8,
+    placeholder: false,
+};
+const AES_256: Aead = Aead {
+    algorithm: &aead::AES_256_GCM,
+    number_cipher: &aead::quic::AES_256,
+    explicit: 8,
+    placeholder: false,
+};
+const CHACHA: Aead = Aead {
+    algorithm: &aead::CHACHA20_POLY1305,
+    number_cipher: &aead::quic::CHACHA20,
+    explicit: 0,
+    placeholder: false,
+};
 
 /// Returns a cipher with this key, and records that the connection uses this cipher.
 fn cipher(aead: Aead, key: &[u8]) -> Result<Box<dyn Cipher>, CryptoError> {

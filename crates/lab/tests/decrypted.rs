@@ -34,7 +34,7 @@ const NETWORKS: [&[(&str, &str)]; 20] = [
 ];
 
 /// In every network, the captures of the four default contestants must show the requests, bytes and retransmissions of
-/// the results.
+/// the results. A run without a capture must have the same result.
 #[test]
 fn captures_of_encrypted_races_show_the_results() {
     for network in NETWORKS {
@@ -47,6 +47,8 @@ fn captures_of_encrypted_races_show_the_results() {
         for contestant in 0..plan.contestants.len() {
             let scenario = batch::scenario(&plan, 0, Some(contestant), 1);
             let (runs, captures) = one::capture(&scenario).expect("captures");
+            // Without a capture, the contestants use the placeholder cipher.
+            assert_eq!(runs, one::run(&scenario).expect("a run"), "{network:?} {contestant}");
             let [run] = &runs[..] else { panic!("{} runs", runs.len()) };
             let end = run.page_ns.expect("a loaded page");
             let of = |host: &str| {

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::fs;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 /// A certificate chain that begins with the server's own certificate, and the private key of that certificate.
 pub struct Identity {
@@ -107,6 +108,12 @@ impl Identity {
     /// # Errors
     /// [`IdentityError::Made`], if certificates cannot contain the name.
     pub fn simulated(name: &str, bytes: usize) -> Result<(Self, CertificateDer<'static>), IdentityError> {
+        static MADE: Made = Made::new();
+        MADE.get_or_make(name, bytes, Self::make_chain)
+    }
+
+    /// Creates the identity that [`simulated`](Self::simulated) returns.
+    fn make_chain(name: &str, bytes: usize) -> Result<SimulatedIdentity, IdentityError> {
         let keys = [fixed_key(1)?, fixed_key(2)?, fixed_key(3)?];
         let [root_key, middle_key, leaf_key] = &keys;
         let root = authority("anabranch virtual root");
@@ -131,6 +138,12 @@ impl Identity {
         name: &str,
         bytes: usize,
     ) -> Result<(Self, CertificateDer<'static>), IdentityError> {
+        static MADE: Made = Made::new();
+        MADE.get_or_make(name, bytes, Self::make_single)
+    }
+
+    /// Creates the identity that [`simulated_single`](Self::simulated_single) returns.
+    fn make_single(name: &str, bytes: usize) -> Result<SimulatedIdentity, IdentityError> {
         let key = PrivatePkcs8KeyDer::from(P256_KEY.to_vec());
         let own = KeyPair::from_pkcs8_der_and_sign_algo(&key, &rcgen::PKCS_ECDSA_P256_SHA256)?;
         let root_key = fixed_key(1)?;
@@ -153,6 +166,40 @@ impl Identity {
         self.chain.first().map_or_else(|| [0; 32], |own| fingerprint(own))
     }
 }
+
+/// The identity of a server in a simulation, and the certificate of the authority that signed it.
+type SimulatedIdentity = (Identity, CertificateDer<'static>);
+
+/// The simulated identities that this process has created last, with their names and sizes. Each run of a race needs
+/// one. Creating it takes up to five signatures, which is
+/// more work than a handshake.
+struct Made(Mutex<Vec<(String, usize, SimulatedIdentity)>>);
+
+impl Made {
+    const fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    /// Returns the identity with this name and size. Creates it with `make` if it is not stored.
+    fn get_or_make(
+        &self,
+        name: &str,
+        bytes: usize,
+        make: impl FnOnce(&str, usize) -> Result<SimulatedIdentity, IdentityError>,
+    ) -> Result<SimulatedIdentity, IdentityError> {
+        let mut stored = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((.., made)) = stored.iter().find(|(known, size, _)| known == name && *size == bytes) {
+            return Ok(made.clone());
+        }
+        let made = make(name, bytes)?;
+        stored.truncate(MAX_MADE - 1);
+        stored.insert(0, (name.to_owned(), bytes, made.clone()));
+        Ok(made)
+    }
+}
+
+/// The maximum number of simulated identities that are stored, of each kind.
+const MAX_MADE: usize = 8;
 
 /// Returns the SHA-256 hash of a certificate.
 pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
@@ -260,8 +307,10 @@ mod tests {
         for bytes in [1_500, 3_000, 8_000] {
             let (identity, root) = Identity::simulated("server.test", bytes).expect("a chain");
             assert!(size(&identity).abs_diff(bytes) <= 4, "{} for {bytes}", size(&identity));
-            let (again, same) = Identity::simulated("server.test", bytes).expect("a chain");
-            assert_eq!((identity.chain, root), (again.chain, same));
+            let (again, same) = Identity::make_chain("server.test", bytes).expect("a chain");
+            assert_eq!((&identity.chain, &root), (&again.chain, &same));
+            let (stored, same) = Identity::simulated("server.test", bytes).expect("a chain");
+            assert_eq!((identity.chain, root), (stored.chain, same));
         }
     }
 

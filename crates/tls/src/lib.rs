@@ -14,6 +14,9 @@
 //! - `trust`: the certificates that a client trusts
 //! - `rejection`: the reason why a client refused a certificate
 //! - `simulation`: the source of secrets in a simulation, which fails outside a simulation
+//! - `scope`: holds random numbers and the clock while a call in a simulation runs
+//! - `signatures`: verifies signatures in simulations, each of them once
+//! - `placeholder`: a cipher for simulations that costs almost no time
 //! - `host`: wraps the host of a transport, so that each of the transport's sessions carries TLS
 //! - `pair`: the client and server of an experiment, with matching certificates, and the secrets of their sessions
 //! - `fault`: converts errors to one-line messages for people
@@ -43,10 +46,13 @@ mod host;
 mod identity;
 mod names;
 mod pair;
+mod placeholder;
 mod rejection;
+mod scope;
 mod secret_file;
 mod server;
 mod session;
+mod signatures;
 mod simulation;
 mod trust;
 
@@ -60,12 +66,14 @@ pub use host::TlsHost;
 pub use identity::{Identity, IdentityError};
 pub use names::CertificateNames;
 pub use pair::{HostTls, Pair, ResumptionMode, Secrets};
+pub use placeholder::PlaceholderKey;
 pub use rejection::CertificateRejection;
 pub use rustls::pki_types::CertificateDer;
+pub use scope::{Encryption, Simulation, draw_seeded};
 pub use secret_file::read_secret_file;
 pub use server::{SendableServer, Server, ServerSettings};
 pub use session::{TlsSession, TlsStream};
-pub use simulation::{Simulation, Surroundings, draw_seeded};
+pub use simulation::Surroundings;
 pub use trust::{CertificateJudge, Fingerprint, Trust, TrustError};
 
 /// The TLS versions that an endpoint supports.

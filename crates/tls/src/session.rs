@@ -332,7 +332,7 @@ impl<S: Session> Inner<S> {
         if !self.finishing {
             self.finishing = true;
             if self.stage == Stage::Open {
-                self.tls.send_close_notify();
+                self.surroundings.within(|| self.tls.send_close_notify());
                 self.seal();
             }
             self.go_on();

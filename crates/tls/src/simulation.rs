@@ -7,9 +7,12 @@
 //! by mistake.
 //!
 //! Signatures are Ed25519, so the key and the message determine their bytes. The secrets of the key exchange (X25519,
-//! RFC 7748) are drawn from the seed. Everything else is the same as in the provider for real networks.
+//! RFC 7748) are drawn from the seed. A simulation whose ciphertext nobody reads can use the placeholder cipher
+//! ([`Encryption`]). Everything else is the same as in the provider for real networks.
 
-use anabranch_base::{Instant, Rng};
+use crate::scope::{self, Encryption, Simulation, draw};
+use crate::{placeholder, signatures};
+use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::crypto::{
     ActiveKeyExchange, CryptoProvider, GetRandomFailed, SecureRandom, SharedSecret, SupportedKxGroup,
 };
@@ -17,9 +20,8 @@ use rustls::ffdhe_groups::FfdheGroup;
 use rustls::pki_types::UnixTime;
 use rustls::time_provider::TimeProvider;
 use rustls::{Error, NamedGroup, PeerMisbehaved};
-use std::cell::RefCell;
+use sha2::{Digest, Sha256};
 use std::fmt;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use x25519_dalek::{PublicKey, StaticSecret};
@@ -37,26 +39,6 @@ pub enum Surroundings {
     Simulated(Simulation),
 }
 
-/// The randomness and the clock of one host in a simulation.
-#[derive(Clone)]
-pub struct Simulation {
-    rng: Rc<RefCell<Rng>>,
-    now: Rc<dyn Fn() -> Instant>,
-}
-
-impl Simulation {
-    /// Creates a host's sources of randomness and time from a random number generator and a clock.
-    pub fn new(rng: Rng, now: impl Fn() -> Instant + 'static) -> Self {
-        Self { rng: Rc::new(RefCell::new(rng)), now: Rc::new(now) }
-    }
-}
-
-impl fmt::Debug for Simulation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Simulation").field("now", &(self.now)()).finish_non_exhaustive()
-    }
-}
-
 impl fmt::Debug for Surroundings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -71,8 +53,14 @@ impl Surroundings {
     pub(crate) fn provider(&self) -> CryptoProvider {
         match self {
             Self::Real => rustls::crypto::ring::default_provider(),
-            Self::Simulated(_) => provider(),
+            Self::Simulated(simulation) => provider(simulation.encryption),
         }
+    }
+
+    /// Returns whether records are encrypted with the placeholder cipher.
+    #[must_use]
+    pub fn uses_placeholder(&self) -> bool {
+        matches!(self, Self::Simulated(simulation) if simulation.encryption == Encryption::Placeholder)
     }
 
     /// Returns the clock from which TLS reads the time of day: the operating system's clock or the clock of the
@@ -86,53 +74,26 @@ impl Surroundings {
 
     /// Runs `work`. The random numbers that `work` draws and the time that it reads come from this source.
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
-        let Self::Simulated(simulation) = self else { return work() };
-        let _inside = ScopeGuard(SCOPE.replace(Some(simulation.clone())));
-        work()
-    }
-}
-
-thread_local! {
-    /// The simulation whose session is running a call in this thread; `None` outside such a call.
-    static SCOPE: RefCell<Option<Simulation>> = const { RefCell::new(None) };
-}
-
-/// When a call of [`Surroundings::within`] returns or panics, restores the value that `SCOPE` had before the call.
-struct ScopeGuard(Option<Simulation>);
-
-impl Drop for ScopeGuard {
-    fn drop(&mut self) {
-        SCOPE.replace(self.0.take());
-    }
-}
-
-/// Fills `out` with random bytes from the seed of the simulation. Protocols other than TLS use this function if their
-/// cryptography is pluggable. Returns false and leaves `out` unchanged, except during a call of
-/// [`Surroundings::within`] of a simulation.
-#[must_use]
-pub fn draw_seeded(out: &mut [u8]) -> bool {
-    draw(out).is_ok()
-}
-
-/// Fills `out` with random bytes of the current scope.
-fn draw(out: &mut [u8]) -> Result<(), GetRandomFailed> {
-    SCOPE.with_borrow(|scope| match scope {
-        Some(simulation) => {
-            simulation.rng.borrow_mut().fill(out);
-            Ok(())
+        match self {
+            Self::Real => work(),
+            Self::Simulated(simulation) => scope::within(simulation, work),
         }
-        None => Err(GetRandomFailed),
-    })
+    }
 }
 
-/// Returns ring's provider with the source of randomness and the key exchange replaced.
-fn provider() -> CryptoProvider {
-    let ring = rustls::crypto::ring::default_provider();
+/// Returns the provider of simulations. It differs from ring's provider in the source of randomness, the key exchange, and
+/// the verification of signatures. If `encryption` says so, it also has another cipher.
+fn provider(encryption: Encryption) -> CryptoProvider {
+    let (suite, group): (_, &dyn SupportedKxGroup) = match encryption {
+        Encryption::Real => (TLS13_AES_128_GCM_SHA256, &SeededX25519),
+        Encryption::Placeholder => (placeholder::suite(), &PlaceholderX25519),
+    };
     CryptoProvider {
-        cipher_suites: vec![rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256],
-        kx_groups: vec![&SeededX25519],
+        cipher_suites: vec![suite],
+        kx_groups: vec![group],
+        signature_verification_algorithms: signatures::algorithms(),
         secure_random: &SeededRandom,
-        ..ring
+        key_provider: &signatures::Keys,
     }
 }
 
@@ -150,7 +111,7 @@ struct VirtualClock;
 
 impl TimeProvider for VirtualClock {
     fn current_time(&self) -> Option<UnixTime> {
-        let now = SCOPE.with_borrow(|scope| scope.as_ref().map(|simulation| (simulation.now)()))?;
+        let now = scope::now()?;
         Some(UnixTime::since_unix_epoch(Duration::from_secs(BEGINS) + Duration::from_nanos(now.as_nanos())))
     }
 }
@@ -205,9 +166,54 @@ impl ActiveKeyExchange for Exchange {
     }
 }
 
+/// The placeholder for X25519. It draws as many random bytes and its public keys have the same size, but it hashes where
+/// X25519 multiplies. The shared secret is no secret: it depends only on the public keys.
+#[derive(Debug)]
+struct PlaceholderX25519;
+
+impl SupportedKxGroup for PlaceholderX25519 {
+    fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
+        let mut secret = [0; 32];
+        draw(&mut secret)?;
+        Ok(Box::new(PlaceholderExchange(Sha256::digest(secret).into())))
+    }
+
+    fn ffdhe_group(&self) -> Option<FfdheGroup<'static>> {
+        None
+    }
+
+    fn name(&self) -> NamedGroup {
+        NamedGroup::X25519
+    }
+}
+
+/// A placeholder for a key exchange, with its public key.
+struct PlaceholderExchange([u8; 32]);
+
+impl ActiveKeyExchange for PlaceholderExchange {
+    fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, Error> {
+        let peer: [u8; 32] = peer.try_into().map_err(|_| Error::from(PeerMisbehaved::InvalidKeyShare))?;
+        let both = [self.0.min(peer), self.0.max(peer)];
+        Ok(SharedSecret::from(&Sha256::digest(both.concat())[..]))
+    }
+
+    fn ffdhe_group(&self) -> Option<FfdheGroup<'static>> {
+        None
+    }
+
+    fn group(&self) -> NamedGroup {
+        NamedGroup::X25519
+    }
+
+    fn pub_key(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anabranch_base::{Instant, Rng};
 
     fn simulated(seed: u64) -> Surroundings {
         Surroundings::Simulated(Simulation::new(Rng::new(seed), || Instant::from_millis(1_500)))
@@ -215,7 +221,7 @@ mod tests {
 
     #[test]
     fn outside_of_virtual_time_there_is_no_randomness_and_no_time() {
-        let provider = provider();
+        let provider = provider(Encryption::Real);
         assert!(provider.secure_random.fill(&mut [0; 4]).is_err());
         assert!(provider.kx_groups[0].start().is_err());
         assert_eq!(VirtualClock.current_time(), None);

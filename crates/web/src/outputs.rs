@@ -63,12 +63,15 @@ pub fn write(source: Source<'_>, race: &Race, captures: bool) -> Result<Vec<Stri
 /// The number of points whose packets the report draws, as on the command line.
 const DRAWN_POINTS: usize = 4;
 
+/// Adds a file with a name and content to the outputs.
+type Add<'a> = &'a mut dyn FnMut(String, &[u8]) -> Result<(), String>;
+
 /// Writes the page load and the capture of the median run of each contestant at a point.
 fn of_point(
     source: Source<'_>,
     race: &Race,
     p: usize,
-    add: &mut dyn FnMut(String, &[u8]) -> Result<(), String>,
+    add: Add<'_>,
     drawn: &mut Vec<Captured>,
 ) -> Result<(), String> {
     let (plan, point) = (source.plan, &race.points[p]);

@@ -10,7 +10,7 @@
 //! again from the same port (RFC 6347 §4.2.8). The new connection replaces the old one only after its handshake is
 //! done.
 
-use super::{Key, Peers};
+use super::{Key, OUTPUT, Peers};
 use crate::connection::Connection;
 use crate::cookie::order;
 use crate::hello::{ClientHello, HelloAnswer};
@@ -68,7 +68,8 @@ impl Peers {
         }
         let request = hello.request_cookie(newer, &host.parameters, &cookie).unwrap_or_default();
         let before = (cookie, &hello.first(newer, &order(&cookie), padded)[..], &request[..]);
-        match Connection::enter(&host, mtu, now, before, &mut self.buffer) {
+        let entered = OUTPUT.with_borrow_mut(|output| Connection::enter(&host, mtu, now, before, output));
+        match entered {
             Ok(connection) => {
                 self.join(key, connection);
                 HelloOutcome::Begun

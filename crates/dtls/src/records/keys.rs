@@ -5,6 +5,7 @@
 use super::window::Window;
 use crate::aead::Aead;
 use crate::secrets::TrafficSecret;
+use anabranch_tls::PlaceholderKey;
 use ring::aead::quic::HeaderProtectionKey;
 use ring::aead::{self, LessSafeKey, NONCE_LEN, UnboundKey};
 use std::ops::Range;
@@ -34,6 +35,8 @@ pub(super) struct Keys13 {
     cipher: LessSafeKey,
     number_cipher: HeaderProtectionKey,
     iv: [u8; NONCE_LEN],
+    /// The key with which application data is encrypted instead, if the simulation uses the placeholder cipher.
+    placeholder: Option<PlaceholderKey>,
 }
 
 /// The parsed header of an encrypted DTLS 1.3 record (RFC 9147 §4).
@@ -70,6 +73,14 @@ impl Header {
         let is_whole = end <= bytes.len() && (TAG + 1..=MAX_BODY).contains(&sealed);
         is_whole.then_some(Self { epoch: first & 3, number_len, body, end })
     }
+
+    /// Returns the record number whose low bits are in `head`, decrypted. Of these numbers, it is the one that is nearest to
+    /// the numbers in `window`.
+    #[inline]
+    fn nearest_number(&self, head: &[u8], window: &Window) -> Option<u64> {
+        let low = head.get(1..1 + self.number_len)?.iter().fold(0, |low, byte| low << 8 | u64::from(*byte));
+        Some(window.nearest(low, 8 * self.number_len as u32))
+    }
 }
 
 impl Keys13 {
@@ -81,7 +92,12 @@ impl Keys13 {
             [b"key".as_slice(), b"sn"].map(|label| secret.expand::<{ aead::MAX_TAG_LEN * 2 }>(label, length));
         let cipher = UnboundKey::new(aead.algorithm, &key[..length]).ok()?;
         let number_cipher = HeaderProtectionKey::new(aead.number_cipher, &number_cipher[..length]).ok()?;
-        Some(Self { cipher: LessSafeKey::new(cipher), number_cipher, iv: secret.expand(b"iv", NONCE_LEN) })
+        Some(Self {
+            cipher: LessSafeKey::new(cipher),
+            number_cipher,
+            iv: secret.expand(b"iv", NONCE_LEN),
+            placeholder: aead.placeholder.then(|| PlaceholderKey::new(&key[..length])),
+        })
     }
 
     /// Appends an encrypted record to `out`.
@@ -96,6 +112,10 @@ impl Keys13 {
         out.extend_from_slice(&header);
         out.extend_from_slice(content);
         out.push(kind);
+        if let Some(key) = self.placeholder.as_ref().filter(|_| kind == DATA) {
+            out.extend_from_slice(&key.tag(&nonce_bytes(&self.iv, number), &header, content.len() + 1));
+            return Some(());
+        }
         let body = &mut out[start + header.len()..];
         let nonce = mixed(&self.iv, number);
         let tag = self.cipher.seal_in_place_separate_tag(nonce, aead::Aad::from(header), body).ok()?;
@@ -112,21 +132,47 @@ impl Keys13 {
     /// authentic.
     #[inline]
     pub fn open(&self, window: &Window, header: Header, record: &mut [u8]) -> Option<Content> {
+        if let Some(key) = &self.placeholder
+            && let Some(content) = self.open_placeholder(key, window, header, record)
+        {
+            return Some(content);
+        }
         let (head, body) = record.split_at_mut_checked(header.body)?;
         let mask = self.number_cipher.new_mask(body.get(..SAMPLE)?).ok()?;
         let number = head.get_mut(1..1 + header.number_len)?;
         number.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
-        let low = number.iter().fold(0, |low, byte| low << 8 | u64::from(*byte));
-        let number = window.nearest(low, 8 * header.number_len as u32);
+        let number = header.nearest_number(head, window)?;
         if !window.is_fresh(number) {
             return None;
         }
         let opened =
             self.cipher.open_in_place(mixed(&self.iv, number), aead::Aad::from(&*head), body).ok()?;
-        // RFC 8446 §5.4: zeros at the end are padding. A record that contains only padding has no content type.
+        Some(Content::of(number, header, opened))
+    }
+
+    /// Returns the content of a record that was encrypted with the placeholder cipher. Returns `None` if the record is a
+    /// replay, not authentic, or encrypted with another cipher.
+    fn open_placeholder(
+        &self,
+        key: &PlaceholderKey,
+        window: &Window,
+        header: Header,
+        record: &[u8],
+    ) -> Option<Content> {
+        let (head, body) = record.split_at_checked(header.body)?;
+        let number = header.nearest_number(head, window)?;
+        let length = key.content_len(&nonce_bytes(&self.iv, number), head, body)?;
+        window.is_fresh(number).then(|| Content::of(number, header, &body[..length]))
+    }
+}
+
+impl Content {
+    /// Finds the content type, which follows the content of a decrypted record. RFC 8446 §5.4: zeros at the end are
+    /// padding. A record that contains only padding has no content type.
+    fn of(number: u64, header: Header, opened: &[u8]) -> Self {
         let end = opened.iter().rposition(|byte| *byte != 0);
         let (kind, length) = end.map_or((0, 0), |end| (opened[end], end));
-        Some(Content { number, kind, range: header.body..header.body + length })
+        Self { number, kind, range: header.body..header.body + length }
     }
 }
 
@@ -135,10 +181,15 @@ const SAMPLE: usize = 16;
 
 /// RFC 8446 §5.3: the nonce is the IV with the record number XORed into its last bytes.
 #[inline]
-fn mixed(iv: &[u8; NONCE_LEN], number: u64) -> aead::Nonce {
+fn nonce_bytes(iv: &[u8; NONCE_LEN], number: u64) -> [u8; NONCE_LEN] {
     let mut nonce = *iv;
     nonce[4..].iter_mut().zip(number.to_be_bytes()).for_each(|(byte, number)| *byte ^= number);
-    aead::Nonce::assume_unique_for_key(nonce)
+    nonce
+}
+
+#[inline]
+fn mixed(iv: &[u8; NONCE_LEN], number: u64) -> aead::Nonce {
+    aead::Nonce::assume_unique_for_key(nonce_bytes(iv, number))
 }
 
 /// The keys of one direction of DTLS 1.2, which has one encrypted epoch.

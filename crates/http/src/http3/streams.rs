@@ -5,7 +5,7 @@ use super::frame::put_varint;
 use crate::http2::io::Traffic;
 use anabranch_transport::{CloseReason, Stream};
 use bytes::{Buf, Bytes};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
@@ -114,19 +114,22 @@ impl<T: Stream> Pipe<T> {
         if self.read_closed {
             return Poll::Ready(Err(self.closed_here()));
         }
-        let mut buffer = [0; READ];
-        match self.stream.poll_read(cx, &mut buffer) {
+        let polled = BUFFER.with_borrow_mut(|buffer| {
+            let read = ready!(self.stream.poll_read(cx, buffer));
+            Poll::Ready(read.map(|read| Bytes::copy_from_slice(&buffer[..read])))
+        });
+        match polled {
             Poll::Pending => {
                 self.reader = Some(cx.waker().clone());
                 Poll::Pending
             }
-            Poll::Ready(Ok(0)) => {
+            Poll::Ready(Ok(read)) if read.is_empty() => {
                 self.read_closed = true;
                 Poll::Ready(Ok(None))
             }
             Poll::Ready(Ok(read)) => {
-                self.count(|traffic| traffic.received += read as u64);
-                Poll::Ready(Ok(Some(Bytes::copy_from_slice(&buffer[..read]))))
+                self.count(|traffic| traffic.received += read.len() as u64);
+                Poll::Ready(Ok(Some(read)))
             }
             Poll::Ready(Err(reason)) => {
                 self.read_closed = true;
@@ -211,3 +214,8 @@ impl<T: Stream> Drop for Pipe<T> {
 
 /// The maximum number of bytes read at once.
 const READ: usize = 8 * 1024;
+
+thread_local! {
+    /// The buffer into which the streams of a thread read. A buffer of each call would have to be zeroed.
+    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
+}

@@ -9,6 +9,7 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_link::spec::Direction;
 use anabranch_sim::{Outcome, TapEvent};
+use anabranch_tls::Encryption;
 use anabranch_transports::Transports;
 
 fn plan(flags: &[(&'static str, &'static str)], contestants: [&'static str; 2]) -> Plan {
@@ -159,8 +160,9 @@ fn drawn_values(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<us
     built.network.record_link_events();
     let (lane, workload) = (&built.lanes[0], &point.workload);
     let main = async {
-        let mut contest =
-            contest::start(&built.network, lane, contestant, workload, false).await.expect("it starts");
+        let mut contest = contest::start(&built.network, lane, contestant, workload, Encryption::Real, false)
+            .await
+            .expect("it starts");
         (&mut contest.task).await
     };
     let ended = built.network.run(main, Instant::ZERO + Duration::from_secs(600));

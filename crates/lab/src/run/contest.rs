@@ -14,6 +14,7 @@ use anabranch_http::serve::{self, PageSite, Versions};
 use anabranch_load::bulk::{self, Bulk};
 use anabranch_load::messages::{self, Messages};
 use anabranch_sim::{Network, Task};
+use anabranch_tls::Encryption;
 use anabranch_transport::protocol::{Host, Server, StartOptions};
 use anabranch_transport::{Connector, Listener, Settings};
 use anabranch_world::{Detach, World};
@@ -55,7 +56,7 @@ pub struct Job {
     options: serve::Options,
 }
 
-/// Starts a contestant on its hosts. If `logs` is true, its connections are logged, provided that its transport has a
+/// Starts a contestant on its hosts. Its TLS or DTLS encrypts by `encryption`. If `logs` is true, its connections are logged, provided that its transport has a
 /// log format.
 ///
 /// # Errors
@@ -65,6 +66,7 @@ pub async fn start(
     lane: &ContestantHosts,
     contestant: &Contestant,
     workload: &Workload,
+    encryption: Encryption,
     logs: bool,
 ) -> Result<Contest, String> {
     let job = job(contestant, workload)?;
@@ -72,12 +74,12 @@ pub async fn start(
     for node in lane.servers.iter().chain([&lane.client]) {
         network.set_processing_cost(*node, contestant.cost);
     }
-    let before = host::surroundings(&network.world(lane.client));
+    let before = host::surroundings(&network.world(lane.client), encryption);
     let pairs = contestant.pairs(&before, workload.visit)?;
     let mut servers = Vec::new();
     for node in &lane.servers {
         let world = network.world(*node);
-        let host = host::start(world.clone(), contestant, &pairs, true).await?;
+        let host = host::start(world.clone(), contestant, &pairs, true, encryption).await?;
         if logs {
             host.start_logging();
         }
@@ -87,7 +89,7 @@ pub async fn start(
         servers.push(host);
     }
     let world = network.world(lane.client);
-    let client = host::start(world.clone(), contestant, &pairs, false).await?;
+    let client = host::start(world.clone(), contestant, &pairs, false, encryption).await?;
     if logs {
         client.start_logging();
     }

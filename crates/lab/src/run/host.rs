@@ -3,7 +3,7 @@
 use crate::plan::Contestant;
 use crate::plan::contestant::SecurityConfigs;
 use anabranch_sim::SimWorld;
-use anabranch_tls::{Pair, Simulation, Surroundings};
+use anabranch_tls::{Encryption, Pair, Simulation, Surroundings};
 use anabranch_transport::protocol::{Server, StartOptions};
 use anabranch_transport::{Host, LowerProtocol, Settings};
 use anabranch_transports::Security;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 /// Starts the contestant's transport on a simulated host. If `pairs` has a DTLS configuration, DTLS runs below the
 /// transport. If `pairs` has a TLS configuration, TLS runs inside the transport (QUIC) or above it. If `server` is true
-/// and the transport uses UDP, the host listens on the well-known port.
+/// and the transport uses UDP, the host listens on the well-known port. TLS and DTLS encrypt by `encryption`.
 ///
 /// # Errors
 /// The error of the simulation.
@@ -22,19 +22,21 @@ pub async fn start(
     contestant: &Contestant,
     pairs: &SecurityConfigs,
     server: bool,
+    encryption: Encryption,
 ) -> Result<Rc<dyn Host>, String> {
     let protocol = contestant.transport.in_simulation().ok_or("a virtual host has no kernel")?;
-    let (begin, above) = beginning(&world, contestant, pairs, server, || surroundings(&world))?;
+    let (begin, above) = beginning(&world, contestant, pairs, server, || surroundings(&world, encryption))?;
     let host = protocol.start(world.clone(), begin).await.map_err(|error| error.to_string())?;
     let host = above.map_or(Ok(host.clone()), |above| above.over(&world, host))?;
     host.set_tracing(true);
     Ok(host)
 }
 
-/// Returns the source of randomness and time for TLS and DTLS on a simulated host.
-pub fn surroundings(world: &SimWorld) -> Surroundings {
+/// Returns the source of randomness and time for TLS and DTLS on a simulated host, and how they encrypt.
+pub fn surroundings(world: &SimWorld, encryption: Encryption) -> Surroundings {
     let clock = world.clone();
-    Surroundings::Simulated(Simulation::new(world.rng("tls"), move || clock.now()))
+    let simulation = Simulation::new(world.rng("tls"), move || clock.now());
+    Surroundings::Simulated(simulation.with_encryption(encryption))
 }
 
 /// Returns the parameters with which a contestant's host starts. `pairs` are the contestant's configurations of TLS and

@@ -6,13 +6,14 @@ use super::topology::Built;
 use super::{course, handover, topology};
 use crate::plan::handover::DepartureTime;
 use crate::plan::{BackgroundTraffic, Contestant, LossBy, Network, PointPlan};
-use anabranch_base::Instant;
 use anabranch_base::time::Duration;
+use anabranch_base::{Instant, Ratio};
 use anabranch_http::fetch::Outcome as Fetched;
 use anabranch_link::LinkSpec;
 use anabranch_results::Run;
 use anabranch_results::course::Course;
 use anabranch_sim::Outcome;
+use anabranch_tls::Encryption;
 use anabranch_transport::protocol::ConnectionLog;
 use anabranch_wire::pcap;
 use anabranch_world::World;
@@ -159,7 +160,10 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
     let main = async {
         let mut contests: Vec<Contest> = Vec::new();
         for (lane, contestant) in built.lanes.iter().zip(&scenario.contestants) {
-            contests.push(contest::start(network, lane, contestant, workload, capture).await?);
+            contests.push(
+                contest::start(network, lane, contestant, workload, encryption(scenario, capture), capture)
+                    .await?,
+            );
         }
         if let (Some(cross), Some(lane)) = (scenario.cross, built.lanes.get(scenario.contestants.len())) {
             contest::background(network, lane, cross).await?;
@@ -226,6 +230,17 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
     Ok(Performed { runs, captures, took })
 }
 
+/// Returns how contestants encrypt. Ciphertext matters only if it is captured, or if links change it.
+fn encryption(scenario: &Scenario<'_>, capture: bool) -> Encryption {
+    let corrupts =
+        |path: &LinkSpec| [path.up.corrupt, path.down.corrupt].iter().any(|share| *share != Ratio::ZERO);
+    if capture || scenario.point.network.paths.iter().any(corrupts) {
+        Encryption::Real
+    } else {
+        Encryption::Placeholder
+    }
+}
+
 /// Builds the simulated network of a run. If the senders' packet filters drop the packets (`loss-by`), the links
 /// themselves lose none.
 fn built(
@@ -274,3 +289,26 @@ pub const MOST_IN_COURSE: usize = 6_000;
 
 /// The maximum time that a capture continues while connections close.
 const CLOSING: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Draft, Plan};
+    use crate::run::batch;
+    use anabranch_transports::Transports;
+
+    /// Only a run whose ciphertext is neither captured nor corrupted uses the placeholder cipher.
+    #[test]
+    fn ciphertext_that_is_captured_or_corrupted_is_real() {
+        let of = |paths: &[&str], capture| {
+            let flags = paths.iter().map(|path| ("path", *path)).chain([("runs", "1")]);
+            let draft = Draft::from_flags(flags).expect("flags");
+            let plan = Plan::interpret(draft, &Transports::standard()).expect("a plan");
+            encryption(&batch::scenario(&plan, 0, Some(0), 1), capture)
+        };
+        assert_eq!(of(&["rate=10mbit"], false), Encryption::Placeholder);
+        assert_eq!(of(&["rate=10mbit"], true), Encryption::Real);
+        assert_eq!(of(&["rate=10mbit,corrupt=1%"], false), Encryption::Real);
+        assert_eq!(of(&["rate=10mbit", "rate=10mbit,up-corrupt=1%"], false), Encryption::Real);
+    }
+}

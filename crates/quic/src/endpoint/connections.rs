@@ -103,7 +103,7 @@ impl Endpoint {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
         if self.listening.is_none() || self.server.is_none() {
-            let transmit = self.inner.refuse(incoming, &mut buffer);
+            let transmit = self.surroundings.within(|| self.inner.refuse(incoming, &mut buffer));
             self.reply(&transmit, &buffer);
             self.buffer = buffer;
             return;

@@ -7,6 +7,7 @@ is the output of this script: the verdicts after six of the ten page loads of th
 `decision` implements the rule of the verdicts independently of the program.
 """
 
+import gzip
 import json
 import math
 import re
@@ -40,8 +41,8 @@ def main(program):
 def six_of_ten(points):
     """Compares the verdicts after six and after ten page loads, for all pairs of contestants of all points."""
     pairs = undecided = decided = undone = otherwise = reverse = alike = parted = changed = 0
-    for file in sorted(points.glob("*.json")):
-        point = json.loads(file.read_text())["point"]
+    for file in sorted(points.glob("*.json.gz")):
+        point = json.loads(gzip.decompress(file.read_bytes()))["point"]
         times = [[run["page_ns"] for run in one["runs"]] for one in point["contestants"]]
         if not point["chance"] or any(len(own) != 10 or None in own for own in times):
             continue

@@ -30,9 +30,9 @@ race() {
     editcap -F nsecpcap "$file" "$out/$name-$(basename "$file" | sed 's/[.-].*//').pcap"
   done
 }
-race loss --objects 6x20kB --loss 2% --transport tcp --transport sctp:streams=3
-race reorder --loss 0 --objects 6x20kB --reorder 5% --duplicate 1% --transport tcp --transport sctp:streams=3
+race loss --objects 6x20kB --loss 2% --transport tcp --transport sctp:num_ostreams=3
+race reorder --loss 0 --objects 6x20kB --reorder 5% --duplicate 1% --transport tcp --transport sctp:num_ostreams=3
 race paths --path rate=10mbit,rtt=80ms,loss=1% --path rate=5mbit,rtt=40ms --fail path=1,at=400ms,for=2s \
-  --objects 6x40kB --transport sctp:streams=3
-race corrupt --loss 0 --objects 6x20kB --corrupt 2% --transport tcp --transport sctp:streams=3
+  --objects 6x40kB --transport sctp:num_ostreams=3
+race corrupt --loss 0 --objects 6x20kB --corrupt 2% --transport tcp --transport sctp:num_ostreams=3
 python3 peers/decode_captures.py "$out" "$ANABRANCH" "${1:-}"

@@ -40,7 +40,7 @@ fi
 cat "$out/said"
 [ "$(cat "$out/status")" = 0 ] || { echo "race: status $(cat "$out/status") in the guest" >&2; exit 1; }
 "$ANABRANCH" race "${plan[@]}" --json "$out/virtual.json" --transport tcp:cc=reno --transport sctp \
-  --transport sctp:encap=udp --transport sctp:profile=lksctp-2.6,streams=1,when-full=rr,nagle=no >"$out/table"
+  --transport sctp:encap=udp --transport sctp:profile=lksctp-2.6,num_ostreams=1,when-full=rr,nagle=no >"$out/table"
 echo
 cat "$out/table"
 echo

@@ -19,17 +19,17 @@ use std::sync::atomic::AtomicBool;
 
 pub use situations::ALL;
 
-/// A situation and the causes that were named.
+/// A race whose true cause is known (situation), and the causes that the search named.
 pub struct Row {
-    /// The situation.
+    /// The race whose true cause is known.
     pub situation: &'static Situation,
     /// The slower contestant's time divided by the faster contestant's time.
     pub gap: f64,
-    /// The named causes, in words.
+    /// The causes that the search named, in words.
     pub named: String,
-    /// Whether the named causes are the true ones.
+    /// Whether the causes that the search named are the true ones.
     pub right: bool,
-    /// The experiments, if there was a gap.
+    /// The experiments that searched for causes; `None` if the contestants were equally fast.
     pub experiment: Option<Experiment>,
 }
 
@@ -72,7 +72,7 @@ fn judge(situation: &'static Situation, race: &Race) -> Row {
     Row { situation, gap, named, right, experiment: Some(experiment) }
 }
 
-/// Whether the named causes are the true ones.
+/// Returns whether the causes that the search named are the true ones.
 fn is_true(truth: Truth, causes: &[Cause]) -> bool {
     let named = keys(causes);
     let are = |keys: &[&str]| named == keys.iter().map(|key| (*key).to_owned()).collect();
@@ -115,7 +115,7 @@ fn words(causes: &[Cause], against: &[Cause]) -> String {
     if words.is_empty() { "nothing".to_owned() } else { words.join("; ") }
 }
 
-/// Returns all rows as text.
+/// Returns the results of all situations as a text table.
 pub fn table(rows: &[Row]) -> String {
     let mut out =
         format!("{:<50}  {:>6}  {:>6}  {:<5}  {}\n", "situation", "known", "gap", "", "named; true");

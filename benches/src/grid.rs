@@ -25,7 +25,7 @@ pub const LOSSES: [&str; 4] = ["0", "0.01%", "0.1%", "1%"];
 /// The contestants of the default table.
 pub const TRANSPORTS: [&str; 3] = ["tcp:profile=modern", "sctp:profile=modern", "sctp:profile=rfc9260"];
 
-/// One cell of the grid.
+/// One cell of the table: a round-trip time, a loss rate, and the goodputs that were measured with them.
 pub struct Cell {
     /// The round-trip time.
     pub rtt: &'static str,
@@ -44,7 +44,7 @@ impl Cell {
     }
 }
 
-/// Runs every cell, in order.
+/// Measures every cell of the table, in order.
 pub fn run(bytes: &str, seeds: &str, transports: &[String]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for rtt in RTTS {
@@ -76,7 +76,7 @@ pub fn run(bytes: &str, seeds: &str, transports: &[String]) -> Vec<Cell> {
     cells
 }
 
-/// Returns the table as text.
+/// Formats the measured cells as a text table.
 pub fn render(bytes: &str, seeds: &str, transports: &[String], cells: &[Cell]) -> String {
     let mut table = format!(
         "goodput in Mbit/s of {bytes} over 100 Mbit/s, queue 1 bdp; geometric means over {seeds} seeds\n\n{:>6} {:>6}",

@@ -1,11 +1,12 @@
-//! The effect of large messages on small messages of the same association, in one table.
+//! Measures how large messages delay small messages of the same association. The results are one table.
 //!
 //! The command `interleaving` prints the table. A test of `sctp` checks its figures.
 //!
-//! One association over 10 Mbit/s, with a round trip of 40 ms and a queue of one bandwidth-delay product, in virtual
-//! time. Stream 0 always has messages of 256 kB to send, as many as the send buffer takes (1 MiB). Stream 1 gets 8
-//! bytes every 200 to 600 ms. The delay of a small message is measured from the call of `send` until the message has
-//! been read. If the send buffer has no room, the delay starts when `send` would have been called.
+//! The measurement uses virtual time, and one association over a link of 10 Mbit/s with a round trip of 40 ms and a
+//! queue of one bandwidth-delay product. Stream 0 always has messages of 256 kB to send, as many as the send buffer
+//! takes (1 MiB). Stream 1 gets 8 bytes every 200 to 600 ms. The delay of a small message is measured from the call of
+//! `send` until the message has been read. If the send buffer has no room, the delay starts when `send` would have been
+//! called.
 //!
 //! The delays are measured with DATA and with I-DATA, under each scheduler (RFC 8260 §3). With DATA, a message whose
 //! transmission has begun is finished before the next message. The priority scheduler sends small messages first. The
@@ -20,17 +21,17 @@ use std::net::SocketAddr;
 
 const RATE: u64 = 10_000_000;
 const ONE_WAY: Duration = Duration::from_millis(20);
-/// One bandwidth-delay product, in bytes.
+/// The capacity of the link's queue in bytes: one bandwidth-delay product.
 const QUEUE: u64 = 50_000;
 const IP_HEADER: u64 = 20;
 const BULK: usize = 256_000;
 const EVERY: Duration = Duration::from_millis(400);
-/// The small messages start after slow start, and end with the run.
+/// Small messages are sent from `FIRST`, which is after slow start, until `END`, the end of the run.
 const FIRST: Instant = Instant::from_millis(5_000);
 const END: Instant = Instant::from_millis(125_000);
 const SCHEDULERS: [&str; 6] = ["fcfs", "rr", "rr_packet", "priority", "fair", "wfq"];
 
-/// The result of one run.
+/// The result of one run with one scheduler.
 struct Outcome {
     /// The delays of the small messages, ascending.
     delays: Vec<Duration>,
@@ -53,7 +54,7 @@ impl Outcome {
     }
 }
 
-/// Returns the table as text.
+/// Measures all combinations of scheduler and chunk type, and returns the results as a text table.
 pub fn table() -> String {
     let mut out = String::from(
         "8-byte pings beside 256 kB messages on one association; 10 Mbit/s, RTT 40 ms, queue 1 bdp\n\
@@ -76,7 +77,7 @@ pub fn table() -> String {
     out
 }
 
-/// One direction of the link, first in, first out.
+/// One direction of the link. Packets leave in the order in which they entered.
 #[derive(Default)]
 struct Link {
     free_at: Instant,
@@ -95,7 +96,7 @@ impl Link {
     }
 }
 
-/// The two ends and the links between them.
+/// The two SCTP endpoints, and the link between them in both directions.
 struct World {
     now: Instant,
     ends: [Endpoint; 2],
@@ -148,13 +149,13 @@ impl World {
         readable
     }
 
-    /// Returns the time of the next arrival or timer.
+    /// Returns the time of the next packet arrival or timer.
     fn next(&self) -> Option<Instant> {
         let arrivals = self.links.iter().filter_map(|link| Some(link.in_flight.front()?.0));
         arrivals.chain(self.ends.iter().filter_map(Engine::poll_timeout)).min()
     }
 
-    /// Processes all arrivals and timers that are due now.
+    /// Processes all packet arrivals and timers that are due now.
     fn happen(&mut self) {
         for side in 0..2 {
             while self.links[side].in_flight.front().is_some_and(|(at, _)| *at <= self.now) {

@@ -1,6 +1,6 @@
 //! Functions that the benchmark programs share: CPU time, medians, transfers, and the tables that programs print.
 //!
-//! Figures measured here describe this program on this machine. They never appear in the results of a race.
+//! Values that are measured here describe this program on this machine. They never appear in the results of a race.
 
 pub mod causes;
 pub mod grid;

@@ -1,4 +1,4 @@
-//! The transfer of the benchmark `speed` in the simulators ns-2 and ns-3.
+//! Runs the transfer of the benchmark `speed` in the simulators ns-2 and ns-3.
 //!
 //! Each simulator runs twice with the same seed: once to count the packets that cross the link, and once without
 //! tracing to measure the time. The time of a run of 1 ms, which is only start-up, is subtracted.
@@ -7,10 +7,10 @@ use crate::{children_cpu, median};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The command that starts a simulator.
+/// A function that returns the command that runs a simulator.
 type Start = dyn Fn(u32, &str, bool) -> Command;
 
-/// A simulator other than ours that runs the transfer of the benchmark.
+/// Another simulator (ns-2 or ns-3) that runs the transfer of the benchmark `speed`.
 pub struct Simulator {
     command: Box<Start>,
     /// The CPU seconds of the simulator's start-up.

@@ -23,9 +23,9 @@ pub const PACKET: usize = 1472;
 /// The size of a send buffer, and of a receive buffer, in bytes.
 pub const BUFFER: usize = 1 << 20;
 
-/// Both ends of an association with an ordered stream.
+/// The two endpoints of an association with one ordered stream.
 pub trait StackPair {
-    /// Queues one message at the sending end. Returns false if the end has no room.
+    /// Queues one message at the sending endpoint. Returns false if its send buffer has no room.
     fn send(&mut self, message: &[u8]) -> bool;
 
     /// Moves all packets once in each direction. Passes each message that has arrived to `on_message`, in parts or as a
@@ -36,14 +36,14 @@ pub trait StackPair {
     fn packets(&self) -> u64;
 }
 
-/// The result of a transfer.
+/// The result of a transfer between the two endpoints of a stack.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
-    /// CPU seconds.
+    /// The CPU seconds that the transfer took, for both endpoints together.
     pub cpu: f64,
-    /// Bytes of user data.
+    /// The bytes of user data that arrived.
     pub bytes: u64,
-    /// The number of packets from the sending end.
+    /// The number of packets with data that the sending endpoint sent.
     pub packets: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Bulk transfers over one link, without HTTP and without a trace.
+//! Runs bulk transfers over one simulated link, without HTTP and without recording a trace.
 //!
 //! Clients send for a given virtual time. Servers on other hosts read and discard the data. The benchmarks `speed` and
 //! `physics` use this code.
@@ -64,25 +64,25 @@ impl Flow {
     }
 }
 
-/// The counters of a flow.
+/// The counters of one flow at the end of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// Bytes that the receiving application has read.
+    /// The bytes that the receiving application has read.
     pub bytes: u64,
-    /// Retransmission timeouts.
+    /// The number of retransmission timeouts.
     pub timeouts: u64,
     /// Retransmissions (of segments or chunks) that no timeout caused.
     pub fast_retransmissions: u64,
-    /// Retransmissions after a timeout.
+    /// The number of retransmissions (of segments or chunks) after a timeout.
     pub timeout_retransmissions: u64,
     /// The number of times that a fast recovery reduced the congestion window.
     pub recoveries: u64,
 }
 
-/// The result of a run.
+/// The result of a run with one or more flows.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The counters of each flow, in the order given.
+    /// The counters of each flow, in the order in which the flows were given.
     pub flows: Vec<Figures>,
     /// Packets that were sent on the link in both directions, including lost ones.
     pub transmissions: u64,
@@ -207,7 +207,7 @@ fn sctp_figures(figures: &mut Figures, stats: &anabranch_sctp::AssociationStats)
     figures.recoveries = stats.fast_recoveries;
 }
 
-/// Accepts one session and reads its first stream to the end.
+/// Accepts one session, and reads its first stream until the stream ends.
 async fn read(mut listener: impl Listener, figures: Rc<RefCell<Figures>>) {
     let Ok(session) = listener.accept().await else { return };
     let Ok(mut stream) = session.accept().await else { return };
@@ -220,7 +220,7 @@ async fn read(mut listener: impl Listener, figures: Rc<RefCell<Figures>>) {
     }
 }
 
-/// Writes until the session ends.
+/// Writes data on a stream until the session ends.
 async fn write(session: impl Session) {
     let Ok(mut stream) = session.open(0) else { return };
     if session.established().await.is_err() {

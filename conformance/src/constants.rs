@@ -1,11 +1,11 @@
-//! Names of the socket API and their numbers.
+//! The names of constants of the socket API, and their numbers.
 //!
-//! The numbers are those of FreeBSD, because scripts take FreeBSD's branch of `#ifdef`. A name that FreeBSD does not
-//! have has a number of our choice.
+//! The numbers are those of FreeBSD, because scripts take FreeBSD's branch of `#ifdef`. For a name that FreeBSD lacks,
+//! the number is our choice.
 
 use crate::script::Value;
 
-/// The names of constants, each with its number.
+/// The names of the constants that scripts may use, each with its number.
 const NUMBERS: &[(&str, i64)] = &[
     ("AF_INET", 2),
     ("AF_INET6", 28),
@@ -180,12 +180,13 @@ const NUMBERS: &[(&str, i64)] = &[
     ("INADDR_ANY", 0),
 ];
 
-/// Returns the number of a constant.
+/// Returns the number of the constant with this name.
 pub(crate) fn number_of(name: &str) -> Option<i64> {
     NUMBERS.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
 }
 
-/// Converts a value to a number. The value is an integer, the name of a constant, or such values combined by `|`.
+/// Converts a value in a script to a number. The value is an integer, the name of a constant, or such values combined
+/// by `|`.
 pub(crate) fn number(value: &Value) -> Option<i64> {
     match value {
         Value::Int(n) => Some(*n),
@@ -196,7 +197,7 @@ pub(crate) fn number(value: &Value) -> Option<i64> {
     }
 }
 
-/// Checks that a value (`seen`) is allowed by the script's value (`expected`).
+/// Checks that a value that was seen (`seen`) is allowed by the value in the script (`expected`).
 pub(crate) fn compare(what: &str, expected: &Value, seen: &Value) -> Result<(), String> {
     let matches = match (expected, seen) {
         // The interpreter sets `seen` to `...` if the value has no meaning, such as the number of a missing

@@ -1,4 +1,4 @@
-//! The scripts that are known to fail, with the reasons.
+//! The list of packetdrill scripts that are known to fail, with the reasons.
 
 use crate::report::Outcome;
 use crate::toml_text;
@@ -6,12 +6,12 @@ use serde::Deserialize;
 use std::path::Path;
 use toml::Spanned;
 
-/// One script that is known to fail.
+/// One packetdrill script that is known to fail, with the reason.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deviation {
-    /// The script as `directory/file`, without `.pkt`, or the case of a suite as `file.suite/id`. The name may include
-    /// further parent directories. They distinguish scripts of two suites with the same directory and file name.
+    /// The script as `directory/file`, without `.pkt`. For a case of a suite, `file.suite/id`. The name may include
+    /// further parent directories, to distinguish scripts of two suites with the same directory and file name.
     pub name: String,
     /// The line at which the script fails. A failure at another line is not excused.
     pub line: Option<usize>,
@@ -23,10 +23,10 @@ pub struct Deviation {
     pub rfc9260: String,
 }
 
-/// The list of known deviations.
+/// The list of scripts that are known to fail.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Deviations {
-    /// The entries, in the order of the file.
+    /// The scripts that are known to fail, in the order of the file.
     pub deviation: Vec<Deviation>,
 }
 
@@ -38,7 +38,7 @@ struct Text {
 }
 
 impl Deviations {
-    /// Returns the list that is built into the interpreter, `deviations.toml`.
+    /// Returns the list that is built into the program, `deviations.toml`.
     #[must_use]
     pub fn known() -> Self {
         Self::read(include_str!("../deviations.toml")).unwrap_or_default()
@@ -74,7 +74,7 @@ impl Deviations {
         self.deviation.iter().find(|deviation| Path::new(script).ends_with(&deviation.name))
     }
 
-    /// Returns the deviation that explains the failure of a script.
+    /// Returns the listed deviation that explains the failure of a script; `None` if there is none.
     #[must_use]
     pub fn explaining(&self, script: &str, outcome: &Outcome) -> Option<&Deviation> {
         let failed = match outcome {

@@ -1,11 +1,11 @@
-//! Splits script text into tokens, each with its line.
+//! Splits the text of a packetdrill script into tokens, each with its line number.
 //!
-//! This module defines comments, `#ifdef` and the forms of numbers, addresses and strings.
+//! This module defines the syntax of comments, `#ifdef`, numbers, addresses and strings in scripts.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A token of the script language.
+/// A token of the packetdrill script language.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Token {
     /// A name: letters, digits, underscores.
@@ -16,17 +16,17 @@ pub(crate) enum Token {
     Micros(i64),
     /// A string in double quotes.
     Text(String),
-    /// The text between backticks.
+    /// A shell command: the text between backticks.
     Shell(String),
-    /// The text between `%{` and `}%`.
+    /// Python code: the text between `%{` and `}%`.
     Code(String),
-    /// An option of the interpreter, `--name`.
+    /// An option line of the script, `--name`.
     Flag(String),
-    /// An address.
+    /// An IPv4 or IPv6 address.
     Address(IpAddr),
-    /// Three dots.
+    /// Three dots, which stand for any value.
     Dots,
-    /// Any other character.
+    /// Any other character, for example a parenthesis.
     Sign(char),
 }
 
@@ -116,7 +116,7 @@ impl<'a> Lexer<'a> {
         self.rest = chars.as_str();
     }
 
-    /// Returns the text up to the marker `end`, and consumes the text and the marker.
+    /// Returns the text up to the marker `end`. Consumes this text and the marker.
     fn until(&mut self, end: &str, what: &str) -> Result<&'a str, SyntaxError> {
         let Some(at) = self.rest.find(end) else {
             return Err(SyntaxError::at(self.line, format!("{what} does not end")));
@@ -185,7 +185,7 @@ impl<'a> Lexer<'a> {
         let end = self.rest.find(|c: char| !(c.is_ascii_hexdigit() || c == ':' || c == '.'))?;
         let text = &self.rest[..end];
         let next_is_word = self.rest[end..].starts_with(is_word);
-        // After an IPv4 address, a `:` begins a port. Text with dots may also be a range of numbers, as in `0.1...2`.
+        // After an IPv4 address, a `:` begins a port. Text with dots may also be a range of times, as in `0.1...2`.
         let v4_end = text.find(':').unwrap_or(text.len());
         if !next_is_word && let Ok(v4) = text[..v4_end].parse::<Ipv4Addr>() {
             self.rest = &self.rest[v4_end..];

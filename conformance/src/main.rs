@@ -1,4 +1,5 @@
-//! `anabranch-conformance FILE|DIR …`: runs scripts and prints the differences.
+//! `anabranch-conformance FILE|DIR …`: runs packetdrill scripts and prints how their results differ from the expected
+//! ones.
 //!
 //! The exit code is 0 if all scripts pass or are known deviations, 1 if a script fails, and 2 if there is nothing to
 //! run. `anabranch-conformance --rules` prints the table of the RFCs' rules instead.
@@ -68,9 +69,9 @@ fn print_rules(missing: bool) -> ExitCode {
     }
 }
 
-/// Reads a table from a file. The error has the form `file:line: description`.
+/// Reads a TOML table of deviations or stages from a file. The error has the form `file:line: description`.
 fn read<T>(path: &Path, table: impl Fn(&str) -> Result<T, String>) -> Result<T, String> {
-    /// The maximum size of a table, in bytes.
+    /// The maximum size of a table file, in bytes.
     const MOST: u64 = 1 << 20;
     let line = |error: std::io::Error| format!("{}: {error}", path.display());
     let mut text = String::new();
@@ -113,7 +114,8 @@ fn run(cli: &Cli) -> Result<Summary, String> {
         }
     };
     for path in &scripts {
-        // A deviation is listed as folder and file, so a path that is only a file name must be made absolute.
+        // Deviations are listed by folder and file name. A path that is only a file name must therefore be made
+        // absolute.
         let full_path = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
         if path.extension().is_some_and(|extension| extension == "suite") {
             for (name, outcome) in check_suite(path, &stages)? {

@@ -1,4 +1,4 @@
-//! The structures of the socket API as scripts write them: `{member=value, …}`.
+//! Reads the structures of the socket API as packetdrill scripts write them: `{member=value, …}`.
 //!
 //! This module lists the members of each structure, so that an unknown member in a script is reported. Implements RFC
 //! 6458 §5.3, §8 and §9, as far as they name structures and members.
@@ -100,7 +100,7 @@ const STRUCTURES: &[(&str, &[&str])] = &[
     ("sctp_udpencaps", &["sue_assoc_id", "sue_address", "sue_port"]),
 ];
 
-/// One structure of a script, with its members.
+/// One structure of the socket API in a script, with its members.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Members<'a> {
     structure: &'static str,
@@ -108,7 +108,8 @@ pub(crate) struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// Reads `value` as this structure. A member that the structure does not have is a mistake of the script.
+    /// Reads `value` as this structure of the socket API. A member that the structure does not have is a mistake of the
+    /// script.
     pub(crate) fn of(structure: &'static str, value: &'a Value) -> Result<Self, CallError> {
         let value = match value {
             Value::List(items) if items.len() == 1 => &items[0],
@@ -132,7 +133,7 @@ impl<'a> Members<'a> {
         found.filter(|value| !value.is_any())
     }
 
-    /// Returns a member that is a number.
+    /// Returns the value of the member `key`, which must be a number.
     pub(crate) fn number(self, key: &str) -> Result<Option<i64>, CallError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         match number(value) {
@@ -154,7 +155,7 @@ impl<'a> Members<'a> {
             .map_err(|_| CallError::Wrong(format!("{key}={n} in {} is out of range", self.structure)))
     }
 
-    /// Returns a member that is a list of numbers.
+    /// Returns the value of the member `key`, which must be a list of numbers.
     pub(crate) fn numbers(self, key: &str) -> Result<Vec<i64>, CallError> {
         let items = match self.get(key) {
             None => return Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! Converts notifications to the socket API's structures.
+//! Converts notifications of the SCTP engine to the structures of the socket API.
 //!
 //! Implements RFC 6458 §6.1 (the members of each structure).
 
@@ -37,8 +37,8 @@ pub(crate) fn describe(
             put("sac_inbound_streams", (*inbound_streams).into());
             put("sac_assoc_id", association);
             put("sac_length", 20);
-            // RFC 6458 §6.1.1: this notification may end with a list of the association's features. This interpreter
-            // leaves the list empty.
+            // RFC 6458 §6.1.1: this notification may end with a list of the association's features. Here the list is
+            // empty.
             more.push(("sac_info", Value::List(Vec::new())));
             20
         }
@@ -207,7 +207,7 @@ pub(crate) fn describe(
     (Value::Struct(fields), length)
 }
 
-/// Adds the members named in `open` to a structure. These members match any value.
+/// Adds the members named in `open` to a structure. These members match any value in the script.
 fn with_open(structure: Value, open: &[&str]) -> Value {
     let Value::Struct(mut fields) = structure else { return structure };
     fields.extend(open.iter().map(|&key| (key.to_owned(), Value::Any)));

@@ -1,4 +1,4 @@
-//! Runs the scripts in files, and reports their outcomes.
+//! Runs the packetdrill scripts in files, and reports their outcomes.
 
 use crate::deviations::{Deviation, Deviations};
 use crate::stage::{Stage, Stages};
@@ -8,30 +8,30 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The outcome of a script.
+/// The outcome of running one packetdrill script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// The engine did what the script expects.
     Pass {
-        /// The packets and calls of the run.
+        /// The log of the run: packets and calls.
         log: Vec<String>,
     },
-    /// The engine did something else.
+    /// The engine did not do what the script expects.
     Fail {
-        /// File and line, as `file:line`.
+        /// The file and line of the failure, as `file:line`.
         location: String,
-        /// What is wrong, in short.
+        /// A short description of what is wrong.
         reason: String,
-        /// What the script expects.
+        /// What the script expects at this line.
         expected: String,
-        /// What was seen.
+        /// What the engine did instead.
         observed: String,
-        /// The packets and calls up to the failure.
+        /// The log of the run up to the failure: packets and calls.
         log: Vec<String>,
     },
-    /// The text is not a script that can be run.
+    /// The text is not a valid script, or uses a feature that is not supported.
     Error {
-        /// File and line, as `file:line`.
+        /// The file and line of the mistake, as `file:line`.
         location: String,
         /// A description of the mistake in the text.
         message: String,
@@ -39,13 +39,13 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether the engine did what the script expects.
+    /// Returns whether the engine did what the script expects.
     #[must_use]
     pub fn is_pass(&self) -> bool {
         matches!(self, Self::Pass { .. })
     }
 
-    /// The packets and calls of the run.
+    /// Returns the log of the run: packets and calls.
     #[must_use]
     pub fn log(&self) -> &[String] {
         match self {
@@ -73,7 +73,7 @@ pub fn check(name: &str, text: &str) -> Outcome {
     run_text(name, text, &Stage::default(), false)
 }
 
-/// Runs the script `text`. `stage` sets the peer's addresses and the addresses to which data is sent.
+/// Runs the script `text`. `stage` sets the peer's addresses, and the addresses to which the engine must send data.
 #[must_use]
 pub fn check_on(stage: &Stage, name: &str, text: &str) -> Outcome {
     run_text(name, text, stage, false)
@@ -119,7 +119,7 @@ fn run_text(name: &str, text: &str, stage: &Stage, to_the_end: bool) -> Outcome 
     }
 }
 
-/// Runs the script in a file, with the set-up that `stages` lists for the file.
+/// Runs the script in a file, with the set-up (stage) that `stages` lists for the file.
 #[must_use]
 pub fn check_file(path: &Path, stages: &Stages) -> Outcome {
     /// The maximum size of a script, in bytes.
@@ -185,21 +185,23 @@ pub fn scripts_in(path: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// The number of scripts by outcome.
+/// The number of scripts with each outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
     /// Scripts that passed.
     pub passed: usize,
-    /// Scripts that failed as the list of deviations states.
+    /// The number of scripts that failed as the list of deviations states.
     pub known: usize,
-    /// Scripts that failed and are not in the list of deviations, or failed in another way than the list states.
+    /// The number of scripts that failed and are not in the list of deviations, or failed in another way than the list
+    /// states.
     pub failed: usize,
-    /// Scripts that passed although they are listed as failing.
+    /// The number of scripts that passed although the list of deviations says that they fail.
     pub passed_unexpectedly: usize,
 }
 
 impl Summary {
-    /// Counts one script, given by its path without `.pkt`, and returns the text to print, if any.
+    /// Counts the outcome of one script. `script` is its path without `.pkt`. Returns a text to print if the outcome is
+    /// not the expected one.
     pub fn count(&mut self, script: &str, outcome: &Outcome, deviations: &Deviations) -> Option<String> {
         if outcome.is_pass() {
             self.passed += 1;
@@ -221,7 +223,7 @@ impl Summary {
         }
     }
 
-    /// Whether no script failed, except known deviations.
+    /// Returns whether every script passed, or failed as the list of deviations states.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.failed == 0

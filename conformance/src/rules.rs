@@ -5,16 +5,16 @@
 //! SHOULD, SHOULD NOT, REQUIRED or RECOMMENDED, in our own words. The name of a rule is the section and the number of
 //! the sentence in the section, as in `9260 §5.1-3`.
 //!
-//! A lettered item of a list or a row of a table is a rule even if it has none of these words. Its name has the letter
-//! of the item instead of a sentence number, as in `9260 §6.3.3-E2`. Each file states the number of sentences in each
-//! section. A test compares this number with the number of rules that have a sentence number.
+//! A lettered item of a list or a row of a table is a rule even if it has no requirement keyword such as MUST. Its name
+//! has the letter of the item instead of a sentence number, as in `9260 §6.3.3-E2`. Each file states the number of
+//! sentences in each section. A test compares this number with the number of rules that have a sentence number.
 
 use crate::toml_text;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The files, in the order in which they are printed.
+/// The files with the rules of the RFCs, in the order in which they are printed.
 const FILES: &[(&str, &str)] = &[
     ("rfc9260-5.toml", include_str!("../rules/rfc9260-5.toml")),
     ("rfc9260-6.toml", include_str!("../rules/rfc9260-6.toml")),
@@ -69,7 +69,7 @@ pub const REASONS: &[&str] = &[
     "cannot be seen: ",
     // The engine does not implement the rule. The reason follows.
     "not done: ",
-    // A change in progress adds the test.
+    // The test of the rule is part of a change that is not finished yet.
     "pending: ",
 ];
 
@@ -77,9 +77,9 @@ pub const REASONS: &[&str] = &[
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// RFC, section and number, as in `9260 §5.1-3`.
+    /// The identifier of the rule: RFC, section and number, as in `9260 §5.1-3`.
     pub id: String,
-    /// The requirement level.
+    /// The requirement level, for example MUST.
     pub level: Level,
     /// The requirement, in our own words.
     pub says: String,
@@ -96,7 +96,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Splits the identifier into RFC, section and number.
+    /// Splits the identifier of the rule into RFC, section and number.
     ///
     /// # Errors
     /// A description of what is wrong with the identifier.
@@ -109,7 +109,7 @@ impl Rule {
     }
 }
 
-/// Reads a list of texts, which may be written as a single text.
+/// Reads a list of texts from TOML, where a list of one text may be written as this text.
 fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -127,9 +127,9 @@ fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Err
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
-    /// The number of the RFC.
+    /// The number of the RFC whose rules these are.
     pub rfc: u16,
-    /// The title of the section.
+    /// The number and title of the section, for example `§4: chunks and parameters for address changes`.
     pub title: String,
     /// The number of sentences with a requirement keyword (RFC 2119, for example MUST), by section of the RFC.
     pub sentences: BTreeMap<String, usize>,
@@ -139,7 +139,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Reads a file of rules.
+    /// Parses the text of a file of rules.
     ///
     /// # Errors
     /// Returns the line number and a description of the first mistake.
@@ -192,16 +192,16 @@ impl Rules {
     }
 }
 
-/// The number of rules, and how many of them have a test.
+/// The number of rules of the RFCs, and how many of them have a test.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Count {
-    /// All rules.
+    /// The number of all rules.
     pub rules: usize,
-    /// Rules with a test.
+    /// The number of rules that have a test.
     pub tested: usize,
     /// The number of rules without a test, by the kind of reason (one of [`REASONS`]).
     pub without: BTreeMap<&'static str, usize>,
-    /// Rules from which the engine deviates.
+    /// The number of rules from which the engine deviates.
     pub deviating: usize,
 }
 

@@ -1,4 +1,4 @@
-//! A script as data: events in time, each a system call, a packet or a command.
+//! A parsed packetdrill script: a list of events in time. Each event is a system call, a packet or a command.
 
 use anabranch_base::Ecn;
 use std::fmt;
@@ -7,20 +7,20 @@ use std::net::IpAddr;
 /// A whole script.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Script {
-    /// The `--name=value` lines at the beginning.
+    /// The options at the beginning of the script, lines of the form `--name=value`.
     pub(crate) options: Vec<(String, String)>,
     pub(crate) events: Vec<Event>,
 }
 
 impl Script {
-    /// Whether the script resets or adds streams, or has RE-CONFIG chunks (RFC 6525).
+    /// Returns whether the script resets or adds streams, or has RE-CONFIG chunks (RFC 6525).
     pub(crate) fn reconfigures(&self) -> bool {
         const OPTIONS: &[&str] =
             &["SCTP_ENABLE_STREAM_RESET", "SCTP_RESET_STREAMS", "SCTP_RESET_ASSOC", "SCTP_ADD_STREAMS"];
         self.uses("RECONFIG", OPTIONS)
     }
 
-    /// Whether the script authenticates chunks, sets keys, or has AUTH chunks (RFC 4895).
+    /// Returns whether the script authenticates chunks, sets keys, or has AUTH chunks (RFC 4895).
     pub(crate) fn authenticates(&self) -> bool {
         const OPTIONS: &[&str] = &[
             "SCTP_AUTH_CHUNK",
@@ -36,7 +36,7 @@ impl Script {
         self.uses("AUTH", OPTIONS)
     }
 
-    /// Whether the script has chunks with the name `chunk`, or calls that contain one of `words`.
+    /// Returns whether the script has chunks with the name `chunk`, or calls that contain one of `words`.
     fn uses(&self, chunk: &str, words: &[&str]) -> bool {
         self.events.iter().any(|event| match &event.action {
             Action::Inbound(packet) | Action::Outbound(packet) => {
@@ -55,7 +55,7 @@ impl Script {
     }
 }
 
-/// An action and its time.
+/// One event of a script: an action and its time.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Event {
     pub(crate) line: usize,
@@ -63,22 +63,22 @@ pub(crate) struct Event {
     pub(crate) action: Action,
 }
 
-/// The time of an event, in microseconds.
+/// The time of an event in a script, in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Time {
     /// At any time.
     Any,
-    /// At this time after the start.
+    /// At this time after the start of the script.
     At(i64),
     /// At this time after the previous event.
     After(i64),
-    /// Between two times after the start.
+    /// Between two times after the start of the script.
     Between(i64, i64),
     /// Between two times after the previous event.
     AfterBetween(i64, i64),
 }
 
-/// An action of a script.
+/// What happens in one event of a script.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Action {
     Call(Call),
@@ -95,16 +95,17 @@ pub(crate) struct Call {
     pub(crate) args: Vec<Value>,
     pub(crate) result: Value,
     pub(crate) errno: Option<String>,
-    /// The time in microseconds when a blocking call must return. It has the same origin as the event's time.
+    /// The time in microseconds when a blocking call must return. It counts from the same origin as the time of the
+    /// event.
     pub(crate) until: Option<i64>,
 }
 
-/// A packet with its headers and chunks.
+/// A packet in a script, with its headers and chunks.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Packet {
     pub(crate) source: Option<(IpAddr, Option<u16>)>,
     pub(crate) target: Option<(IpAddr, Option<u16>)>,
-    /// Ports of the SCTP header, source and target.
+    /// The source port and the target port in the SCTP header.
     pub(crate) ports: Option<(u16, u16)>,
     pub(crate) ecn: Option<EcnMark>,
     pub(crate) dscp: Option<u8>,
@@ -113,12 +114,12 @@ pub(crate) struct Packet {
     pub(crate) tag: Option<u32>,
     pub(crate) bad_checksum: bool,
     pub(crate) zero_checksum: bool,
-    /// UDP ports (RFC 6951), source and target.
+    /// The source port and the target port in the UDP header (RFC 6951).
     pub(crate) udp: Option<(u16, u16)>,
     pub(crate) body: Body,
 }
 
-/// The content after the common header.
+/// The content of a packet after the SCTP common header.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Body {
     Chunks(Vec<Node>),
@@ -127,7 +128,7 @@ pub(crate) enum Body {
     Icmp(Icmp),
 }
 
-/// An ICMP message.
+/// An ICMP message about an SCTP packet that the engine sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Icmp {
     pub(crate) kind: String,
@@ -175,7 +176,7 @@ impl Default for Body {
     }
 }
 
-/// A chunk, a parameter or a cause: `NAME[key=value, …, ITEM[…], …]`.
+/// A chunk, a parameter or an error cause, as a script writes it: `NAME[key=value, …, ITEM[…], …]`.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Node {
     pub(crate) name: String,
@@ -183,7 +184,7 @@ pub(crate) struct Node {
     pub(crate) items: Vec<Node>,
     /// Whether the node ends with `...`, so that more items may follow. If it also has no items, any content matches.
     pub(crate) open: bool,
-    /// The bytes from which the node was decoded, if any.
+    /// The bytes from which the node was decoded; empty if it comes from a script.
     pub(crate) raw: Vec<u8>,
 }
 
@@ -198,7 +199,7 @@ impl Node {
     }
 }
 
-/// An argument, a field or a result.
+/// A value in a script: an argument of a call, a field of a packet, or a result.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Value {
     /// `...`: anything matches.
@@ -228,7 +229,7 @@ impl Value {
         }
     }
 
-    /// Whether the value contains one of these words.
+    /// Returns whether the value contains one of these words.
     fn contains_word(&self, words: &[&str]) -> bool {
         match self {
             Self::Word(word) => words.contains(&word.as_str()),
@@ -246,7 +247,7 @@ impl Value {
         if let Self::Int(n) = self { Some(*n) } else { None }
     }
 
-    /// Returns a struct with one more member.
+    /// Returns a structure with one more member. Other values are returned as they are.
     pub(crate) fn with(self, key: &str, value: Self) -> Self {
         match self {
             Self::Struct(mut fields) => {
@@ -257,7 +258,7 @@ impl Value {
         }
     }
 
-    /// Returns the member `key` of a struct.
+    /// Returns the value of the member `key` of a structure.
     pub(crate) fn member(&self, key: &str) -> Option<&Value> {
         let Self::Struct(fields) = self else { return None };
         fields.iter().find(|(name, _)| name == key).map(|(_, value)| value)

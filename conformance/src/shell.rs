@@ -1,4 +1,5 @@
-//! Shell lines of a script. `sysctl` settings become settings of the engine, and all other commands are ignored.
+//! Applies the shell lines of a packetdrill script. `sysctl` settings become settings of the engine, and all other
+//! commands are ignored.
 
 use anabranch_sctp::Config;
 
@@ -23,8 +24,8 @@ const SETTINGS: &[(&str, &str, Unit)] = &[
     ("init_rtx_max", "init_max_retrans", Unit::Count),
     ("assoc_rtx_max", "assoc_max_retrans", Unit::Count),
     ("path_rtx_max", "path_max_retrans", Unit::Count),
-    ("outgoing_streams", "streams", Unit::Count),
-    ("incoming_streams", "inbound", Unit::Count),
+    ("outgoing_streams", "num_ostreams", Unit::Count),
+    ("incoming_streams", "max_instreams", Unit::Count),
     ("maxburst", "max_burst", Unit::Count),
     ("initial_cwnd", "iw", Unit::Count),
     ("plpmtud_enable", "pmtud", Unit::Either("icmp", "plpmtud")),
@@ -35,11 +36,12 @@ enum Unit {
     YesNo,
     Millis,
     Count,
-    /// The first word stands for the value 0, and the second word for any other value.
+    /// The engine has two words for this setting. The first word stands for the value 0, and the second word for any
+    /// other value.
     Either(&'static str, &'static str),
 }
 
-/// Applies those settings of a shell line that the engine has.
+/// Applies those `sysctl` settings in a shell line for which the engine has a setting.
 pub(crate) fn apply_settings(line: &str, config: &mut Config) {
     for command in line.split([';', '\n']) {
         if !command.trim_start().starts_with("sysctl") {
@@ -58,7 +60,7 @@ pub(crate) fn apply_settings(line: &str, config: &mut Config) {
                     (*word).to_owned()
                 }
             };
-            // A value that the engine rejects changes nothing, as with `sysctl -i`.
+            // A value that the engine rejects is ignored, as with `sysctl -i`.
             let _ = config.set(key, &value);
         }
     }

@@ -1,4 +1,4 @@
-//! Suites: many short scripts in one file that share set-up and clean-up.
+//! Suites of test cases: many short packetdrill scripts in one file that share set-up and clean-up.
 //!
 //! ```text
 //! @ client: the lines of this block run wherever a case says `use client`
@@ -17,27 +17,27 @@
 
 use std::collections::BTreeMap;
 
-/// The content of a case.
+/// How a test case of a suite is tested.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// A script.
+    /// The case is tested by this packetdrill script.
     Script(String),
-    /// A test in Rust code, by its name.
+    /// The case is tested by a Rust test with this name.
     InCode(String),
     /// No test checks the case, for this reason.
     NotTested(String),
 }
 
-/// One case of a suite.
+/// One test case of a suite.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Case {
-    /// Its name, such as `as-v-1-1-1`.
+    /// The name of the test case, such as `as-v-1-1-1`.
     pub id: String,
-    /// What the case shows, in one line.
+    /// A description of what the test case checks, in one line.
     pub purpose: String,
-    /// The line of its heading, from 1.
+    /// The number of the line with the test case's heading, from 1.
     pub line: usize,
-    /// The script or the test.
+    /// The script of the test case, the name of its Rust test, or the reason why it has no test.
     pub content: Content,
 }
 
@@ -46,7 +46,7 @@ pub struct Case {
 pub struct Preludes(BTreeMap<String, String>);
 
 impl Preludes {
-    /// Adds the preludes (`@` sections) of a suite.
+    /// Reads the preludes (`@` sections) in the text of a suite, and adds them.
     pub fn add(&mut self, text: &str) {
         let mut name = None;
         for line in text.lines() {
@@ -66,7 +66,7 @@ impl Preludes {
     }
 }
 
-/// Returns the cases of a suite. Each script includes the text of the preludes that it uses.
+/// Returns the test cases of a suite. The script of each case includes the text of the preludes that it uses.
 ///
 /// # Errors
 /// Returns the line number and a description of the mistake.

@@ -16,8 +16,8 @@ fn main() {
         None => "from source without a repository".to_owned(),
     };
     println!("cargo::rustc-env=ANABRANCH_SOURCE={} ({revision})", var("CARGO_PKG_VERSION"));
-    // One of these files changes whenever the revision changes; the log gets an entry for every commit. A missing file
-    // is not watched, because cargo would rebuild the package each time.
+    // Watches the files that git changes with every new revision: a checkout changes `HEAD`, a commit appends to the
+    // log. A missing file is not watched, because cargo would rebuild the package each time.
     for name in ["HEAD", "logs/HEAD"] {
         if let Some(path) = output_line(&mut git(), &["rev-parse", "--git-path", name])
             && Path::new(&path).exists()
@@ -27,8 +27,8 @@ fn main() {
     }
 }
 
-/// Returns a git command for the repository of this package. Sources that were unpacked inside another repository have
-/// no revision.
+/// Returns a git command for the repository of this package. It finds no revision if the sources were unpacked inside
+/// another repository.
 fn git() -> Command {
     let mut git = Command::new("git");
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Returns the number of bytes of memory in use.
+/// Returns the number of bytes that this program has allocated and not freed.
 fn allocated() -> usize {
     let stats = GLOBAL.stats();
     stats.bytes_allocated.saturating_sub(stats.bytes_deallocated)
@@ -96,7 +96,7 @@ fn fuzz(
     ExitCode::SUCCESS
 }
 
-/// Returns the files of a corpus folder, and for some corpora also files of other folders of the project.
+/// Reads the files of a corpus folder. For some corpora, also reads files of other folders of the project.
 fn read_corpus(folder: &Path, home: &Path) -> Vec<Vec<u8>> {
     let elsewhere = match folder.file_name().and_then(|name| name.to_str()) {
         Some("har") => vec![home.join("../crates/http/pages")],

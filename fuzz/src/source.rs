@@ -1,11 +1,11 @@
 //! Reads a fuzz input as a series of decisions. A decision is a number below a bound that the caller chooses. After the
 //! end of the input, every decision is 0.
 
-/// The rest of the input.
+/// The part of the fuzz input that has not been read.
 pub struct Source<'a>(&'a [u8]);
 
 impl<'a> Source<'a> {
-    /// Creates a source from a whole input.
+    /// Creates a source that reads all of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
@@ -15,7 +15,7 @@ impl<'a> Source<'a> {
         self.0.is_empty()
     }
 
-    /// Returns the next byte.
+    /// Returns the next byte of the input, or 0 after its end.
     pub fn byte(&mut self) -> u8 {
         match self.0.split_first() {
             Some((&first, rest)) => {
@@ -51,7 +51,7 @@ impl<'a> Source<'a> {
         self.below(n) == 0
     }
 
-    /// Returns one of `choices`.
+    /// Returns one of `choices`, as the input decides.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u32) as usize]
     }

@@ -40,6 +40,9 @@ def configuration(case, is_client):
     if case == "transfer" and is_client:
         # Windows that have to grow during a transfer.
         config.max_data, config.max_stream_data = 1 << 17, 1 << 16
+    if case == "windows" and is_client:
+        # Windows that limit a transfer.
+        config.max_stream_data = 1 << 11
     return config
 
 
@@ -47,6 +50,10 @@ class Server(QuicConnectionProtocol):
     def __init__(self, *words, site, case, **named):
         super().__init__(*words, **named)
         self.http, self.site, self.case = None, site, case
+        if case == "streams":
+            # The client has to wait for streams. aioquic has no setting for their number.
+            limit = self._quic._local_max_streams_bidi
+            limit.value = limit.sent = 8
 
     def quic_event_received(self, event):
         if isinstance(event, ProtocolNegotiated):

@@ -30,13 +30,41 @@ static int secured_socket = -1, secured_listens, is_open;
 /* Its address identifies the connection in usrsctp's AF_CONN addresses. */
 static char connection;
 
+/* Returns the TSN of the first DATA chunk in an SCTP packet, or 0. */
+static uint32_t first_tsn(const unsigned char *packet, size_t size)
+{
+    for (size_t at = 12; at + 16 <= size;) {
+        const unsigned char *chunk = packet + at;
+        size_t length = (size_t)chunk[2] << 8 | chunk[3];
+        if (chunk[0] == 0)
+            return (uint32_t)chunk[4] << 24 | (uint32_t)chunk[5] << 16 | (uint32_t)chunk[6] << 8 | chunk[7];
+        at += length < 4 ? 4 : (length + 3) & ~(size_t)3;
+    }
+    return 0;
+}
+
+/* Whether a packet is lost, as if the buffer of the UDP socket were full. With `lose=N` that is the Nth packet with data,
+ * and the first retransmission of its data. */
+static int is_lost(const unsigned char *packet, size_t size)
+{
+    static long count;
+    static int times;
+    static uint32_t lost;
+    uint32_t tsn = number("lose", 0) ? first_tsn(packet, size) : 0;
+    if (!tsn || times == 2)
+        return 0;
+    if (++count == number("lose", 0))
+        lost = tsn;
+    return tsn == lost && ++times <= 2;
+}
+
 /* Sends a packet of usrsctp. */
 static int seal(void *where, void *packet, size_t size, uint8_t tos, uint8_t df)
 {
     (void)where, (void)tos, (void)df;
     pthread_mutex_lock(&sealing);
     /* Packets before the end of the handshake are lost; SCTP retransmits them. */
-    if (is_open)
+    if (is_open && !is_lost(packet, size))
         session_write(secured, packet, (int)size);
     pthread_mutex_unlock(&sealing);
     return 0;
@@ -265,4 +293,26 @@ static struct places place_in_dtls(int port)
     struct places all = { .family = AF_CONN, .count = 1, .size = sizeof place };
     memcpy(all.bytes, &place, sizeof place);
     return all;
+}
+
+static volatile int are_timers_stopped;
+
+static void *timers(void *unused)
+{
+    const unsigned milliseconds = 10;
+    (void)unused;
+    while (!are_timers_stopped) {
+        usleep(milliseconds * 1000);
+        usrsctp_handle_timers(milliseconds);
+    }
+    return NULL;
+}
+
+/* Initializes usrsctp without its threads, as programs with an event loop do, and runs its timers until `stop_timers`. */
+static void run_timers(void)
+{
+    pthread_t thread;
+    usrsctp_init_nothreads(0, seal, NULL);
+    if (pthread_create(&thread, NULL, timers, NULL))
+        fail("thread");
 }

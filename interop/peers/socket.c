@@ -266,6 +266,11 @@ static void configure(handle at, sa_family_t family)
     struct sctp_paddrparams path;
     (void)family;
 
+#ifdef USRSCTP
+    int room = (int)number("receive_buffer", 0);
+    if (room && usrsctp_setsockopt(at, SOL_SOCKET, SO_RCVBUF, &room, sizeof room))
+        fail("SO_RCVBUF");
+#endif
     want(at, SCTP_RECVRCVINFO, &yes, sizeof yes, "SCTP_RECVRCVINFO");
     want(at, SCTP_NODELAY, &yes, sizeof yes, "SCTP_NODELAY");
     for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
@@ -734,6 +739,10 @@ static void obey(char *line)
         struct places place = addresses(rest, (int)number("port", 5000));
         if (bind_all(end, &place, *verb == 'a' ? 1 : -1))
             report("fault bindx %s: %s", verb, strerror(errno));
+#ifdef OVER_DTLS
+    } else if (!strcmp(verb, "stop_timers")) {
+        are_timers_stopped = 1;
+#endif
     } else
         report("fault not understood: %s", verb);
 }
@@ -752,7 +761,10 @@ int main(int count, char **values)
 #ifdef OVER_DTLS
     int udp = (int)number("encap", 4433);
     struct places outer = addresses(word("local", "127.0.0.1"), udp), outer_peer = addresses(word("peer", "127.0.0.1"), udp);
-    usrsctp_init(0, seal, NULL);
+    if (number("own_timers", 0))
+        run_timers();
+    else
+        usrsctp_init(0, seal, NULL);
     usrsctp_register_address(&connection);
     local = place_in_dtls(port);
 #elif defined(USRSCTP)

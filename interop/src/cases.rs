@@ -1,4 +1,4 @@
-//! The test cases that are run with every peer, and what each case requires.
+//! The interoperability test cases that are run with every foreign SCTP stack, and what each case requires.
 //!
 //! The following holds for every test case. Each message must be delivered intact and once, and ordered messages in
 //! order. Only messages that may be abandoned can be missing. The code of a case checks its further requirements.
@@ -11,27 +11,27 @@ use anabranch_base::time::Duration;
 use anabranch_sctp::{CloseReason, Direction, Reliability};
 use std::fmt;
 
-/// The side that acts in a case.
+/// The side that acts in a test case: our endpoint (`Us`) or the foreign one (`Them`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum By {
-    /// Our side.
+    /// Our endpoint.
     Us,
-    /// The peer's side.
+    /// The foreign endpoint.
     Them,
 }
 
-/// The test that a run performs with a peer.
+/// A test case that is run with a foreign SCTP stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
-    /// The handshake. The given side sends the INIT.
+    /// The handshake of an association. The given side sends the INIT.
     Handshake(By),
     /// Messages of all sizes on one stream.
     Ordered,
     /// Unordered messages of all sizes on one stream.
     Unordered,
-    /// Messages of 100 kB.
+    /// Messages of 100 kB, each of which is sent in several DATA chunks.
     Fragmented,
-    /// 64 streams at once.
+    /// Messages on 64 streams at once.
     ManyStreams,
     /// Messages of all kinds, with 5 % loss, some reordering and some duplicates.
     Lossy,
@@ -115,7 +115,7 @@ impl Case {
         matches!(self, Self::Interleaving | Self::ForwardInterleaved(_))
     }
 
-    /// Returns the link for one run of the case, with random values.
+    /// Returns the simulated link for one run of the test case, with random values.
     fn link(self, rng: &mut Rng) -> String {
         let (rtt, rate) = (20 + rng.below(80), 1 + rng.below(50));
         let link = format!("rate={rate}mbit,rtt={rtt}ms,queue=400p");
@@ -135,7 +135,7 @@ impl Case {
         }
     }
 
-    /// Runs the case once.
+    /// Runs the test case once.
     ///
     /// # Errors
     /// The condition that was violated, and the last packets.
@@ -232,7 +232,7 @@ fn any_size(rng: &mut Rng) -> usize {
     4 + rng.below(most) as usize
 }
 
-/// Returns random delivery options and a random size.
+/// Returns random delivery options and a random size for a message.
 fn mixed(rng: &mut Rng) -> (DeliveryOptions, usize) {
     let options = DeliveryOptions { unordered: rng.below(4) == 0, ..on(rng.below(10) as u16) };
     let size = if rng.below(20) == 0 { 40_000 } else { any_size(rng) };
@@ -322,7 +322,7 @@ async fn reset(m: &mut Meeting, by: By) -> Result<(), String> {
                     ours.resets.iter().filter(|reset| reset.0 == Direction::Outgoing).count() > round
                 })
                 .await?;
-                // The peer must not use the streams until our answer to its reset has arrived.
+                // The peer must not use the reset streams again until our answer to its reset has arrived.
                 m.pause(Duration::from_secs(5)).await;
             }
         }
@@ -383,7 +383,7 @@ async fn trickle(m: &mut Meeting) -> Result<(), String> {
 /// and the other side otherwise. All messages must arrive.
 async fn shutdown(m: &mut Meeting, by: By, queued: bool) -> Result<(), String> {
     both(m, 10, mixed).await?;
-    // Waits for the last acknowledgement.
+    // Waits, so that the last acknowledgement arrives before the association is closed.
     m.pause(Duration::from_secs(1)).await;
     let (closing, other) = if by == By::Us { (By::Us, By::Them) } else { (By::Them, By::Us) };
     for _ in 0..30 {

@@ -1,4 +1,4 @@
-//! Decodes the same bytes with our decoder and with dcsctp's decoder.
+//! Compares our SCTP decoder with dcsctp's decoder: both decode the same bytes.
 //!
 //! A seeded mutator changes real packets from runs of our stack with dcsctp, and both decoders read the results.
 //! dcsctp's parser is private. With checksum verification off, its API only shows whether a socket accepts the bytes as
@@ -16,10 +16,10 @@ use anabranch_wire::sctp::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The reason why one decoder accepts a packet and the other does not.
+/// A reason why only one of the two decoders accepts a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Rule {
-    /// The last chunk has no padding.
+    /// The last chunk of the packet has no padding.
     LastPadding,
     /// A malformed chunk of a type that our decoder knows, but dcsctp does not.
     ChunkOnlyOurs,
@@ -29,13 +29,13 @@ pub enum Rule {
     HeartbeatInfo,
     /// A RE-CONFIG without a parameter, or with a parameter that a RE-CONFIG must not have.
     ReConfigForm,
-    /// A packet without a chunk.
+    /// A packet without any chunk.
     NoChunk,
     /// A re-configuration result that RFC 6525 does not list.
     ReConfigResult,
-    /// An empty State Cookie.
+    /// A State Cookie parameter that is empty.
     EmptyCookie,
-    /// An ERROR without a cause.
+    /// An ERROR chunk without an error cause.
     EmptyError,
     /// A HEARTBEAT whose bytes after the Heartbeat Info are not a parameter.
     HeartbeatRest,
@@ -86,17 +86,17 @@ impl Rule {
     }
 }
 
-/// The result of a comparison.
+/// The result of comparing the two decoders on many packets.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
     /// The number of inputs that both decoders accept.
     pub both_take: u64,
     /// The number of inputs that both decoders reject.
     pub neither_takes: u64,
-    /// The number of explained differences, by reason.
+    /// The number of inputs that the decoders treat differently for a known reason, by reason.
     pub explained: BTreeMap<Rule, u64>,
-    /// The unexplained differences. A key has the verdicts of both decoders. A value has the number of inputs with
-    /// these verdicts, and the bytes of one input.
+    /// The inputs that the decoders treat differently for no known reason. A key has the verdicts of both decoders. A
+    /// value has the number of inputs with these verdicts, and the bytes of one input.
     pub unexplained: BTreeMap<String, (u64, Vec<u8>)>,
     /// The number of inputs at which dcsctp panicked.
     pub panics: u64,
@@ -190,7 +190,7 @@ fn socket() -> Box<dyn DcSctpSocket> {
     ::dcsctp::new_socket("reader", &Options { disable_checksum_verification: true, ..Options::default() })
 }
 
-/// Whether dcsctp accepts the bytes as a packet.
+/// Returns whether dcsctp accepts the bytes as a packet.
 fn takes(socket: &mut dyn DcSctpSocket, bytes: &[u8]) -> bool {
     socket.handle_input(bytes);
     let mut taken = true;
@@ -202,7 +202,7 @@ fn takes(socket: &mut dyn DcSctpSocket, bytes: &[u8]) -> bool {
     taken
 }
 
-/// Reads the whole packet.
+/// Decodes the whole packet with our decoder.
 fn read(bytes: &[u8]) -> Result<(), Option<Malformed>> {
     let view = PacketView::parse_unverified(bytes).map_err(|_| None)?;
     for chunk in view.chunks() {
@@ -211,7 +211,7 @@ fn read(bytes: &[u8]) -> Result<(), Option<Malformed>> {
     Ok(())
 }
 
-/// Reads the parameters and causes of a chunk.
+/// Decodes the parameters and error causes of a chunk with our decoder.
 fn read_within(chunk: &Chunk<'_>) -> Result<(), Malformed> {
     match chunk {
         Chunk::Init(init) | Chunk::InitAck(InitAck(init)) => {
@@ -295,12 +295,12 @@ fn flag_has_value(mut params: &[u8]) -> bool {
     false
 }
 
-/// Whether a chunk can be parsed, with all parameters and error causes in it.
+/// Returns whether our decoder can read a chunk with all parameters and error causes in it.
 fn fits(raw: RawChunk<'_>) -> bool {
     Chunk::parse(raw).is_ok_and(|chunk| read_within(&chunk).is_ok())
 }
 
-/// Parameters whose form dcsctp checks.
+/// The types of the parameters whose content dcsctp checks.
 const STRICT: &[u16] = &[13, 14, 16, 0xc000, 0x8001];
 
 /// Returns a packet of the corpus with one to four changes.
@@ -343,7 +343,7 @@ fn mutate(corpus: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// Returns the chunk types that occur in a corpus.
+/// Returns the chunk types that occur in the packets of a corpus.
 #[must_use]
 pub fn kinds(corpus: &[Vec<u8>]) -> BTreeSet<u8> {
     let mut kinds = BTreeSet::new();

@@ -6,7 +6,7 @@
 //! | [`peer`] | the interface of a foreign stack, and its adapter to an engine on a host |
 //! | [`peers`] | the stacks, one file each |
 //! | [`meeting`] | one run: two hosts, a link, one association |
-//! | [`ours`] | our end of an association |
+//! | [`ours`] | our endpoint of an association |
 //! | [`traffic`] | numbered messages, and the ledger that checks them |
 //! | [`cases`] | the cases and their conditions |
 //! | [`field`] | similar cases with real programs on a real network |

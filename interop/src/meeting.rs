@@ -1,4 +1,4 @@
-//! One run: two hosts, a link between them, our endpoint on one, a foreign stack on the other, one association.
+//! Runs one association in the simulation, between our endpoint on one host and a foreign stack on another host.
 //!
 //! Packets are real IP packets (protocol 132) that the link loses, reorders and duplicates. Both ends are driven by the
 //! same loop, `transport::drive`. A case is a script that posts messages and waits. Every delivered message is checked
@@ -22,14 +22,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// The parameters of a run.
+/// The parameters of a run with a foreign stack.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The foreign stack.
     pub stack: Stack,
     /// The seed of the link's random events and of the traffic.
     pub seed: u64,
-    /// The link, in the format of `--path`.
+    /// The specification of the link, in the syntax of `--path`.
     pub link: String,
     /// Whether our side sends the INIT.
     pub is_initiator: bool,
@@ -39,46 +39,46 @@ pub struct Setup {
     pub zero_checksum: bool,
 }
 
-/// The foreign end, and its reports.
+/// The foreign endpoint of the association, and what it has reported.
 pub struct Theirs {
-    /// The stack.
+    /// The foreign stack, with its adapter.
     pub foreign: Foreign,
-    /// Whether the association is established.
+    /// Whether the foreign endpoint has reported that the association is established.
     pub up: bool,
     /// The reason why the association ended; `None` while it lasts.
     pub closed: Option<String>,
-    /// Our streams that were reset, as the foreign end reports.
+    /// The streams of our endpoint that were reset, according to the foreign endpoint.
     pub ours_reset: Vec<u16>,
-    /// The foreign end's own streams that were reset.
+    /// The streams of the foreign endpoint that were reset.
     pub theirs_reset: Vec<u16>,
-    /// The number of stream resets that the foreign end requested without success.
+    /// The number of stream resets that the foreign endpoint requested without success.
     pub refused: usize,
-    /// The messages from our end to the foreign end that have not arrived there yet.
+    /// The messages from our endpoint to the foreign one that have not arrived there yet.
     pub inbox: Ledger,
     fault: Option<String>,
     notify: Notify,
     waker: Option<Waker>,
 }
 
-/// The observations of a run.
+/// What was observed in a run.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
-    /// The chunks and packets that the foreign end received.
+    /// The chunks and packets that the foreign endpoint received.
     pub from_us: Seen,
-    /// The chunks and packets that the foreign end sent.
+    /// The chunks and packets that the foreign endpoint sent.
     pub from_them: Seen,
     /// The number of abandoned messages, in both directions.
     pub given_up: u64,
-    /// The latest packets.
+    /// The latest packets that the foreign endpoint sent and received.
     pub packets: Vec<Vec<u8>>,
 }
 
-/// A run in progress.
+/// A run in progress: an association between our endpoint and a foreign one.
 pub struct Meeting {
     world: SimWorld,
     ours: Rc<RefCell<Ours>>,
     theirs: Rc<RefCell<Theirs>>,
-    /// The source of random choices of the script.
+    /// The random generator for the choices of the test script.
     pub rng: Rng,
 }
 
@@ -88,10 +88,11 @@ const THEIRS: [u8; 4] = [10, 0, 0, 2];
 /// A suffix for failure messages. It says that the peer had started an SCTP message and never sent its last fragment.
 pub const CUT_OFF: &str = " (after they had cut a message off)";
 
-/// The end of a failure message if the peer had requested a stream reset while its previous request was outstanding.
+/// A suffix for failure messages. It says that the peer had requested a stream reset while its previous request was
+/// outstanding.
 pub const OVERLAPPING: &str = " (after they had asked for two resets at once)";
 
-/// The longest wait of a script.
+/// The longest wait of a test script.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Returns our configuration. It allows every extension that the peers may support.
@@ -101,7 +102,7 @@ fn config(setup: &Setup) -> Config {
     for (key, value) in [
         ("partial_reliability", "yes"),
         ("reconfig", "yes"),
-        ("streams", "1000"),
+        ("num_ostreams", "1000"),
         ("sndbuf", "8MiB"),
         ("interleaving", yes_no(setup.interleaving)),
         ("zero_checksum", yes_no(setup.zero_checksum)),
@@ -112,7 +113,7 @@ fn config(setup: &Setup) -> Config {
     config
 }
 
-/// Runs a script on a meeting, and returns the observations.
+/// Runs a test script with our endpoint and a foreign one, and returns the observations.
 ///
 /// # Errors
 /// The condition that was violated, and the last packets as a ladder diagram.
@@ -184,19 +185,19 @@ async fn meet(setup: &Setup, here: SimWorld, there: SimWorld) -> io::Result<Meet
 }
 
 impl Meeting {
-    /// Returns our end.
+    /// Returns our endpoint with its state.
     #[must_use]
     pub fn ours(&self) -> Ref<'_, Ours> {
         self.ours.borrow()
     }
 
-    /// Returns the foreign end.
+    /// Returns the foreign endpoint with its state.
     #[must_use]
     pub fn theirs(&self) -> Ref<'_, Theirs> {
         self.theirs.borrow()
     }
 
-    /// Calls our endpoint.
+    /// Calls `tell` with our endpoint, the current time and the association. Returns the result of `tell`.
     pub fn tell_ours<T>(&mut self, tell: impl FnOnce(&mut Endpoint, Instant, AssociationId) -> T) -> T {
         let now = self.world.now();
         self.ours.borrow_mut().tell(now, tell)
@@ -212,13 +213,13 @@ impl Meeting {
         result
     }
 
-    /// Sends a message from our side.
+    /// Sends a message from our endpoint.
     pub fn post_ours(&mut self, options: DeliveryOptions, size: usize) {
         let post = self.theirs.borrow_mut().inbox.post(options, size);
         self.ours.borrow_mut().post(self.world.now(), post);
     }
 
-    /// Sends a message from the foreign end.
+    /// Sends a message from the foreign endpoint.
     ///
     /// # Errors
     /// The stack does not accept the message.
@@ -228,14 +229,15 @@ impl Meeting {
             .map_err(|error| format!("theirs takes no message on stream {}: {error}", options.stream))
     }
 
-    /// Whether every message that must arrive has arrived.
+    /// Returns whether every message that must arrive has arrived.
     #[must_use]
     pub fn all_arrived(&self) -> bool {
         self.ours().inbox.missing() == 0 && self.theirs().inbox.missing() == 0
     }
 
-    /// Waits until `done` returns true.
+    /// Waits until the function `done` returns true. `what` names the expected event in error messages.
     ///
+    /// # Errors
     /// `done` did not return true within `PATIENCE`, or a message was delivered wrongly meanwhile.
     pub async fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) -> Result<(), String> {
         let mut timer = self.world.timer();
@@ -263,7 +265,7 @@ impl Meeting {
         .await
     }
 
-    /// Waits for `span`.
+    /// Waits for the virtual time `span`.
     pub async fn pause(&mut self, span: Duration) {
         self.world.sleep_until(self.world.now() + span).await;
     }

@@ -1,7 +1,7 @@
-//! Our end of an association, with its queue and its events.
+//! Our endpoint of an association in an interoperability test, with its queue of messages and its events.
 //!
-//! Our end runs in the virtual network and on a real network. It consists of an SCTP endpoint, a queue of messages to
-//! send, and a ledger that checks each message when it arrives. The drive loop of `transport` drives the endpoint.
+//! Our endpoint runs in the virtual network and on a real network. It consists of an SCTP endpoint, a queue of messages
+//! to send, and a ledger that checks each message when it arrives. The drive loop of `transport` drives the endpoint.
 
 use crate::peer::DeliveryOptions;
 use crate::traffic::{Ledger, Post};
@@ -12,24 +12,24 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::task::{Context, Waker};
 
-/// Our end, and its events.
+/// Our endpoint of an association, and its events.
 #[derive(Debug)]
 pub struct Ours {
-    /// The endpoint.
+    /// The endpoint of the SCTP engine.
     pub endpoint: Endpoint,
     /// The association; `None` until it exists.
     pub id: Option<AssociationId>,
-    /// Whether the association is established.
+    /// Whether our endpoint has reported that the association is established.
     pub up: bool,
     /// The reason why the association ended; `None` while it lasts.
     pub closed: Option<CloseReason>,
-    /// The streams that were reset, in order of time.
+    /// The streams that were reset, in the order of the resets.
     pub resets: Vec<(Direction, Vec<u16>)>,
     /// The number of our stream reset requests that failed.
     pub refused: usize,
-    /// All other events, in order of time.
+    /// All other events of our endpoint, in order of time.
     pub events: Vec<Event>,
-    /// The messages from the other end to our end that have not arrived here yet.
+    /// The messages from the other endpoint to ours that have not arrived here yet.
     pub inbox: Ledger,
     parts: BTreeMap<u16, Vec<u8>>,
     unsent: VecDeque<Post>,
@@ -40,7 +40,8 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// Creates an end. `id` is the association in progress; `None` if the end waits for an association.
+    /// Creates our endpoint of an association. `id` is the association in progress; `None` if the endpoint waits for
+    /// one.
     #[must_use]
     pub fn new(endpoint: Endpoint, id: Option<AssociationId>) -> Self {
         Self {
@@ -61,7 +62,7 @@ impl Ours {
         }
     }
 
-    /// Calls the endpoint.
+    /// Calls `tell` with the endpoint, the current time and the association. Returns the result of `tell`.
     pub fn tell<T>(
         &mut self,
         now: Instant,
@@ -73,20 +74,20 @@ impl Ours {
         result
     }
 
-    /// Sends a message as soon as there is room.
+    /// Queues a message, which is sent as soon as the endpoint's send buffer has room.
     pub fn post(&mut self, now: Instant, post: Post) {
         self.unsent.push_back(post);
         self.pump(now);
         self.notify.notify();
     }
 
-    /// Whether all queued messages were passed to the endpoint.
+    /// Returns whether all queued messages were passed to the endpoint.
     #[must_use]
     pub fn all_given(&self) -> bool {
         self.unsent.is_empty()
     }
 
-    /// Returns the first failure, if any.
+    /// Returns the first failure that was observed, if any.
     #[must_use]
     pub fn fault(&self) -> Option<&String> {
         self.fault.as_ref()
@@ -97,7 +98,7 @@ impl Ours {
         self.waker = Some(cx.waker().clone());
     }
 
-    /// Passes queued messages to the endpoint until it has no room.
+    /// Passes queued messages to the endpoint until its send buffer has no room.
     fn pump(&mut self, now: Instant) {
         let Some(id) = self.id else { return };
         while let Some(post) = self.unsent.front() {

@@ -19,7 +19,7 @@ pub enum PeerEvent {
     Up,
     /// A complete message has arrived.
     Message {
-        /// The stream.
+        /// The stream on which the message arrived.
         stream: u16,
         /// The content of the message.
         payload: Vec<u8>,
@@ -34,10 +34,10 @@ pub enum PeerEvent {
     Down(String),
 }
 
-/// The delivery options of a message.
+/// The options with which a message is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeliveryOptions {
-    /// The stream.
+    /// The stream on which the message is sent.
     pub stream: u16,
     /// Whether the message is unordered.
     pub unordered: bool,
@@ -50,19 +50,19 @@ pub trait Peer {
     /// Starts the association.
     fn connect(&mut self, now: Instant);
 
-    /// Processes a packet.
+    /// Processes a packet that has arrived.
     fn handle_packet(&mut self, now: Instant, bytes: &[u8]);
 
-    /// Processes expired timers.
+    /// Processes the timers that have expired.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// Returns the earliest deadline.
+    /// Returns the earliest time at which the stack must be called; `None` if it waits for nothing.
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// Returns the next packet to send.
+    /// Returns the next packet that the stack wants to send, if any.
     fn poll_transmit(&mut self, now: Instant) -> Option<Vec<u8>>;
 
-    /// Returns the next event.
+    /// Returns the next event of the stack, if any.
     fn poll_event(&mut self) -> Option<PeerEvent>;
 
     /// Sends a message.
@@ -71,7 +71,7 @@ pub trait Peer {
     /// The error of the stack.
     fn send(&mut self, now: Instant, options: DeliveryOptions, payload: &[u8]) -> Result<(), String>;
 
-    /// Resets streams of this side.
+    /// Resets outgoing streams of the foreign endpoint.
     ///
     /// # Errors
     /// The error of the stack.
@@ -92,7 +92,7 @@ pub trait Peer {
 pub struct Seen {
     /// The number of chunks by type.
     pub chunks: BTreeMap<u8, u64>,
-    /// The number of packets.
+    /// The number of packets that were seen.
     pub packets: u64,
     /// The number of packets whose checksum is zero.
     pub unsummed: u64,
@@ -111,7 +111,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Records the other side's answers to reset requests.
+    /// Records which outstanding reset requests the other side has answered.
     fn note_answers(&mut self, bytes: &[u8]) {
         let Ok(view) = PacketView::parse_unverified(bytes) else { return };
         for chunk in view.chunks() {
@@ -125,7 +125,7 @@ impl Seen {
         }
     }
 
-    /// Records a packet.
+    /// Counts a packet, its chunks, and the conditions that the test cases check.
     pub fn note(&mut self, bytes: &[u8]) {
         self.packets += 1;
         self.unsummed += u64::from(packet::has_zero_checksum(bytes));
@@ -167,7 +167,7 @@ impl Seen {
         self.latest = Some((data.tsn.0, data.stream, data.end));
     }
 
-    /// Adds the observations of another run.
+    /// Adds the numbers of another run to these.
     pub fn add(&mut self, other: &Self) {
         self.packets += other.packets;
         self.unsummed += other.unsummed;
@@ -185,13 +185,13 @@ impl Seen {
     }
 }
 
-/// A foreign stack on a host.
+/// A foreign SCTP stack on a simulated host.
 pub struct Foreign {
-    /// The stack.
+    /// The foreign stack.
     pub peer: Box<dyn Peer>,
-    /// Packets that the foreign end received.
+    /// The packets that the foreign endpoint received.
     pub received: Seen,
-    /// Packets that the foreign end sent.
+    /// The packets that the foreign endpoint sent.
     pub sent: Seen,
     here: SocketAddr,
     there: SocketAddr,
@@ -200,8 +200,8 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// Creates a foreign end that `peer` implements. Its address is `here`, and the address of the other end is
-    /// `there`.
+    /// Creates a foreign endpoint that `peer` implements. Its address is `here`, and the address of the other endpoint
+    /// is `there`.
     #[must_use]
     pub fn new(peer: Box<dyn Peer>, here: SocketAddr, there: SocketAddr) -> Self {
         let (received, sent) = (Seen::default(), Seen::default());
@@ -217,7 +217,7 @@ impl Foreign {
         self.log.push_back((now, outward, bytes.to_vec()));
     }
 
-    /// Returns the latest packets, in both directions.
+    /// Returns the latest packets that the foreign endpoint sent and received.
     #[must_use]
     pub fn packets(&self) -> Vec<Vec<u8>> {
         self.log.iter().map(|(_, _, bytes)| bytes.clone()).collect()

@@ -1,4 +1,4 @@
-//! The foreign stacks, and the features that each lacks.
+//! The foreign SCTP stacks, the features that each lacks, and the known faults of each.
 
 mod dcsctp;
 mod rtc;
@@ -10,7 +10,7 @@ use crate::peer::Peer;
 use anabranch_base::Instant;
 use std::time::{Duration, Instant as Clock};
 
-/// A foreign stack.
+/// A foreign SCTP stack that runs in the simulation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stack {
     /// `dcsctp`.
@@ -21,7 +21,7 @@ pub enum Stack {
     SctpProto,
 }
 
-/// Settings that a case requires of the foreign stack.
+/// Settings that a test case requires of the foreign stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EndOptions {
     /// Whether this endpoint waits for the other endpoint to start the association.
@@ -35,14 +35,14 @@ pub struct EndOptions {
 /// The SCTP port of both ends, which is the port that WebRTC uses.
 pub const PORT: u16 = 5000;
 
-/// The largest SCTP packet of the foreign ends, in bytes.
+/// The largest SCTP packet that the foreign endpoints send, in bytes.
 const PACKET: usize = 1400;
 
-/// The largest message, in bytes.
+/// The largest message that the tests send, in bytes.
 const MESSAGE: usize = 1 << 18;
 
 impl Stack {
-    /// All stacks.
+    /// All foreign stacks, in the order of the output.
     pub const ALL: [Self; 3] = [Self::DcSctp, Self::Rtc, Self::SctpProto];
 
     /// Returns the name of the stack on crates.io.
@@ -55,7 +55,7 @@ impl Stack {
         }
     }
 
-    /// Returns the feature that the stack lacks for a case, if any.
+    /// Returns the feature that a test case needs and that the stack lacks, if any.
     #[must_use]
     pub fn lacks(self, case: Case) -> Option<&'static str> {
         match (self, case) {
@@ -81,19 +81,21 @@ impl Stack {
         }
     }
 
-    /// Whether the known fault of this stack shows so often in a case that a test of a few seeds can rely on it.
+    /// Returns whether the known fault of this stack shows so often in a test case that a test with a few seeds can
+    /// rely on it.
     #[must_use]
     pub const fn always_shows(self, case: Case) -> bool {
         !matches!(case, Case::Lifetime(_) | Case::Reset(_))
     }
 
-    /// Whether the stack answers an INIT that contains the parameter Supported Address Types (RFC 9260 §3.3.2.1.5).
+    /// Returns whether the stack answers an INIT that contains the parameter Supported Address Types (RFC 9260
+    /// §3.3.2.1.5).
     #[must_use]
     pub const fn takes_address_types(self) -> bool {
         !matches!(self, Self::Rtc)
     }
 
-    /// Opens an end with these options.
+    /// Creates an endpoint of the stack with these options.
     #[must_use]
     pub fn open(self, options: EndOptions) -> Box<dyn Peer> {
         match self {
@@ -104,7 +106,7 @@ impl Stack {
     }
 }
 
-/// Converts virtual time for stacks that need times of the operating system.
+/// Converts virtual time to times of the operating system, for stacks that need them.
 #[derive(Clone, Copy, Debug)]
 struct Epoch(Clock);
 

@@ -8,20 +8,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The result of one case with one peer.
+/// The result of one test case with one foreign stack.
 #[derive(Clone, Debug)]
 pub enum Cell {
-    /// The case was not run, because the peer lacks this feature.
+    /// The test case was not run, because the stack lacks this feature.
     Lacks(&'static str),
-    /// The case was run.
+    /// The test case was run with several seeds.
     Tried {
-        /// The number of seeds that passed.
+        /// The number of seeds with which the test case passed.
         passed: u64,
-        /// The number of all seeds.
+        /// The number of seeds with which the test case was run.
         seeds: u64,
-        /// The first seed that failed, and why.
+        /// The first seed with which the test case failed, and the reason.
         failure: Option<(u64, String)>,
-        /// How many seeds showed a known fault of the peer, and the identifier of the fault.
+        /// The number of seeds with which a known fault of the stack showed, and the number of the fault.
         excused: Option<(u64, u8)>,
         /// The number of abandoned messages, summed over all seeds.
         given_up: u64,
@@ -43,7 +43,7 @@ impl Cell {
         }
     }
 
-    /// Returns the text in the table.
+    /// Returns the text of the result in the table.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -118,7 +118,7 @@ pub fn cell(stack: Stack, case: Case, seeds: u64) -> Cell {
     Cell::Tried { passed, seeds, failure, excused, given_up, unsummed: us.unsummed + them.unsummed }
 }
 
-/// The sums over all seeds of a cell.
+/// The results of one test case and one stack, summed over all seeds.
 #[derive(Default)]
 struct Total {
     passed: u64,
@@ -129,8 +129,8 @@ struct Total {
     them: Seen,
 }
 
-/// Runs each case with each stack, except those that `chosen` excludes. Passes each row of the table to `row` and each
-/// failure to `failed`. Returns true if no case failed.
+/// Runs each test case with each foreign stack, except those that `chosen` excludes. Passes each row of the table to
+/// `row` and each failure to `failed`. Returns true if no case failed.
 pub fn table(
     seeds: u64,
     chosen: impl Fn(Stack, Case) -> bool,

@@ -1,4 +1,4 @@
-//! Numbered messages, and the ledger that checks their delivery.
+//! Creates numbered messages for interoperability tests, and checks their delivery.
 //!
 //! A message begins with its number in its direction, and the number determines the rest of its bytes. [`Ledger`]
 //! compares the delivered messages with the sent messages. Each must arrive intact and once, and ordered messages in
@@ -8,7 +8,7 @@ use crate::peer::DeliveryOptions;
 use anabranch_sctp::Reliability;
 use std::collections::{BTreeMap, VecDeque};
 
-/// A message to be sent.
+/// A numbered message that a test sends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Post {
     /// The delivery options of the message.
@@ -20,7 +20,7 @@ pub struct Post {
 }
 
 impl Post {
-    /// Returns the content of the message.
+    /// Returns the content of the message, which its number and size determine.
     #[must_use]
     pub fn payload(&self) -> Vec<u8> {
         pattern(self.number, self.size)
@@ -43,12 +43,12 @@ pub struct Ledger {
     expected: BTreeMap<u32, Post>,
     ordered: BTreeMap<u16, VecDeque<u32>>,
     next: u32,
-    /// The number of messages that have arrived.
+    /// The number of messages of this direction that have arrived.
     pub arrived: u64,
 }
 
 impl Ledger {
-    /// Numbers a message and expects it from now on.
+    /// Creates a message with the next number. From now on, the message is expected to arrive.
     pub fn post(&mut self, options: DeliveryOptions, size: usize) -> Post {
         let post = Post { options, number: self.next, size: size.max(4) };
         self.next += 1;
@@ -59,7 +59,7 @@ impl Ledger {
         post
     }
 
-    /// Checks a delivered message.
+    /// Checks a message that was delivered on `stream`: its content, its order, and that it arrives only once.
     ///
     /// # Errors
     /// A description of the error in the message or its order.

@@ -1,5 +1,5 @@
-//! Helpers of the tests of the whole system. They run races with the given flags of `anabranch race`, check the
-//! invariants of every run, and read seeds from the environment.
+//! Helper functions for the tests of the whole system. They run races with the given flags of `anabranch race`, check
+//! the invariants of every run, and read seeds from the environment.
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
@@ -38,13 +38,13 @@ pub fn race_on(threads: usize, plan: &Plan) -> Race {
     causes::race(plan, &options).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs the race that these flags describe.
+/// Runs the race that these flags of `anabranch race` describe.
 #[must_use]
 pub fn race(line: &str) -> Race {
     race_on(2, &plan(line))
 }
 
-/// Returns every run with the name of its contestant.
+/// Returns every run of a race, with the name of its contestant.
 pub fn runs(race: &Race) -> impl Iterator<Item = (&str, &Run)> {
     let contestants = race.points.iter().flat_map(|point| &point.contestants);
     contestants.flat_map(|contestant| contestant.runs.iter().map(|run| (contestant.name.as_str(), run)))
@@ -79,8 +79,8 @@ pub fn check(description: &str, run: &Run) {
         assert!(!failure.contains("is not intact"), "{description}: {name}: {failure}");
         let (Some(issued), Some(done)) = (object.issued_ns, object.delivered_ns) else { continue };
         let why = object.why.as_ref().unwrap_or_else(|| panic!("{description}: {name} has no why"));
-        // `why` splits the response time into unsigned parts. If a negative part had been replaced by zero, the sum of
-        // the parts would differ from the response time.
+        // `why` splits the response time into unsigned parts. A part that should be negative would be stored as zero.
+        // The sum of the parts would then differ from the response time.
         assert_eq!(why.sum(), done - issued, "{description}: the parts of {name} do not add up: {why:?}");
         let t = object.instants.as_ref().unwrap_or_else(|| panic!("{description}: {name} has no instants"));
         let instants = [

@@ -1,4 +1,4 @@
-//! The rules of ARCHITECTURE.md that can be checked automatically.
+//! Checks those rules of ARCHITECTURE.md that can be checked automatically.
 //!
 //! The checked rules cover the imports between crates, the list of crates, what engines must not contain, and the
 //! opening paragraph of every file. Sizes and names are left to reviewers.
@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Crates that must not use clocks, sockets, threads or tasks.
+/// The crates that must not use clocks, sockets, threads or tasks.
 const PURE: &[&str] = &["base", "wire", "congestion", "link", "sctp", "tcp"];
 
-/// Crates that build on every system with Rust's standard library. Code for one system must be behind a `cfg`.
+/// The crates that must build on every system with Rust's standard library. Code for one system must be behind a `cfg`.
 const PORTABLE: &[&str] = &[
     "base",
     "wire",
@@ -36,6 +36,7 @@ const PORTABLE: &[&str] = &[
     "report",
     "lab",
     "papers",
+    "web",
 ];
 
 fn root() -> PathBuf {
@@ -82,8 +83,8 @@ fn map() -> String {
     fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md")
 }
 
-/// Returns the number of the layer (floor) of each crate. A line of `map` has the number of a floor, its name, and its
-/// crates.
+/// Returns the layer (floor) of each crate from the map in ARCHITECTURE.md. A line of `map` has the number of a floor,
+/// its name, and its crates.
 fn floors(map: &str) -> BTreeMap<&str, u32> {
     let mut floors = BTreeMap::new();
     for line in map.lines() {
@@ -94,8 +95,8 @@ fn floors(map: &str) -> BTreeMap<&str, u32> {
     floors
 }
 
-/// Returns the imports of each crate. The entries of a line of `map` are separated by ` | `. The entry `a, b → c d`
-/// means that `a` and `b` each import `c` and `d`.
+/// Returns the imports of each crate from the map in ARCHITECTURE.md. The entries of a line of `map` are separated by `
+/// | `. The entry `a, b → c d` means that `a` and `b` each import `c` and `d`.
 fn edges(map: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut edges = BTreeMap::new();
     for (from, to) in
@@ -160,7 +161,7 @@ fn engines_contain_no_clock_socket_thread_or_task() {
     }
 }
 
-/// Whether the module in `file`, or a module that contains it, is declared with a `cfg`.
+/// Returns whether the module in `file`, or a module that contains it, is declared with a `cfg`.
 fn is_conditional(source: &Path, file: &Path) -> bool {
     let relative = file.strip_prefix(source).expect("below its source").with_extension("");
     let mut parts: Vec<String> = relative.iter().map(|part| part.to_string_lossy().into_owned()).collect();
@@ -227,7 +228,7 @@ fn verbs_know_no_engine() {
         ["transport", "transports"].into_iter().flat_map(imports_of).collect();
     engines.retain(|name| !["base", "wire", "world", "sim", "transport"].contains(&&**name));
     assert!(["sctp", "tcp", "quic", "dtls", "tls"].iter().all(|name| engines.contains(*name)), "{engines:?}");
-    // Code that calls one of these functions depends on a particular transport.
+    // Code that calls one of these functions depends on a particular transport, which these crates must not do.
     let queries = ["is_http3(", "is_kernels(", "is_over_dtls(", "is_on_ip("];
     for name in ["cli", "http", "load", "gateway"] {
         assert!(imports_of(name).is_disjoint(&engines), "{name} imports an engine or security");
@@ -253,7 +254,8 @@ fn verbs_know_no_engine() {
 /// Only programs choose the transports. All other code takes the list as an argument.
 #[test]
 fn only_programs_take_the_standard_transports() {
-    let programs = ["crates/cli/src/main.rs", "crates/py/src/lib.rs"].map(|path| root().join(path));
+    let programs = ["crates/cli/src/main.rs", "crates/py/src/lib.rs", "crates/web/src/lib.rs"]
+        .map(|path| root().join(path));
     for file in crates().into_values().flat_map(|path| rust_files(&path.join("src"))) {
         let text = fs::read_to_string(&file).expect("a source file");
         let code = text.split("mod tests {").next().unwrap_or_default();
@@ -263,7 +265,8 @@ fn only_programs_take_the_standard_transports() {
     }
 }
 
-/// House rule: handlers set flags, and one module sends. Therefore only one file may begin and end SCTP packets.
+/// A rule of this project: handlers set flags, and one module sends. Therefore only one file may begin and end SCTP
+/// packets.
 #[test]
 fn only_outbound_builds_packets_of_sctp() {
     let source = root().join("crates/sctp/src");
@@ -295,7 +298,7 @@ const NAMED: &[(&str, &str)] = &[
     ("cli/src/bulk/protocol.rs", "the forms of addresses, in errors"),
 ];
 
-/// Whether a line of code names a transport, as a literal or as a variant of an enumeration.
+/// Returns whether a line of code names a transport, as a literal or as a variant of an enumeration.
 fn names_a_transport(line: &str) -> bool {
     let code = line.split("// ").next().unwrap_or_default();
     // A literal names a transport if it begins with the transport's name or with its scheme. Flags such as "sctp-port"

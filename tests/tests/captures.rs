@@ -1,5 +1,5 @@
-//! Tests our packets with tshark. Every checksum must be valid, and nothing may be malformed. Every expert message must
-//! describe normal operation or an effect of the network, such as loss or reordering.
+//! Tests captures of our packets with tshark. Every checksum must be valid, and no packet may be malformed. Every
+//! expert message of tshark must describe normal operation or an effect of the network, such as loss or reordering.
 //!
 //! Needs `tshark` (Debian and Ubuntu: `apt-get install tshark`; macOS: `brew install wireshark`). Without it the tests
 //! print a message and pass, unless `ANABRANCH_REQUIRE_PEERS` is set.
@@ -10,22 +10,23 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// The beginning of an expert message, and the condition under which it is allowed.
+/// The expert messages of tshark that are allowed: the beginning of each message, and the condition under which it is
+/// allowed.
 type Allowed = &'static [(&'static str, ExpertReason)];
 
-/// The reason why an expert message is allowed.
+/// The reason why an expert message of tshark is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum ExpertReason {
     /// Normal operation: connections open and close, requests are made, receive windows change.
     Always,
     /// The network lost packets or marked them, or a path failed.
     Disturbed,
-    /// The network duplicated packets, or reordered them.
+    /// The network duplicated or reordered packets.
     Disordered,
 }
 use ExpertReason::{Always, Disordered, Disturbed};
 
-/// Severity "chat": normal events.
+/// The allowed messages of the severity "chat", which describe normal events.
 const CHATS: Allowed = &[
     ("Connection establish request (SYN)", Always),
     ("Connection establish acknowledge (SYN+ACK)", Always),
@@ -35,13 +36,13 @@ const CHATS: Allowed = &[
     ("HTTP/1.1 200 OK", Always),
 ];
 
-/// Severity "note": unusual events.
+/// The allowed messages of the severity "note", which describe unusual events.
 const NOTES: Allowed = &[
     ("This frame initiates the connection closing", Always),
     ("This frame undergoes the connection closing", Always),
     // RFC 5681 §4.2: with a duplicate ACK, the receiver names the segment for which it still waits.
     ("Duplicate ACK (#", Disturbed),
-    // These messages report retransmissions, needed or spurious.
+    // These two messages report retransmissions, needed or spurious.
     ("This frame is a (suspected) retransmission", Disturbed),
     ("This frame is a (suspected) fast retransmission", Disturbed),
     ("This frame is a (suspected) spurious retransmission", Disturbed),
@@ -53,7 +54,7 @@ const NOTES: Allowed = &[
     ("ACK to a TCP keep-alive segment", Disordered),
 ];
 
-/// Severity "warning": effects of the network, as TCP's dissector sees them.
+/// The allowed messages of the severity "warning", which describe effects of the network as TCP's dissector sees them.
 const WARNINGS: Allowed = &[
     // A packet was lost before it reached this host's interface, which leaves a gap in the capture.
     ("Previous segment(s) not captured (common at capture start)", Disturbed),
@@ -66,7 +67,7 @@ const WARNINGS: Allowed = &[
     ("Connection reset (RST)", Disordered),
 ];
 
-/// Severity "error": no message is allowed.
+/// No message of the severity "error" is allowed.
 const ERRORS: Allowed = &[];
 
 /// For each severity: the number that tshark prints (`PI_CHAT`, `PI_NOTE`, `PI_WARN` or `PI_ERROR` in Wireshark's
@@ -93,7 +94,7 @@ fn tshark() -> Option<Command> {
 /// tshark's report about one packet.
 #[derive(Debug)]
 struct Verdict {
-    /// The packet's summary line, for messages.
+    /// tshark's summary line for the packet, which failures of the test show.
     line: String,
     /// Whether the packet is inbound, according to the capture's flags.
     inbound: bool,
@@ -103,11 +104,11 @@ struct Verdict {
     checksums: Vec<String>,
     /// Whether a dissector could not read the packet.
     malformed: bool,
-    /// The expert messages, each with its severity.
+    /// The expert messages about the packet, each with its severity.
     experts: Vec<(u64, String)>,
 }
 
-/// Reads a capture with tshark.
+/// Reads a capture with tshark, and returns its report about each packet.
 fn read(tshark: &mut Command, file: &Path) -> Vec<Verdict> {
     const FIELDS: [&str; 9] = [
         "frame.packet_flags_direction",

@@ -1,5 +1,5 @@
-//! Checks which modules import each other. `CIRCLES` lists the groups of modules that may import each other, with
-//! reasons.
+//! Checks which modules of a crate import each other. `CIRCLES` lists the groups of modules that may import each other,
+//! with reasons.
 //!
 //! Only sibling modules are compared. An import in a child module counts as an import of the sibling that contains the
 //! child. A child may import from its parent, so that the methods of a type can be in several files. Calls of methods
@@ -86,7 +86,7 @@ fn expand(tree: &str, before: &[String], paths: &mut Vec<Module>) {
     }
 }
 
-/// Returns the modules that a module's code names.
+/// Returns the modules of the crate that a module's code names.
 fn imports(module: &Module, code: &str, all: &BTreeMap<Module, String>) -> BTreeSet<Module> {
     let mut paths = Vec::new();
     for root in ["crate::", "super::"] {

@@ -46,7 +46,7 @@ fn a_transport_from_outside_races_beside_ours() {
     for contestant in contestants {
         for run in &contestant.runs {
             assert_eq!((run.outcome, run.objects.len()), (Outcome::Done, 6), "{}", contestant.name);
-            // The limit must not exceed the page time.
+            // The lower limit of the page time must not exceed the page time.
             assert!(run.limit_ns.is_some() && run.limit_ns <= run.page_ns, "{}", contestant.name);
             // Each response time is split into parts, for example the wait for a timer. The length of every part must
             // be known, and the sum of the parts must equal the response time.
@@ -148,6 +148,6 @@ fn unsupported_keys_are_refused_by_capabilities() {
     let listing = contestant::listing(&transports());
     assert!(listing.contains("\ngbn\n") && listing.contains("window=16"), "{listing}");
     assert!(contestant::profile_listing(&transports()).contains("gbn:profile=plain (default)"));
-    // Without registration, the transport must be unknown.
+    // The standard list of transports must not contain Go-back-N.
     assert!(Transports::standard().find("gbn").is_none());
 }

@@ -8,16 +8,17 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// File name extensions of code and prose.
+/// The file name extensions of code and prose, which are not data files.
 const CODE: [&str; 13] =
     [".rs", ".md", ".sh", ".c", ".cc", ".go", ".go.mod", ".go.sum", ".tcl", ".css", ".js", ".lock", ".cff"];
-/// Files with code or prose, and files that configure builds, by the end or the beginning of their paths.
-const NAMED: [&str; 14] = [
+/// Further files with code or prose and files that configure builds, given by the end or the beginning of their paths.
+const NAMED: [&str; 15] = [
     "Cargo.toml",
     "clippy.toml",
     "rustfmt.toml",
     ".gitignore",
     ".ci/",
+    "lab-page/",
     ".github/",
     "LICENSE-APACHE",
     "LICENSE-MIT",
@@ -35,7 +36,7 @@ fn is_data(file: &str) -> bool {
     !code && !named
 }
 
-/// Whether a pattern matches a file. `*` stands for any name, and `**` for everything below a folder.
+/// Returns whether a pattern matches a file. `*` stands for any name, and `**` for everything below a folder.
 fn is_of(file: &str, files: &str) -> bool {
     if let Some(folder) = files.strip_suffix("**") {
         return file.starts_with(folder);

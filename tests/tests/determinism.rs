@@ -16,13 +16,13 @@ const SCENARIOS: &[&str] = &[
      --transport sctp:path_max_retrans=1,hb_interval=1s --transport sctp:sack_path=other --transport sctp:paths=1",
     "--objects 6x30kB --shared-link --background tcp:flows=2 --loss 1% --transport tcp,sctp",
     "--page article --loss 2% --transport tcp:per-object=yes --transport sctp:per-object=yes",
-    "--objects 40x4kB --arrivals 50/s --loss 3% --transport tcp:connections=4 --transport sctp:streams=5",
-    "--objects 40x4kB --arrivals 10/s --arrivals-of connections --transport sctp:streams=5,when-full=spf",
+    "--objects 40x4kB --arrivals 50/s --loss 3% --transport tcp:connections=4 --transport sctp:num_ostreams=5",
+    "--objects 40x4kB --arrivals 10/s --arrivals-of connections --transport sctp:num_ostreams=5,when-full=spf",
     "--bulk 2MB --message-size 2048B --loss 0.5% --queue 20p --transport tcp,sctp",
     "--page gallery --client plain --origins keep --think recorded --server-time 3ms --server serial --loss 2% \
      --transport tcp,sctp",
     "--page gallery --origins keep --server-time 3ms --server serial --loss 2% --transport tcp,sctp",
-    "--rate 10mbit/500ms:1mbit --rtt 60ms --half-duplex --loss nth:30 --transport tcp --transport sctp:streams=2,when-full=rr",
+    "--rate 10mbit/500ms:1mbit --rtt 60ms --half-duplex --loss nth:30 --transport tcp --transport sctp:num_ostreams=2,when-full=rr",
     "--preset 3g --ecn 20p --objects 4x50kB --transport tcp:ecn=yes --transport sctp:ecn=yes,encap=udp",
     "--loss 2% --objects 5x40kB --transport tcp:profile=reno-2002 --transport tcp:profile=linux-2.6 \
      --transport tcp:profile=ns2 --transport tcp:profile=modern --transport sctp:profile=rfc2960 \
@@ -51,8 +51,8 @@ fn the_same_race_gives_the_same_results_on_any_number_of_threads_and_another_see
         let other = race_on(2, &plan(&format!("{scenario} --runs 2 --seed 10001")));
         let numbers = |text: &str| text.split_once("\"points\"").map(|(_, rest)| rest.replace("10001", "1"));
         let differ = numbers(&first) != numbers(&result(&other));
-        // A scenario without random events may give equal results for two seeds, although initial numbers and keys
-        // differ.
+        // For a scenario without random events, two seeds may give equal results, although initial sequence numbers and
+        // keys differ.
         let chance = ["loss", "background"].iter().any(|word| scenario.contains(word)) || scenario.is_empty();
         assert!(differ || !chance, "{scenario}: another seed changes nothing");
     }
@@ -73,14 +73,14 @@ fn the_same_race_gives_the_same_packets_and_another_seed_does_not() {
                 packets.iter().all(|captured| captured.pcapng.len() > 1_000),
                 "{scenario}: an empty capture"
             );
-            // With another seed, verification tags, initial sequence numbers and random events differ.
+            // With another seed, verification tags, initial sequence numbers and random events must differ.
             let other = shot(2).1;
             let pairs = packets.iter().zip(&other);
             assert!(
                 pairs.clone().all(|(a, b)| a.pcapng != b.pcapng),
                 "{scenario}: another seed, the same packets"
             );
-            // A run without capture must give the same results.
+            // A run without a capture must give the same results as a run with one.
             let bare = one::run(&batch::scenario(&plan, 0, contestant, 1)).expect(scenario);
             assert!(runs == bare, "{scenario}: a capture changes the run");
         }

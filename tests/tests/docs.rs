@@ -34,7 +34,7 @@ fn items(page: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Returns the tests that a text names: file and function.
+/// Returns the tests that a text names, each as file and function.
 fn tests_named(text: &str) -> Vec<(&str, &str)> {
     text.split('`')
         .filter_map(|word| word.split_once("::"))
@@ -42,7 +42,7 @@ fn tests_named(text: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// Whether a file has a function of this name with `#[test]` above it.
+/// Returns whether a source file has a function of this name with `#[test]` above it.
 fn is_test(source: &str, name: &str) -> bool {
     source.match_indices(&format!("fn {name}(")).any(|(at, _)| {
         source[..at]
@@ -54,7 +54,7 @@ fn is_test(source: &str, name: &str) -> bool {
     })
 }
 
-/// Whether this file of the repository has this test.
+/// Returns whether this file of the repository contains a test of this name.
 fn test_exists(file: &str, name: &str) -> bool {
     fs::read_to_string(root().join(file)).is_ok_and(|source| is_test(&source, name))
 }
@@ -111,7 +111,7 @@ fn prose(page: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Words that occur in promises, for example about bounds.
+/// Words that only promises about security contain, for example words about bounds.
 const PROMISES: [&str; 6] = ["at most", "never", "cannot", "makes room", "is bounded", "is refused"];
 
 /// Each promise of the security page must be a list item that names its tests. Checks that the prose between the lists
@@ -121,7 +121,7 @@ fn the_prose_of_the_security_page_promises_nothing() {
     let page = fs::read_to_string(root().join("docs/security.md")).expect("docs/security.md");
     let prose = prose(&page);
     assert!(prose.len() > 5, "the page has lost its prose: {}", prose.len());
-    // The first paragraph is skipped, because it is about the page itself.
+    // The first paragraph of the page is skipped, because it is about the page itself.
     let promises = prose[1..].iter().filter(|(_, text)| {
         let text = text.to_lowercase();
         PROMISES.iter().any(|word| text.contains(word))
@@ -130,7 +130,7 @@ fn the_prose_of_the_security_page_promises_nothing() {
     assert!(promises.is_empty(), "write an item that names its tests:\n{}", promises.join("\n"));
 }
 
-/// Returns README and the other pages at the root, and the pages of the folders below it.
+/// Returns the documentation pages: README and the other pages at the root, and the pages of the folders below it.
 fn pages() -> Vec<PathBuf> {
     let mut found = Vec::new();
     for folder in
@@ -205,6 +205,40 @@ fn links_lead_to_files_that_exist() {
         }
     }
     assert!(count > 30, "the pages have lost their links: {count}");
+}
+
+/// The largest number of words in the pages of `docs/` that people write. The aim is 40,000; the number may only decrease.
+const MAX_WORDS: usize = 42_500;
+
+/// Counts the words of a page that have a letter or a digit, with its quoted output. Leaves out the parts that a test
+/// writes: `outcomes.md`, and the map in `papers.md`.
+fn words(path: &Path) -> usize {
+    let text = fs::read_to_string(path).expect("a page");
+    let written = match path.file_name().and_then(|name| name.to_str()) {
+        Some("outcomes.md") => "",
+        Some("papers.md") => text.split("\n## Every table, figure and claim\n").next().unwrap_or_default(),
+        _ => &text,
+    };
+    written.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
+}
+
+#[test]
+fn the_documentation_is_short_enough_to_be_read() {
+    let mut all: Vec<(usize, PathBuf)> = pages()
+        .into_iter()
+        .filter(|path| path.starts_with(root().join("docs")))
+        .map(|path| (words(&path), path))
+        .collect();
+    all.sort();
+    let total: usize = all.iter().map(|(words, _)| words).sum();
+    assert!(all.len() > 60, "the folders have lost their pages: {}", all.len());
+    let longest: Vec<String> =
+        all.iter().rev().take(10).map(|(words, path)| format!("{words} {}", path.display())).collect();
+    assert!(
+        total <= MAX_WORDS,
+        "docs/ has {total} words, and may have {MAX_WORDS}; say nothing twice. The longest pages:\n{}",
+        longest.join("\n")
+    );
 }
 
 /// Returns the pairs of file and function that a page names. A pair is a path in backticks that ends in `.rs`, a space,

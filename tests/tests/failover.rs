@@ -1,7 +1,8 @@
 //! One of two paths fails during a transfer. Tests that the association moves to the other path when RFC 9260 requires
 //! it.
 //!
-//! The expected times are calculated by hand from RTO and Path.Max.Retrans, and compared with the times of the engine.
+//! The expected times are calculated by hand from the RTO and Path.Max.Retrans. They are compared with the times of the
+//! engine.
 
 use anabranch_report::table;
 use anabranch_results::{Outcome, PathEvent, PathState, Run, Side, json};
@@ -58,10 +59,10 @@ fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give()
         (",path_max_retrans=0", SECOND, 60 * SECOND, 0, 1.0),
         (",path_max_retrans=1", SECOND, 60 * SECOND, 1, 3.0),
         (",path_max_retrans=2", SECOND, 60 * SECOND, 2, 7.0),
-        // With the defaults of RFC 9260 §16, the path fails after 1 + 2 + 4 + 8 + 16 + 32 s.
+        // With the defaults of RFC 9260 §16, the path must be declared failed after 1 + 2 + 4 + 8 + 16 + 32 s.
         ("", SECOND, 60 * SECOND, 5, 63.0),
         (",rto_min=200ms,path_max_retrans=3", SECOND / 5, 60 * SECOND, 3, 3.0),
-        // Doubling ends at RTO.Max, so the path fails after 1 + 2 + 2 + 2 + 2 + 2 s.
+        // Doubling of the RTO ends at RTO.Max, so the path must be declared failed after 1 + 2 + 2 + 2 + 2 + 2 s.
         (",rto_max=2s", SECOND, 2 * SECOND, 5, 11.0),
     ] {
         let contestant = format!("sctp:{at_once}{keys}");
@@ -79,7 +80,7 @@ fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give()
             (early..=late).contains(&found),
             "{contestant}: declared at {found}, not in {early}..={late}"
         );
-        // The working path must never fail.
+        // The working path must never be declared failed.
         assert!(run.path_events.iter().all(|e| e.path == 1), "{contestant}: {:?}", run.path_events);
         println!("{contestant}: {:.3} s after the failure", found as f64 / 1e9 - 1.0);
     }
@@ -95,7 +96,8 @@ fn data_that_had_arrived_before_the_failure_makes_the_count_begin_anew() {
     for (retrans, seconds) in [(1, 7.0), (2, 15.0), (5, 123.0)] {
         let run = run_with_path_failure(&format!("sctp:path_max_retrans={retrans}"), "");
         assert_eq!(run.outcome, Outcome::Done);
-        // With the defaults, the last doubling ends at RTO.Max, so the path fails after 1 + 2 + 4 + 8 + 16 + 32 + 60 s.
+        // With the defaults, the last doubling of the RTO ends at RTO.Max. The path must be declared failed after 1 + 2
+        // + 4 + 8 + 16 + 32 + 60 s.
         let expected = expirations(SECOND, 60 * SECOND, retrans + 2);
         assert_eq!(expected as f64 / 1e9, seconds);
         let found = first(&run, Side::Server, 1, PathState::Failed);

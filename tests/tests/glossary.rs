@@ -1,5 +1,5 @@
-//! Checks that the glossary has every term in a table heading or a legend of the output: headings in quoted output and in
-//! golden texts, headings of tables in reports, and the parts of a response time.
+//! Checks that every term in the headings and legends of the output is in the glossary. The headings are those in
+//! quoted output, in golden texts, and in tables of reports. The parts of a response time are checked too.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 /// The pages that quote output of the program. Other pages quote benchmarks, or output of other programs.
 const PAGES: &[&str] =
     &["README.md", "docs/guide", "docs/how-to", "docs/tutorial.md", "docs/population.md", "docs/today.md"];
-/// The folders with golden texts, each with the extension of the files.
+/// The folders with golden texts (expected output), each with the extension of the files.
 const GOLDEN: &[(&str, &str)] = &[
     ("crates/cli/tests", "rs"),
     ("crates/lab/tests", "rs"),
     ("crates/report/src", "rs"),
     ("crates/report/src", "txt"),
 ];
-/// The folders with the sources of HTML tables.
+/// The folders with the source code that writes HTML tables.
 const TABLES: &[&str] = &["crates/report/src", "crates/papers/src"];
-/// Headings that are values and not terms: contestants, and kinds of access.
+/// Headings that are values and not terms of the glossary: contestants, and kinds of access.
 const VALUES: &[&str] = &["http1", "http2", "http3", "sctp-dtls", "all", "fixed", "mobile"];
-/// Headings that are plain words.
+/// Headings that are plain words and need no entry in the glossary.
 const PLAIN: &[&str] = &[
     "begin",
     "bytes",
@@ -42,7 +42,7 @@ const PLAIN: &[&str] = &[
     "winner",
     "with",
 ];
-/// Units that follow a heading.
+/// The units that may follow a heading.
 const UNITS: &[&str] = &[", ms", " ms", ", s", " s", ":"];
 
 fn root() -> PathBuf {
@@ -96,13 +96,13 @@ fn is_figure(word: &str) -> bool {
     word.starts_with(|letter: char| letter.is_ascii_digit())
 }
 
-/// Returns the fields of a line. At least two spaces separate two fields.
+/// Returns the fields of a line of a text table. At least two spaces separate two fields.
 fn fields(line: &str) -> Vec<&str> {
     line.split("  ").map(str::trim).filter(|field| !field.is_empty()).collect()
 }
 
-/// Returns the headings of the tables in a text, each with the number of its line. A line of headings has at least three
-/// fields without figures, and the next line has at least two figures.
+/// Returns the headings of the text tables in a text, each with the number of its line. A line of headings has at least
+/// three fields without digits, and the next line has at least two numbers.
 fn headings(text: &str, terms: &BTreeSet<String>) -> Vec<(usize, String)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
@@ -141,7 +141,7 @@ fn without_name(head: &str, names: &[&str]) -> String {
 /// Returns the headings of HTML tables in a source file, up to its tests.
 fn cells(source: &str) -> Vec<String> {
     let code = source.split("#[cfg(test)]").next().unwrap_or(source);
-    // Continued literals are joined.
+    // Joins string literals that continue on the next line.
     let mut joined = String::new();
     for line in code.lines() {
         match line.strip_suffix('\\') {
@@ -164,7 +164,7 @@ fn parts(source: &str) -> Vec<String> {
     labels.map(|label| label.rsplit(": ").next().unwrap_or(label).to_owned()).collect()
 }
 
-/// Whether the glossary has a heading, without its unit, or all parts of it between commas.
+/// Returns whether the glossary has a heading, without its unit, or all parts of it between commas.
 fn is_known(head: &str, terms: &BTreeSet<String>) -> bool {
     let head = head.to_lowercase();
     let is_term = |head: &str| {
@@ -185,7 +185,8 @@ fn terms_of_headings_are_in_the_glossary() {
         }
     };
     for (page, text) in texts(PAGES, "md") {
-        // Blocks of code are at odd places, and blocks of output name no language.
+        // Splitting at the code fences puts the blocks at the odd indices. A block of output has no language after its
+        // fence.
         for block in text.split("\n```").skip(1).step_by(2).filter(|block| block.starts_with('\n')) {
             headings(block, &terms).iter().for_each(|(_, head)| check(page.clone(), head));
         }

@@ -23,7 +23,7 @@ use std::task::{Context, Poll};
 const TAG: usize = 8;
 const SECRET: &[u8] = b"nobody on the way is to read this sentence";
 
-/// A layer that seals outgoing packets and opens incoming packets.
+/// A socket that wraps another socket. It seals (encrypts) outgoing packets and opens incoming packets.
 struct Sealed<D> {
     inner: D,
     key: u64,
@@ -195,7 +195,7 @@ fn in_virtual_time(keys: [Option<u64>; 2]) -> (Option<Result<usize, CloseReason>
 fn sctp_runs_sealed_in_virtual_time() {
     let all = SECRET.len() * 300;
     assert_eq!(in_virtual_time([Some(7), Some(7)]), (Some(Ok(all)), false));
-    // Without encryption, the secret must be visible on the wire.
+    // Without encryption, the secret text must be visible in the captured packets.
     assert_eq!(in_virtual_time([None, None]), (Some(Ok(all)), true));
 }
 

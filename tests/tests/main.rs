@@ -1,4 +1,4 @@
-//! Tests of the whole system.
+//! Tests of the whole system: races, captures, documentation and source code.
 
 mod captures;
 mod circles;
@@ -7,6 +7,7 @@ mod data;
 mod determinism;
 mod failover;
 mod glossary;
+mod lab_page;
 mod layer;
 mod pages;
 mod physics;

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 
-/// The first word of the command line of the program.
+/// The first word of the command line of the program that the test starts.
 const PROGRAM: &str = "anabranch";
 
 fn main() -> ExitCode {
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A server that ends when the test does.
+/// A server process that is killed when the test ends.
 struct Server(Child);
 
 impl Drop for Server {

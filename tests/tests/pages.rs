@@ -6,8 +6,8 @@ use anabranch_tests::{check, race, runs};
 
 #[test]
 fn a_page_of_three_hundred_objects_finishes_over_few_and_many_connections_and_streams() {
-    let contestants = "--transport tcp --transport tcp:connections=6 --transport sctp:streams=1 \
-                       --transport sctp:streams=10 --transport sctp:streams=100";
+    let contestants = "--transport tcp --transport tcp:connections=6 --transport sctp:num_ostreams=1 \
+                       --transport sctp:num_ostreams=10 --transport sctp:num_ostreams=100";
     for network in ["--loss 0", "--loss 1%", "--rate 2mbit --rtt 200ms --loss 3%"] {
         let found = race(&format!("--objects 300x6kB --runs 2 {network} {contestants}"));
         let mut counted = 0;

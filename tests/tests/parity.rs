@@ -79,7 +79,7 @@ where
 fn write_trace(out: &mut String, host: &str, trace: Vec<TraceRecord>) {
     for record in trace {
         let _ = match record.event {
-            // These events are left out. They depend on the packet size, which differs between the two networks.
+            // These trace events are left out. They depend on the packet size, which differs between the two networks.
             TraceEvent::Limited(_) | TraceEvent::Window(_) => continue,
             TraceEvent::Sent { stream, bytes, cause, .. } => {
                 writeln!(out, "{host} sends {bytes:?} of stream {stream}, {cause:?}")
@@ -118,7 +118,8 @@ fn in_virtual_time<T: 'static, F: Future<Output = T>>(program: impl FnOnce(SimWo
     network.run(program, Instant::from_millis(600_000)).expect_done()
 }
 
-/// Runs a program on the loopback interface. Panics if the program does not end in time.
+/// Runs a program with the real operating system, on the loopback interface. Panics if the program does not end in
+/// time.
 fn on_the_loopback<T>(program: impl AsyncFnOnce(OsWorld) -> T) -> T {
     let options = os::Options { addresses: vec![LOOPBACK], seed: Some(1), ..os::Options::default() };
     let bounded = async |world: OsWorld| {

@@ -9,7 +9,7 @@ fn jain(shares: &[f64]) -> f64 {
     sum * sum / (shares.len() as f64 * squares)
 }
 
-/// Returns the bytes that arrived from the server between two times, in seconds.
+/// Returns the number of bytes that arrived from the server between two times, which are in seconds.
 fn carried(run: &Run, from_s: usize, until_s: usize) -> f64 {
     let down = run.series.paths.iter().map(|path| &path.down.delivered);
     down.map(|buckets| buckets.iter().take(until_s * 10).skip(from_s * 10).sum::<u64>()).sum::<u64>() as f64

@@ -1,4 +1,4 @@
-//! Applies three recipes of CONTRIBUTING.md: an impairment, a knob and a JSON field.
+//! Applies three recipes of CONTRIBUTING.md: how to add an impairment, a knob (setting) and a JSON field.
 //!
 //! Each file in `tests/recipes/` describes one addition to this repository, as edits of files. The edits touch the
 //! files that the recipe in CONTRIBUTING.md lists. For a listed file without edits, the file in `tests/recipes/` gives
@@ -47,13 +47,13 @@ fn root() -> PathBuf {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Addition {
-    /// The heading of the recipe.
+    /// The heading of the recipe in CONTRIBUTING.md.
     recipe: String,
-    /// The word that replaces `NAME` in the paths of the recipe.
+    /// The word that replaces `NAME` in the file paths of the recipe.
     name: String,
-    /// The arguments of a race that shows the addition.
+    /// The arguments of a race (`anabranch race`) that shows the effect of the addition.
     race: String,
-    /// A text that the race prints.
+    /// A text that this race must print.
     prints: String,
     /// A part of the arguments in the field `race`. A race without this part must have other page times.
     without: Option<String>,
@@ -64,12 +64,12 @@ struct Addition {
     edits: Vec<Edit>,
 }
 
-/// Replaces a text of a file, or creates a file.
+/// An edit that replaces a text of a file, or creates a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Edit {
     file: String,
-    /// The text to replace; `None` creates the file.
+    /// The text that the edit replaces. If `None`, the edit creates the file.
     at: Option<String>,
     becomes: String,
     /// The name of a command in `COMMANDS`. The command fails if this edit is missing.
@@ -106,8 +106,8 @@ fn additions_touch_the_files_of_their_recipe() {
         }
         let listed: BTreeSet<String> =
             listed(&page, recipe).iter().map(|path| path.replace("NAME", &addition.name)).collect();
-        // Edits that are found missing only by the command `race` implement the changed behavior. They are in a
-        // different file for each addition, so CONTRIBUTING.md cannot name the file. They are left out here.
+        // An edit implements the changed behavior if only the command `race` fails without the edit. The file of such
+        // an edit differs from addition to addition, so CONTRIBUTING.md cannot name it. These edits are left out here.
         let edited: BTreeSet<String> = (addition.edits.iter().filter(|edit| edit.found_by != "race"))
             .map(|edit| edit.file.strip_prefix("crates/").unwrap_or(&edit.file).to_owned())
             .collect();
@@ -184,7 +184,7 @@ impl TreeCopy {
         copy
     }
 
-    /// Writes a file, or removes it.
+    /// Writes a file of the copy. Removes the file if `content` is `None`.
     fn write(&self, file: &str, content: Option<&[u8]>) {
         let path = self.root.join(file);
         let Some(content) = content else { return fs::remove_file(path).expect("a file to remove") };

@@ -12,7 +12,7 @@ use anabranch_wire::pcap::{Direction, Reader};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-/// The choices that a seed makes, as flags of the command line.
+/// The random choices that a seed makes for a run, as flags of the command line.
 struct Storm {
     line: String,
     /// Whether the network damages packets, so that packets arrive with other bytes than were sent.
@@ -23,7 +23,7 @@ struct Storm {
     mild: bool,
 }
 
-/// The faults of a path, with their values.
+/// The faults that a network path can have, with their values.
 const FAULTS: &[(&str, &[&str])] = &[
     ("loss", &["1%", "5%", "10%", "30%", "ge:1%/30%", "ge:5%/20%", "nth:7", "list:1/2/3/5/8"]),
     ("down-loss", &["2%", "20%", "30%", "list:2/4/5/6/7"]),
@@ -37,8 +37,8 @@ const FAULTS: &[(&str, &[&str])] = &[
 
 #[test]
 fn every_impairment_is_a_fault_or_has_a_reason() {
-    // These keys are not faults. Each path has a rate and a delay. The other keys change the sizes of packets, or which
-    // packets the queue drops.
+    // These keys are not faults: every path has a rate and a delay, and the other keys change the sizes of packets, or
+    // which packets the queue drops.
     let untested_knobs =
         ["rate", "delay", "rtt", "overhead", "packet-time", "aqm", "ecn", "mtu", "trace", "preset"];
     for row in anabranch_link::ROWS {
@@ -98,9 +98,9 @@ fn storm(seed: u64) -> Storm {
         "tcp:connections=2,objects-per-connection=3",
         "sctp",
         "sctp",
-        "sctp:streams=1",
-        "sctp:streams=3,when-full=rr",
-        "sctp:connections=2,streams=2,when-full=spf",
+        "sctp:num_ostreams=1",
+        "sctp:num_ostreams=3,when-full=rr",
+        "sctp:connections=2,num_ostreams=2,when-full=spf",
         "sctp:per-object=yes",
         "sctp:encap=udp",
         "sctp:sack_path=other",
@@ -125,7 +125,7 @@ fn storm(seed: u64) -> Storm {
     Storm { line: format!("{line} --seed {}", seed % (1 << 32)), corrupts, duplicates, mild }
 }
 
-/// Returns the packets of one host's capture by direction, with their times.
+/// Returns the packets in one host's capture, for each direction, with their times.
 fn packets(pcapng: &[u8]) -> [Vec<(u64, &[u8])>; 2] {
     let mut reader = Reader::new(pcapng).expect("a capture");
     let (mut sent, mut received) = (Vec::new(), Vec::new());
@@ -140,7 +140,7 @@ fn packets(pcapng: &[u8]) -> [Vec<(u64, &[u8])>; 2] {
     [sent, received]
 }
 
-/// Checks for one direction that the numbers of sent, arrived and lost packets agree.
+/// Checks, for one direction of a path, that the numbers of sent, arrived and lost packets agree.
 fn conserved(
     description: &str,
     storm: &Storm,

@@ -1,4 +1,4 @@
-//! The precision of an emulated link: rate, delay, loss, and maximum throughput.
+//! Measures the precision of an emulated link: rate, delay, loss, and maximum throughput.
 //!
 //!     cargo run --release --bin accuracy [-- SECONDS [tun|veth]]
 //!
@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A link with its two ends.
+/// An emulated link, and the two network namespaces that it connects.
 struct Bench {
     wiring: Wiring,
     relay: Relay,
@@ -113,8 +113,8 @@ impl Bench {
     }
 }
 
-/// Receives datagrams until `over` is set. Returns the sequence number of each datagram and the kernel's receive time
-/// in nanoseconds.
+/// Receives datagrams until `over` is set. Returns, for each datagram, its sequence number and the time in nanoseconds
+/// at which the kernel received it.
 fn receive(socket: &UdpSocket, over: &AtomicBool) -> Vec<(u32, u64)> {
     let mut got = Vec::new();
     let mut buffer = [0; 2048];
@@ -138,7 +138,7 @@ fn receive(socket: &UdpSocket, over: &AtomicBool) -> Vec<(u32, u64)> {
     got
 }
 
-/// Returns the wall clock, with which the kernel timestamps packets.
+/// Returns the time of the wall clock in nanoseconds. The kernel timestamps packets with the same clock.
 fn now() -> u64 {
     let now = clock_gettime(ClockId::Realtime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -153,7 +153,7 @@ fn ms(nanos: i64) -> String {
     format!("{:+.3} ms", nanos as f64 / 1e6)
 }
 
-/// Each requirement in words, and whether it holds.
+/// The requirements that were checked, in words, and whether each holds.
 #[derive(Default)]
 struct Verdicts(Vec<(String, bool)>);
 
@@ -173,17 +173,19 @@ impl Verdicts {
     }
 }
 
-/// Whether the rate is within 1 %.
+/// Returns whether the measured rate is within 1 % of the expected rate.
 fn rate_is_right(measured: f64, expected: f64) -> bool {
     (measured / expected - 1.0).abs() <= 0.01
 }
 
-/// Whether the errors of the delay (in ns) are small: the median within 0.2 ms, the 99th percentile within 1 ms.
+/// Returns whether the errors of the delay (in ns) are small: the median within 0.2 ms, the 99th percentile within 1
+/// ms.
 fn delay_is_right(median: i64, p99: i64) -> bool {
     median.abs() <= 200_000 && p99.abs() <= 1_000_000
 }
 
-/// Returns the 99.9 % bounds of the number of lost packets among `count` packets with loss probability `share`.
+/// Returns the bounds of the number of lost packets among `count` packets that are lost with the probability `share`.
+/// The number is within the bounds with a probability of 99.9 %.
 fn losses(count: f64, share: f64) -> (f64, f64) {
     let spread = 3.290_5 * (count * share * (1.0 - share)).sqrt();
     (count * share - spread, count * share + spread)
@@ -326,7 +328,7 @@ fn cause(busy: f64, unseen: u64) -> &'static str {
     }
 }
 
-/// Describes the throughput and its bottleneck.
+/// Describes the measured throughput of the link and what limits it.
 fn describe(name: &str, report: &PathReport, sent: usize, seconds: u64) -> String {
     let (up, down) = (&report.up.meter, &report.down.meter);
     let packets = up.left.packets + down.left.packets;
@@ -388,7 +390,7 @@ mod tests {
         );
         assert!(delay_is_right(200_000, 1_000_000) && delay_is_right(-200_000, -5));
         assert!(!delay_is_right(200_001, 0) && !delay_is_right(-200_001, 0) && !delay_is_right(0, 1_000_001));
-        // Expected: 40,000 trials at 1 % give 400 ± 3.2905 · 19.9 losses.
+        // With 40,000 packets and a loss of 1 %, the bounds are 400 ± 3.2905 · 19.9 losses.
         let (least, most) = losses(40_000.0, 0.01);
         assert!((least - 334.5).abs() < 0.1 && (most - 465.5).abs() < 0.1, "{least} to {most}");
     }

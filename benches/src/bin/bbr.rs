@@ -47,7 +47,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Returns a factor's value in its base unit: bits per second, or seconds.
+/// Returns the level of a factor as a number in its base unit: bits per second, or seconds.
 fn number(text: &str) -> f64 {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let unit = match &text[end..] {
@@ -76,7 +76,8 @@ fn waited(run: &Run, rtt: f64, rate: f64) -> f64 {
     1e3 * (area / arrived.max(1.0) - rtt / 2.0 - PACKET * 8.0 / rate)
 }
 
-/// Returns goodput in Mbit/s, time in the queue in ms, and retransmissions in percent of the packets sent.
+/// Returns three results of a contestant: goodput in Mbit/s, time in the queue in ms, and retransmissions in percent of
+/// the packets sent.
 fn measured(contestant: &Contestant, point: &Point, bytes: f64, given: impl Fn(&str) -> f64) -> [f64; 3] {
     // A key with a single value is not a factor, so its value comes from `given`.
     let factor = |key: &str| point.factors.get(key).map_or_else(|| given(key), |value| number(value));

@@ -1,4 +1,4 @@
-//! Prints situations whose true causes are known, next to the causes that the search finds.
+//! Prints races whose true causes are known, next to the causes that the search for causes finds.
 //!
 //!     cargo run --release --bin causes [-- RUNS [quick|full [NAME..]]]
 //!

@@ -1,4 +1,4 @@
-//! The coverage of the intervals that a race prints: how often they contain the true value.
+//! Measures the coverage of the confidence intervals that a race prints: how often they contain the true value.
 //!
 //!     cargo run --release --bin coverage [-- SETS [SEEDS [LOSS [TRANSPORT...]]]]
 //!
@@ -28,7 +28,7 @@ fn main() {
     let (sets, seeds) = (number(0, 1000), number(1, 100));
     let mut flags: Vec<(&str, &str)> =
         vec![("loss", given.get(2).map_or("1%", String::as_str)), ("runs", "1")];
-    // A client without a browser, and loads that differ by their lost packets alone.
+    // The client is not a browser, and loads of the page differ only in which packets are lost.
     flags.extend([("client", "plain"), ("origins", "merge"), ("variation", "none")]);
     let named: Vec<&str> = given.iter().skip(3).map(String::as_str).collect();
     let bare = &anabranch_lab::plan::CLEARTEXT_RACE[..3];
@@ -107,14 +107,14 @@ fn times(plan: &Plan, seeds: usize) -> Vec<Vec<f64>> {
     found.into_inner().unwrap_or_else(|broken| broken.into_inner())
 }
 
-/// The number of seeds that a thread takes at a time.
+/// The number of seeds that a thread runs before it takes more.
 const BLOCK: usize = 16;
 
 fn share(held: usize, of: usize) -> String {
     format!("{:.1} %", 100.0 * held as f64 / of as f64)
 }
 
-/// Formats the range of the middle 90 % of the values.
+/// Formats the range that contains the middle 90 % of the values.
 fn middle(values: &[f64], digits: usize) -> String {
     let at = |p: f64| anabranch_results::stats::summary::quantile(values, p).unwrap_or_default();
     format!("{:.digits$}-{:.digits$}", at(0.05), at(0.95))

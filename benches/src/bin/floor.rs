@@ -1,8 +1,8 @@
 //! The minimum cost of moving a real packet on this machine: the copies and the checksums.
 //!
-//! Each round writes 1452 bytes into a packet, computes its checksum, verifies it at the other end and copies the data
-//! out. No program that moves real packets with real checksums can be faster. The cost of a transport above this
-//! minimum is the transport's own.
+//! In each round, the program writes 1452 bytes into a packet, computes its checksum, verifies it as the receiver
+//! would, and copies the data out. No program that moves real packets with real checksums can be faster. The cost of a
+//! transport above this minimum is the transport's own.
 
 use anabranch_benches::{median, thread_cpu};
 use anabranch_wire::checksum::Checksum;

@@ -1,10 +1,10 @@
-//! The memory of an idle association, measured with a counting allocator.
+//! Measures the memory of an idle SCTP association with a counting allocator.
 //!
 //!     cargo run --release --bin footprint
 //!
-//! The figure is the number of bytes that are allocated and not freed, for one end of one association: the bytes of
-//! both ends, divided by two. There are four figures: with few streams and with the maximum number of streams, each
-//! after the setup and after one message.
+//! The result is the number of bytes that are allocated and not freed, for one endpoint of one association: the bytes
+//! of both endpoints, divided by two. There are four results: with few streams and with the maximum number of streams,
+//! each after the setup and after one message.
 
 use anabranch_benches::stacks::{BUFFER, Ours, Rtc, Settings, StackPair};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};

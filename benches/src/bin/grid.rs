@@ -1,4 +1,4 @@
-//! Goodput over round trips and losses, as one table.
+//! Prints a table of goodputs over several round-trip times and loss rates.
 //!
 //!     cargo run --release --bin grid [-- BYTES [SEEDS [TRANSPORT...]]]
 //!

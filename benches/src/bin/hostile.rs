@@ -1,4 +1,5 @@
-//! Measures the cost of hostile packets to their receiver. The packets are the worst that we can think of.
+//! Measures how much CPU time and memory hostile packets cost their receiver. The packets are the worst that we can
+//! think of.
 //!
 //!     cargo run --release --bin hostile
 //!
@@ -27,7 +28,8 @@ static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const PACKET: usize = 1472;
 const ROUNDS: u32 = 300;
 
-/// An endpoint with an association whose peer's packets are written by this program.
+/// The receiver of hostile packets: an endpoint with an association. This program writes the packets of the
+/// association's peer.
 struct Victim {
     engine: Endpoint,
     id: AssociationId,
@@ -35,9 +37,9 @@ struct Victim {
     address: SocketAddr,
     ports: (u16, u16),
     tag: u32,
-    /// The next TSN that the victim expects to receive.
+    /// The next TSN that the receiver (victim) expects.
     tsn: u32,
-    /// The next TSN that the victim will send.
+    /// The next TSN that the receiver (victim) will send.
     sends: u32,
     now: Instant,
     /// The key with which the association authenticates chunks.
@@ -45,14 +47,14 @@ struct Victim {
     serial: u32,
 }
 
-/// A kind of packet, and its victim.
+/// One kind of hostile packet, and the settings of the receiver (victim) that gets it.
 struct PacketKind {
     name: &'static str,
-    /// The number of one-byte chunks that the victim has outstanding.
+    /// The number of one-byte chunks that the receiver has sent and that are not acknowledged.
     outstanding: u32,
-    /// The settings of the victim and its peer.
+    /// The settings of the receiver and of its peer.
     settings: &'static [(&'static str, &'static str)],
-    /// Whether each packet gets a new victim.
+    /// Whether a new receiver is created for each packet.
     fresh: bool,
 }
 
@@ -70,11 +72,11 @@ impl PacketKind {
     }
 }
 
-const MANY: &[(&str, &str)] = &[("streams", "65535")];
-const FORWARD: &[(&str, &str)] = &[("streams", "65535"), ("partial_reliability", "yes")];
+const MANY: &[(&str, &str)] = &[("num_ostreams", "65535")];
+const FORWARD: &[(&str, &str)] = &[("num_ostreams", "65535"), ("partial_reliability", "yes")];
 const MIXED: &[(&str, &str)] =
-    &[("streams", "65535"), ("partial_reliability", "yes"), ("interleaving", "yes")];
-const RESET: &[(&str, &str)] = &[("streams", "65535"), ("reconfig", "yes")];
+    &[("num_ostreams", "65535"), ("partial_reliability", "yes"), ("interleaving", "yes")];
+const RESET: &[(&str, &str)] = &[("num_ostreams", "65535"), ("reconfig", "yes")];
 const SIGNED: &[(&str, &str)] = &[("auth", "yes"), ("asconf", "yes")];
 
 fn main() {
@@ -361,7 +363,8 @@ fn show(kind: PacketKind, mut build: impl FnMut(&Victim, &mut Rng, u32) -> Vec<u
         while let Some(event) = victim.engine.poll_event() {
             assert!(!matches!(event, Event::Closed { .. }), "{name}: {event:?} in round {round}");
         }
-        // Lets the victim send its answers. Data that the congestion window does not allow yet remains queued.
+        // Lets the receiver (victim) send its answers. Data that the congestion window does not allow yet remains
+        // queued.
         for _ in 0..8 {
             out.clear();
             victim.engine.poll_transmit(victim.now, &mut out);
@@ -371,7 +374,7 @@ fn show(kind: PacketKind, mut build: impl FnMut(&Victim, &mut Rng, u32) -> Vec<u
 }
 
 impl Victim {
-    /// Creates a victim with this number of one-byte chunks outstanding.
+    /// Creates a receiver of hostile packets with this number of one-byte chunks outstanding.
     fn new(outstanding: u32, settings: &[(&str, &str)]) -> Self {
         let mut config = Config::default();
         for (key, value) in [("max_burst", "0"), ("dupthresh", "3")] {
@@ -450,7 +453,7 @@ impl Victim {
         })
     }
 
-    /// Returns a packet with an INIT from another address.
+    /// Returns a packet with an INIT chunk that comes from another address of the peer.
     fn init(
         &self,
         round: u32,

@@ -1,4 +1,5 @@
-//! The effect of large messages on small messages of the same association, by scheduler, with DATA and with I-DATA.
+//! Prints how large messages delay small messages of the same association, for each scheduler, with DATA and with
+//! I-DATA.
 //!
 //!     cargo run --release --bin interleaving
 

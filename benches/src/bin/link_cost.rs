@@ -1,4 +1,4 @@
-//! The CPU time that a link needs for a packet, in nanoseconds, by kind of link.
+//! Measures the CPU time in nanoseconds that a simulated link needs for a packet, for several kinds of links.
 //!
 //!     cargo run --release --bin link_cost
 
@@ -26,7 +26,7 @@ fn main() {
     }
 }
 
-/// Sends bursts of four packets at 99 % of the link's rate.
+/// Sends bursts of four packets over a link, at 99 % of its rate. Returns the cost of a packet.
 fn cost(mut chain: Chain<TestPacket>) -> (f64, f64) {
     const PACKETS: u64 = 20_000_000;
     let start = std::time::Instant::now();

@@ -1,12 +1,12 @@
-//! The speed of SCTP between two endpoints in one thread, which pass packets through memory. Other SCTP stacks are
-//! measured in the same run for comparison.
+//! Measures the speed of SCTP between two endpoints in one thread, which pass packets through memory. Other SCTP stacks
+//! are measured in the same run for comparison.
 //!
 //!     cargo run --release --bin memory [-- --runs 5 --ours --skip-slow --bulk --size 1024 --mib 512 --depth 64]
 //!
 //! Packets have 1472 bytes. Each stack sends one ordered stream on a simulated clock, without a network and without
 //! losses. Runs are interleaved, and medians are printed. A second table shows the CPU time of a packet with a long
-//! send queue, and the part of this time that copies and checksums need. The bytes of a long queue are in memory and
-//! not in a CPU cache.
+//! send queue, and the part of this time that copies and checksums need. A long queue does not fit into the CPU caches,
+//! so its bytes are read from memory.
 //!
 //! `--ours` leaves out the other stacks, and `--skip-slow` leaves out the slow ones. `--bulk` measures only the
 //! throughput. `--size` selects one message size, and `--mib` sets the amount of data per run of our stack. `--depth`
@@ -86,7 +86,7 @@ fn bulk(runs: usize, stacks: usize, sizes: &[usize], mib: u64) -> Result<(), Str
     for run in 0..runs {
         for (column, &size) in sizes.iter().enumerate() {
             for (stack, figures) in table.iter_mut().enumerate() {
-                // Slow stacks get less data, and fewer runs.
+                // Slow stacks transfer less data, and make fewer runs.
                 let total: u64 = match (stack, size) {
                     (0, 64) => mib << 18,
                     (0, _) => mib << 20,
@@ -170,7 +170,7 @@ fn queued(runs: usize, stacks: usize) -> Result<(), String> {
 /// but without state for messages and chunks. The next bytes are prefetched, as in the engine.
 fn floor(depth: usize, total: usize) -> f64 {
     const PIECE: usize = 1 << 10;
-    /// The prefetch distance in bytes.
+    /// How many bytes ahead of the read position the data is prefetched.
     const AHEAD: usize = 4 << 10;
     let message: Vec<u8> = (0..PIECE).map(|i| i as u8).collect();
     let mut waiting: VecDeque<u8> = VecDeque::with_capacity(depth);

@@ -1,5 +1,5 @@
-//! The cost of one packet in the virtual network, without a transport protocol. One task sends packets from its host
-//! over a link; another task receives them and acknowledges every second packet.
+//! Measures the cost of one packet in the simulated network, without a transport protocol. One task sends packets from
+//! its host over a link; another task receives them and acknowledges every second packet.
 //!
 //!     cargo run --release --bin packet_cost
 //!
@@ -16,7 +16,7 @@ use std::net::IpAddr;
 const PACKETS: u64 = 2_000_000;
 const WINDOW: u64 = 200;
 
-/// Sends `PACKETS` packets, `WINDOW` ahead of the acknowledgements.
+/// Sends `PACKETS` packets. At most `WINDOW` packets are unacknowledged at any time.
 async fn send(world: SimWorld, from: IpAddr, to: IpAddr, at: Local) -> io::Result<u64> {
     let socket = world.bind(at).await?;
     let (mut out, mut input) = (SendBatch::new(1), RecvBatch::new(1));

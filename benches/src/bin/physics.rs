@@ -3,8 +3,8 @@
 //!
 //!     cargo run --release --bin physics [-- mathis|ns2|jain] [--seeds 10] [--rerun-ns2]
 //!
-//! Prints every figure with its reference. The exit status is 1 if a figure is out of range. ns-2's figures are read
-//! from `physics/ns2/figures.csv` (`--rerun-ns2` runs its script again instead: see `physics/README.md`).
+//! Prints every result with its reference value. The exit status is 1 if a result is out of range. ns-2's results are
+//! read from `physics/ns2/figures.csv` (`--rerun-ns2` runs its script again instead: see `physics/README.md`).
 
 use anabranch_base::time::Duration;
 use anabranch_benches::transfer::{self, Flow, Outcome};
@@ -100,7 +100,7 @@ fn mathis(seeds: u64) -> Result<u32, String> {
     Ok(missed)
 }
 
-/// ns-2's figures: acknowledged segments and timeouts of each seed, by (minimum RTO, agent, loss).
+/// The results of ns-2: acknowledged segments and timeouts of each seed, by (minimum RTO, agent, loss).
 type Reference = BTreeMap<(String, String, String), Vec<(f64, f64)>>;
 
 fn against_ns2(seeds: u64, rerun: bool) -> Result<u32, String> {

@@ -45,7 +45,7 @@ const PIECE: usize = 64 * 1024;
 /// limits both sizes to the host's maximum.
 const SOCKET_BUFFER: usize = 8 << 20;
 
-/// The work of a run.
+/// What one run of the benchmark measures.
 #[derive(Clone, Copy)]
 enum Job {
     /// The client sends this number of bytes on one stream.
@@ -54,7 +54,7 @@ enum Job {
     Handshakes(u32),
 }
 
-/// The TLS settings of both ends.
+/// The TLS settings of client and server.
 #[derive(Clone)]
 struct Tls {
     client: Arc<rustls::ClientConfig>,
@@ -122,7 +122,7 @@ fn config() -> Config {
     config
 }
 
-/// Runs a server in a separate thread and a client in this one.
+/// Runs a server in a separate thread and a client in this thread. Returns the costs of both.
 fn both(
     server: impl FnOnce(Sender<u16>) -> f64 + Send + 'static,
     client: impl FnOnce(Receiver<u16>) -> (f64, f64),
@@ -348,7 +348,8 @@ fn wait(name: &str) {
     let _ = ended.recv();
 }
 
-/// Returns the bytes that the server `name` holds for each of `count` connections. The client is always our QUIC stack.
+/// Returns the number of bytes that the server `name` holds for each of `count` connections. The client is always our
+/// QUIC stack.
 fn memory(tls: &Tls, name: &str, count: u32) -> f64 {
     let itself = std::env::current_exe().expect("a path");
     let mut server = Command::new(itself)
@@ -388,7 +389,7 @@ fn memory(tls: &Tls, name: &str, count: u32) -> f64 {
     each
 }
 
-/// The number of warm-up connections.
+/// The number of connections that are opened before the measurement, to warm up.
 const WARM: u32 = 50;
 
 fn main() {

@@ -72,7 +72,7 @@ const UPLINK: [(&str, &str); 6] = [
     ("transport", "tcp:cc=reno tcp:cc=cubic sctp:profile=rfc9260"),
 ];
 
-/// The plan of the bulk transfer, as keys and values. Commas separate the levels of a factor.
+/// The plan of the bulk transfers, as keys and values. Commas separate the levels of a factor.
 const BULK: [(&str, &str); 6] = [
     ("bulk", "5MB"),
     ("rate", "10mbit"),
@@ -91,7 +91,7 @@ const PAGE: [(&str, &str); 6] = [
     ("transport", "tcp:cc=reno tcp:cc=cubic"),
 ];
 
-/// The plan of two contestants that share a link.
+/// The plan of the table `together`: two contestants that share a link.
 const TOGETHER: [(&str, &str); 6] = [
     ("bulk", "5MB"),
     ("rate", "10mbit"),
@@ -129,7 +129,7 @@ fn packets(runs: &[&Run]) -> (f64, f64) {
     )
 }
 
-/// One cell of a table: the runs through the kernel (`emulated`), and the runs in the virtual world with the same seeds
+/// One cell (line) of a table: the runs through the kernel (`emulated`), and the simulated runs with the same seeds
 /// (`simulated`).
 struct Cell<'a> {
     emulated: Vec<&'a Run>,
@@ -164,8 +164,8 @@ impl Cell<'_> {
     }
 }
 
-/// Whether packets left the emulated links so late that this run cannot be compared with the simulated run of the same
-/// seed.
+/// Returns whether packets left the emulated links so late that this run cannot be compared with the simulated run of
+/// the same seed.
 fn is_disturbed(run: &Run) -> bool {
     run.late_ns.is_some_and(live::is_disturbing)
 }
@@ -262,7 +262,7 @@ fn compare(emulated: &Race, virtually: &Race) -> [(usize, usize); 2] {
 }
 
 /// Prints how contestants shared the links. A line has the mean of a contestant's share over the runs, and its 10 % and
-/// 90 % quantiles. A last line has the same for Jain's index.
+/// 90 % quantiles. The last line has the mean and the quantiles of Jain's index.
 fn compare_shares(emulated: &Race, virtually: &Race) {
     println!("{:<20} {:<13} {:>22} {:>22}", "together", "", "virtual", "emulated");
     let shown = |values: Vec<f64>, unit: f64| {
@@ -292,7 +292,7 @@ fn main() -> ExitCode {
         |at: usize, default: &str| numbers.get(at).map_or(default.to_owned(), |word| (*word).clone());
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = number(2, &(2 * cores).to_string()).parse().unwrap_or(1);
-    // Splits at the first equals sign, because a value may contain another one.
+    // Splits at the first equals sign, because the value after it may contain another one.
     let narrowed: Vec<_> = pairs.iter().filter_map(|pair| pair.split_once('=')).collect();
     let narrowed: Vec<_> =
         narrowed.into_iter().map(|(key, values)| (key.to_owned(), values.to_owned())).collect();
@@ -321,7 +321,7 @@ fn main() -> ExitCode {
     let runs = number(0, "5");
     let seeds = (2 * runs.parse::<u64>().unwrap_or(5)).max(4);
     let (mut missed, mut pairs) = (Vec::new(), 0);
-    // A page's time depends on which packets are lost, so it needs more seeds.
+    // The time of a page load depends on which packets are lost, so the table `page` needs more seeds.
     for (name, grid, seeds) in [("bulk", &BULK[..], seeds), ("page", &PAGE[..], 10 * seeds)] {
         if shown(name) {
             let plan = plan(grid, &narrowed, &seeds.to_string());

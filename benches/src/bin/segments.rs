@@ -1,5 +1,5 @@
-//! Measures the time that this machine needs per TCP segment. Two endpoints in memory are joined by a link of 100
-//! Mbit/s with a delay of 20 ms. The time includes headers, checksums and the application's copies.
+//! Measures the time that our TCP needs for a segment. Two endpoints in memory are joined by a link of 100 Mbit/s with
+//! a delay of 20 ms. The time includes headers, checksums and the application's copies.
 //!
 //!     cargo run --release --bin segments [-- PROFILE [MEGABYTES [LOSS]]]
 //!

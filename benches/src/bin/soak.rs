@@ -11,15 +11,15 @@
 //! SCTP and one over TCP. Together the loads use about half of what the better path carries.
 //!
 //! About once a second, the allocated memory (`VmData`) and the resident memory (`RssAnon`) of each process are read. A
-//! line is fitted to the readings of each measure, without the first fifth of the time. The readings are at random
-//! times, because regular readings would drift relative to the periods of the system, which would look like growth.
-//! These periods are 0.7 s (`serve` returns memory), 2 s (the sessions of `serve`) and 20 s (the outages).
+//! line is fitted to the readings of each measure, without the first fifth of the time. The times of the readings are
+//! random. Readings at regular times would drift relative to the periods of the system, and this drift would look like
+//! growth. These periods are 0.7 s (`serve` returns memory), 2 s (the sessions of `serve`) and 20 s (the outages).
 //!
 //! These conditions must hold, otherwise the exit code is 1:
-//! - no process grows: at least one of its two fitted lines rises by less than 256 kB, or by less than the noise. The
-//!   noise is the standard deviation of the readings around the line. A leak makes both lines rise. Resident memory may
-//!   grow without a leak: the receive buffers of a UDP socket (2 MiB) are allocated at once. They become resident page
-//!   by page over hours, because few batches fill them;
+//! - no process grows: at least one of its two fitted lines rises by less than 256 kB, or by less than the noise (the
+//!   standard deviation of the readings around the line). A leak makes both lines rise. Without a leak, the line of the
+//!   resident memory may rise alone: the receive buffers of a UDP socket (2 MiB) are allocated at once, but become
+//!   resident page by page over hours;
 //! - there are no errors and as many replies as requests, each reply has the size of its file, and the server's log
 //!   agrees;
 //! - every load gets a reply at least once a minute, and all processes end in time.
@@ -36,7 +36,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A load: its name, its URL and file, and its flags.
+/// One load that runs for the whole test: its name, its URL and file, and its flags.
 struct Load {
     name: &'static str,
     url: &'static str,
@@ -150,7 +150,7 @@ fn soak(program: &Path, folder: &Path, seconds: u64, loss: &str) -> bool {
     well
 }
 
-/// Starts `link` with the server at its far end and the loads at this end.
+/// Starts the command `link`, with the server at its far end and the loads at its near end.
 fn start(program: &Path, folder: &Path, seconds: u64, loss: &str) -> Child {
     let own = program.display();
     let mut behind = String::from("FAR=${ANABRANCH_FAR%%,*};");
@@ -176,7 +176,7 @@ fn start(program: &Path, folder: &Path, seconds: u64, loss: &str) -> Child {
     command.args(["--", "sh", "-c", &behind]).stdin(Stdio::null()).spawn().expect("link")
 }
 
-/// Checks the counters in a load's report. Returns a line for each check, and whether it passed.
+/// Checks the counters in a load's report. Returns one line of text for each check, and whether the check passed.
 fn tallies(json: &Value, load: &Load, seconds: u64) -> Vec<(bool, String)> {
     let (requests, replies) = (count(json, "/requests/total"), count(json, "/replies/total"));
     let well = count(json, "/replies/status/2xx");
@@ -206,7 +206,7 @@ fn tallies(json: &Value, load: &Load, seconds: u64) -> Vec<(bool, String)> {
     ]
 }
 
-/// Returns the longest time without a reply, in seconds.
+/// Returns the longest time in seconds during which a load got no reply.
 fn silence(json: &Value, seconds: u64) -> Option<u64> {
     let intervals = json.pointer("/intervals")?.as_array()?;
     let with: Vec<u64> = intervals
@@ -238,7 +238,7 @@ fn count(json: &Value, pointer: &str) -> u64 {
     json.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// A time in seconds and the memory in kB at that time.
+/// One reading of a process's memory: the time in seconds and the memory in kB.
 type Sample = (f64, f64);
 
 /// For each process, the samples of its allocated memory and those of its resident memory.
@@ -274,7 +274,7 @@ impl Memory {
                 .split(|&byte| byte == 0)
                 .map(|word| String::from_utf8_lossy(word).into_owned())
                 .collect();
-            // Only `anabranch` itself is measured, not a shell that runs it.
+            // Only processes of `anabranch` itself are measured, not a shell that starts it.
             if words.len() < 3 || !words[0].ends_with("anabranch") {
                 continue;
             }
@@ -306,11 +306,11 @@ impl Memory {
     }
 }
 
-/// A line fitted to samples of memory, in kB.
+/// A straight line that was fitted to readings of a process's memory, in kB.
 struct Trend {
     mean: f64,
     growth: f64,
-    /// The standard deviation around the line.
+    /// The standard deviation of the readings around the line.
     noise: f64,
 }
 

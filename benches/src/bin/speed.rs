@@ -1,4 +1,4 @@
-//! The speed at which a bulk transfer is simulated, compared with ns-2 and ns-3 in the same run.
+//! Measures the speed at which a bulk transfer is simulated, and compares it with ns-2 and ns-3 in the same run.
 //!
 //!     cargo run --release --bin speed [-- --seconds 60 --runs 9 --ours]
 //!
@@ -15,15 +15,15 @@ use anabranch_benches::simulators::Simulator;
 use anabranch_benches::transfer::{self, Flow};
 use anabranch_link::LinkSpec;
 
-/// The compared flows. Their buffers are large enough not to limit the window, but no larger, because every byte passes
-/// through the buffers' memory.
+/// The flows that each simulator runs. Their buffers are large enough not to limit the window, but no larger, because
+/// every byte passes through the buffers' memory.
 const FLOWS: [(&str, &str); 2] = [
     ("tcp", "tcp:cc=reno,rcvbuf=512KiB,sndbuf=512KiB,rto_min=1s"),
     ("sctp", "sctp:rcvbuf=512KiB,sndbuf=512KiB"),
 ];
 const LINK: &str = "rate=100mbit,rtt=20ms,queue=1000p,up-loss=0.1%";
 
-/// Runs the simulator with a seed. Returns the number of transmissions and the CPU seconds.
+/// A function that runs a simulator with a seed. It returns the number of transmissions and the CPU seconds.
 type Run = Box<dyn Fn(u32) -> Result<(u64, f64), String>>;
 
 /// ns-3 takes about a hundred times as long as our simulator, so ns-3 runs at most this number of seeds.
@@ -34,7 +34,7 @@ struct Row {
     run: Run,
     seeds: u32,
     transmissions: u64,
-    /// Transmissions per CPU second, by seed.
+    /// The measured transmissions per CPU second, one value for each seed.
     rates: Vec<f64>,
 }
 

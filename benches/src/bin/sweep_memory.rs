@@ -1,4 +1,4 @@
-//! The peak memory of a sweep, by its number of points.
+//! Measures the peak memory of a sweep, for several numbers of points.
 //!
 //!     cargo build --profile dist -p anabranch-cli && (cd benches && cargo run --release --bin sweep_memory -- ../target/dist/anabranch [SEEDS [POINTS..]])
 //!
@@ -32,7 +32,7 @@ fn main() -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the peak memory and the size of the result, in bytes.
+/// Runs a sweep, and returns its peak memory and the size of its results, in bytes.
 fn measure(program: &Path, folder: &Path, points: usize, seeds: usize) -> Result<(u64, u64), String> {
     let rtt: Vec<String> = (1..=points.div_ceil(10)).map(|ms| format!("{ms}ms")).collect();
     let mut command = Command::new(program);

@@ -6,9 +6,10 @@
 //! situations there is none, because the contestants are equally fast. In many situations, some of these settings have
 //! no effect on this network and workload, so that the search could name a wrong one.
 //!
-//! The pages are loaded without a browser, and all their hosts are one server. The measured gaps are of such loads.
+//! The pages are loaded without a browser, and all their hosts are one server. The gaps of the situations were measured
+//! with such loads.
 
-/// The setting that makes one contestant slower than the other.
+/// The true cause of a situation: the settings that make one contestant slower than the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Truth {
     /// No setting is a cause: the contestants are equally fast, or nearly.
@@ -29,9 +30,9 @@ pub enum Truth {
 /// Two contestants, a network and a workload, with the reason why one contestant is faster.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation {
-    /// A short description.
+    /// A short description of the situation, for the output.
     pub name: &'static str,
-    /// Network and workload, as flags without dashes.
+    /// Network and workload, as flags of `race` without the dashes.
     pub flags: Flags,
     /// The faster contestant, or one of two that are equally fast.
     pub fast: &'static str,
@@ -40,13 +41,13 @@ pub struct Situation {
     /// The slower contestant's time divided by the faster contestant's time, as measured in races in which no setting
     /// is changed.
     pub gap: f64,
-    /// The true cause.
+    /// The true cause of the gap between the two contestants.
     pub truth: Truth,
-    /// Settings that slow the faster contestant down.
+    /// Settings that slow the faster contestant down. It is faster in spite of them.
     pub against: &'static [&'static str],
 }
 
-/// Network and workload, as flags without dashes.
+/// Network and workload of a situation, as flags of `race` without the dashes.
 type Flags = &'static [(&'static str, &'static str)];
 
 const NEWS_LOSSY: Flags = &[
@@ -112,7 +113,7 @@ pub const ALL: &[Situation] = &[
         name: "TCP and SCTP with the same choices",
         flags: NEWS_LOSSY,
         fast: "tcp:profile=modern,connections=1,pipeline=yes",
-        slow: "sctp:profile=modern,connections=1,streams=100",
+        slow: "sctp:profile=modern,connections=1,num_ostreams=100",
         gap: 1.03,
         truth: Truth::Nothing,
         against: &[],
@@ -141,7 +142,8 @@ pub const ALL: &[Situation] = &[
         gap: 1.25,
         truth: Truth::Within(&["rto_min", "rto_var_min"]),
         // The RTO is SRTT plus 4 RTTVAR, but at least SRTT plus `rto_var_min`, and at least `rto_min`. In the faster
-        // contestant, `rto_min` is too low to matter, and `rto_var_min` makes the RTO longer than SRTT plus 4 RTTVAR.
+        // contestant, `rto_min` has no effect because it is low, and `rto_var_min` makes the RTO longer than SRTT plus
+        // 4 RTTVAR.
         against: &["rto_var_min"],
     },
     Situation {
@@ -195,10 +197,10 @@ pub const ALL: &[Situation] = &[
     Situation {
         name: "messages behind a lost one",
         flags: MESSAGES_LOSSY,
-        fast: "sctp:profile=modern,connections=1,streams=100",
-        slow: "sctp:profile=modern,connections=1,streams=1",
+        fast: "sctp:profile=modern,connections=1,num_ostreams=100",
+        slow: "sctp:profile=modern,connections=1,num_ostreams=1",
         gap: 2.93,
-        truth: Truth::One("streams"),
+        truth: Truth::One("num_ostreams"),
         against: &[],
     },
     Situation {
@@ -210,8 +212,8 @@ pub const ALL: &[Situation] = &[
             ("queue", "1bdp"),
             ("loss", "3%"),
         ],
-        fast: "sctp:profile=modern,connections=1,streams=100",
-        slow: "sctp:profile=modern,connections=1,streams=1",
+        fast: "sctp:profile=modern,connections=1,num_ostreams=100",
+        slow: "sctp:profile=modern,connections=1,num_ostreams=1",
         gap: 2.69,
         truth: Truth::One("outstanding"),
         against: &[],
@@ -219,8 +221,8 @@ pub const ALL: &[Situation] = &[
     Situation {
         name: "a handshake that carries the request",
         flags: ONE_OBJECT,
-        fast: "sctp:profile=rfc9260,connections=1,streams=100,cookie_data=yes",
-        slow: "sctp:profile=rfc9260,connections=1,streams=100,cookie_data=no",
+        fast: "sctp:profile=rfc9260,connections=1,num_ostreams=100,cookie_data=yes",
+        slow: "sctp:profile=rfc9260,connections=1,num_ostreams=100,cookie_data=no",
         gap: 1.5,
         truth: Truth::One("cookie_data"),
         against: &[],
@@ -228,8 +230,8 @@ pub const ALL: &[Situation] = &[
     Situation {
         name: "two small buffers",
         flags: &[("bulk", "5MB"), ("rate", "10mbit"), ("rtt", "80ms"), ("queue", "10000p"), ("loss", "0")],
-        fast: "sctp:profile=modern,connections=1,streams=100",
-        slow: "sctp:profile=modern,connections=1,streams=100,rcvbuf=8KiB,sndbuf=8KiB",
+        fast: "sctp:profile=modern,connections=1,num_ostreams=100",
+        slow: "sctp:profile=modern,connections=1,num_ostreams=100,rcvbuf=8KiB,sndbuf=8KiB",
         gap: 11.9,
         truth: Truth::Together(&["rcvbuf", "sndbuf"]),
         against: &[],
@@ -237,8 +239,8 @@ pub const ALL: &[Situation] = &[
     Situation {
         name: "a small receive buffer",
         flags: BULK,
-        fast: "sctp:profile=modern,connections=1,streams=100,rcvbuf=1MiB,sndbuf=1MiB,hb_interval=30s,rto_max=60s",
-        slow: "sctp:profile=modern,connections=1,streams=100,rcvbuf=32KiB,sndbuf=512KiB,hb_interval=10s,rto_max=30s",
+        fast: "sctp:profile=modern,connections=1,num_ostreams=100,rcvbuf=1MiB,sndbuf=1MiB,hb_interval=30s,rto_max=60s",
+        slow: "sctp:profile=modern,connections=1,num_ostreams=100,rcvbuf=32KiB,sndbuf=512KiB,hb_interval=10s,rto_max=30s",
         gap: 3.05,
         truth: Truth::One("rcvbuf"),
         against: &[],
@@ -246,8 +248,8 @@ pub const ALL: &[Situation] = &[
     Situation {
         name: "late acknowledgements, where a small packet waits for them",
         flags: FEW_MESSAGES,
-        fast: "sctp:profile=modern,connections=1,streams=100,nagle=yes,delack=0ms,ack_every=2",
-        slow: "sctp:profile=modern,connections=1,streams=100,nagle=yes,delack=200ms,ack_every=3",
+        fast: "sctp:profile=modern,connections=1,num_ostreams=100,nagle=yes,delack=0ms,ack_every=2",
+        slow: "sctp:profile=modern,connections=1,num_ostreams=100,nagle=yes,delack=200ms,ack_every=3",
         gap: 2.07,
         truth: Truth::One("delack"),
         against: &[],
@@ -255,8 +257,8 @@ pub const ALL: &[Situation] = &[
     Situation {
         name: "Nagle's algorithm",
         flags: FEW_MESSAGES,
-        fast: "sctp:profile=modern,connections=1,streams=100,nagle=no,rto_max=60s",
-        slow: "sctp:profile=modern,connections=1,streams=100,nagle=yes,rto_max=30s",
+        fast: "sctp:profile=modern,connections=1,num_ostreams=100,nagle=no,rto_max=60s",
+        slow: "sctp:profile=modern,connections=1,num_ostreams=100,nagle=yes,rto_max=30s",
         gap: 3.84,
         truth: Truth::One("nagle"),
         against: &[],
@@ -342,8 +344,8 @@ pub const ALL: &[Situation] = &[
             ("queue", "1bdp"),
             ("loss", "0"),
         ],
-        fast: "sctp:profile=modern,connections=1,streams=100,max_burst=0,dupthresh=3",
-        slow: "sctp:profile=modern,connections=1,streams=100,max_burst=2,dupthresh=4",
+        fast: "sctp:profile=modern,connections=1,num_ostreams=100,max_burst=0,dupthresh=3",
+        slow: "sctp:profile=modern,connections=1,num_ostreams=100,max_burst=2,dupthresh=4",
         gap: 6.24,
         truth: Truth::One("max_burst"),
         against: &[],
@@ -360,10 +362,10 @@ pub const ALL: &[Situation] = &[
     Situation {
         name: "messages in order on one stream, or neither",
         flags: MESSAGES_LOSSY,
-        fast: "sctp:profile=modern,connections=1,streams=100,unordered=yes",
-        slow: "sctp:profile=modern,connections=1,streams=1,unordered=no",
+        fast: "sctp:profile=modern,connections=1,num_ostreams=100,unordered=yes",
+        slow: "sctp:profile=modern,connections=1,num_ostreams=1,unordered=no",
         gap: 2.95,
-        truth: Truth::Either(&["streams", "unordered"]),
+        truth: Truth::Either(&["num_ostreams", "unordered"]),
         against: &[],
     },
     Situation {
@@ -386,19 +388,20 @@ pub const ALL: &[Situation] = &[
             ("queue", "1bdp"),
             ("loss", "10%"),
         ],
-        fast: "sctp:profile=rfc9260,connections=1,streams=100,rto_min=200ms,rto_var_min=200ms,delack=40ms,hb_interval=30s",
-        slow: "sctp:profile=rfc9260,connections=1,streams=100,rto_min=1s,rto_var_min=0ms,delack=200ms,hb_interval=10s",
+        fast: "sctp:profile=rfc9260,connections=1,num_ostreams=100,rto_min=200ms,rto_var_min=200ms,delack=40ms,hb_interval=30s",
+        slow: "sctp:profile=rfc9260,connections=1,num_ostreams=100,rto_min=1s,rto_var_min=0ms,delack=200ms,hb_interval=10s",
         gap: 1.28,
         truth: Truth::Within(&["rto_min", "rto_var_min", "delack"]),
         // The RTO is SRTT plus 4 RTTVAR, but at least SRTT plus `rto_var_min`, and at least `rto_min`. In the faster
-        // contestant, `rto_min` is too low to matter, and `rto_var_min` makes the RTO longer than SRTT plus 4 RTTVAR.
+        // contestant, `rto_min` has no effect because it is low, and `rto_var_min` makes the RTO longer than SRTT plus
+        // 4 RTTVAR.
         against: &["rto_var_min"],
     },
     Situation {
         name: "six TCP connections and one association",
         flags: LARGE_OBJECTS_LOSSY,
         fast: "tcp:profile=modern,connections=6,pipeline=yes",
-        slow: "sctp:profile=modern,connections=1,streams=100",
+        slow: "sctp:profile=modern,connections=1,num_ostreams=100",
         gap: 2.61,
         truth: Truth::One("connections"),
         against: &[],
@@ -406,7 +409,7 @@ pub const ALL: &[Situation] = &[
     Situation {
         name: "streams, and TCP that asks for one object at a time",
         flags: SMALL_OBJECTS,
-        fast: "sctp:profile=modern,connections=1,streams=100",
+        fast: "sctp:profile=modern,connections=1,num_ostreams=100",
         slow: "tcp:profile=modern,connections=1,pipeline=no",
         gap: 4.27,
         truth: Truth::One("outstanding"),
@@ -415,8 +418,8 @@ pub const ALL: &[Situation] = &[
     Situation {
         name: "five settings that nothing there asks for",
         flags: NEWS,
-        fast: "sctp:profile=modern,connections=1,streams=100,hb_interval=30s,cookie_life=60s,path_max_retrans=5,rto_max=60s,assoc_max_retrans=10",
-        slow: "sctp:profile=modern,connections=1,streams=100,hb_interval=10s,cookie_life=30s,path_max_retrans=3,rto_max=30s,assoc_max_retrans=5",
+        fast: "sctp:profile=modern,connections=1,num_ostreams=100,hb_interval=30s,cookie_life=60s,path_max_retrans=5,rto_max=60s,assoc_max_retrans=10",
+        slow: "sctp:profile=modern,connections=1,num_ostreams=100,hb_interval=10s,cookie_life=30s,path_max_retrans=3,rto_max=30s,assoc_max_retrans=5",
         gap: 1.0,
         truth: Truth::Nothing,
         against: &[],
@@ -434,7 +437,7 @@ pub const ALL: &[Situation] = &[
         name: "DTLS beneath one transport beside another in the clear",
         flags: ONE_OBJECT,
         fast: "tcp:profile=modern,connections=1,pipeline=yes",
-        slow: "sctp:profile=modern,connections=1,streams=100,dtls=yes",
+        slow: "sctp:profile=modern,connections=1,num_ostreams=100,dtls=yes",
         gap: 2.02,
         truth: Truth::One("dtls"),
         against: &[],
@@ -470,8 +473,8 @@ pub const ALL: &[Situation] = &[
             ("queue", "1bdp"),
             ("loss", "0"),
         ],
-        fast: "sctp:profile=modern,connections=1,streams=100,dtls=yes,priority=yes",
-        slow: "sctp:profile=modern,connections=1,streams=100,dtls=yes,priority=no",
+        fast: "sctp:profile=modern,connections=1,num_ostreams=100,dtls=yes,priority=yes",
+        slow: "sctp:profile=modern,connections=1,num_ostreams=100,dtls=yes,priority=no",
         gap: 1.035,
         truth: Truth::Within(&["priority", "scheduler"]),
         against: &[],

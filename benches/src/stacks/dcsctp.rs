@@ -1,4 +1,4 @@
-//! `dcsctp`, the Rust port of WebRTC's SCTP.
+//! Adapts `dcsctp`, the Rust port of WebRTC's SCTP, to the benchmarks.
 
 use super::{BUFFER, PACKET, StackPair};
 use ::dcsctp::api::{
@@ -6,7 +6,7 @@ use ::dcsctp::api::{
 };
 use std::time::Duration;
 
-/// Two sockets with one association.
+/// Two sockets of `dcsctp` that are joined by one association.
 pub struct DcSctp {
     ends: [Box<dyn DcSctpSocket>; 2],
     now: SocketTime,

@@ -1,4 +1,4 @@
-//! The SCTP engine of this project.
+//! Adapts the SCTP engine of this project to the benchmarks.
 
 use super::{BUFFER, StackPair};
 use anabranch_base::time::Duration;
@@ -6,7 +6,7 @@ use anabranch_base::{Engine, Instant, Rng, SendBatch};
 use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event, Message, SendError};
 use std::net::SocketAddr;
 
-/// The settings that differ between runs.
+/// The settings of our SCTP engine that differ between benchmark runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The size of the send buffer in bytes.
@@ -48,7 +48,7 @@ impl Ours {
         let streams = settings.streams.to_string();
         // Max.Burst is off, because it would limit every turn to four packets, and the other stacks have no such limit.
         for (key, value) in
-            [("sndbuf", &*sndbuf), ("rcvbuf", &rcvbuf), ("streams", &streams), ("max_burst", "0")]
+            [("sndbuf", &*sndbuf), ("rcvbuf", &rcvbuf), ("num_ostreams", &streams), ("max_burst", "0")]
         {
             config.set(key, value).expect("a known key");
         }
@@ -90,7 +90,7 @@ impl Ours {
         }
     }
 
-    /// Ends all associations, and forgets them.
+    /// Closes all associations of the two endpoints, and removes their state.
     pub fn release_all(&mut self) {
         for id in std::mem::take(&mut self.established) {
             self.ends[0].release(self.now, id);

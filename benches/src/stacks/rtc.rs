@@ -1,4 +1,4 @@
-//! `rtc-sctp`, the SCTP of webrtc-rs's sans-IO stack.
+//! Adapts `rtc-sctp`, the SCTP of webrtc-rs's sans-IO stack, to the benchmarks.
 
 use super::{BUFFER, PACKET, StackPair};
 use rtc_sctp::{
@@ -15,7 +15,7 @@ struct BoundEndpoint {
     associations: Vec<Option<Association>>,
 }
 
-/// Two endpoints with one association.
+/// Two endpoints of `rtc-sctp` that are joined by one association.
 pub struct Rtc {
     ends: [BoundEndpoint; 2],
     now: Instant,

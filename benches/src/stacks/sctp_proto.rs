@@ -1,4 +1,4 @@
-//! `sctp-proto`, the SCTP of str0m.
+//! Adapts `sctp-proto`, the SCTP of str0m, to the benchmarks.
 
 use super::{BUFFER, PACKET, StackPair};
 use ::sctp_proto::{
@@ -15,7 +15,7 @@ struct BoundEndpoint {
     associations: Vec<Option<Association>>,
 }
 
-/// Two endpoints with one association.
+/// Two endpoints of `sctp-proto` that are joined by one association.
 pub struct SctpProto {
     ends: [BoundEndpoint; 2],
     now: Instant,

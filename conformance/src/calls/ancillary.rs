@@ -1,4 +1,4 @@
-//! Ancillary data of a sent or received message, in `msg_control`.
+//! Reads and compares the ancillary data (`msg_control`) of messages that a packetdrill script sends or receives.
 //!
 //! Implements RFC 6458 §5.3 (the structures and their directions).
 
@@ -15,10 +15,10 @@ use std::net::IpAddr;
 pub(super) struct Ancillary {
     pub(super) info: SendInfo,
     pub(super) init: Option<InitMsg>,
-    /// The peer addresses of an association that starts with this message.
+    /// The peer addresses of an association that this message starts.
     pub(super) to: Vec<IpAddr>,
     pub(super) port: Option<u16>,
-    /// Whether the flags have `SCTP_SENDALL`.
+    /// Whether the message's flags have `SCTP_SENDALL`.
     pub(super) all: bool,
 }
 
@@ -29,7 +29,7 @@ fn item(value: &Value) -> Result<(i64, i64, &Value), CallError> {
         |key: &str| members.number(key)?.ok_or_else(|| CallError::Wrong(format!("{value} has no {key}")));
     let data =
         members.get("cmsg_data").ok_or_else(|| CallError::Wrong(format!("{value} has no cmsg_data")))?;
-    // `cmsg_len` is not compared, because the alignment of headers depends on the host.
+    // `cmsg_len` is read but not compared, because the alignment of headers depends on the host.
     members.number("cmsg_len")?;
     Ok((need("cmsg_level")?, need("cmsg_type")?, data))
 }
@@ -48,7 +48,7 @@ pub(super) fn policy(bits: i64, value: i64) -> Result<PrInfo, CallError> {
     })
 }
 
-/// Reads `snd_flags` or `sinfo_flags`, without the bits of the PR-SCTP policy.
+/// Reads `snd_flags` or `sinfo_flags` from a script, without the bits of the PR-SCTP policy.
 pub(super) fn flagged(flags: i64) -> Result<SndInfo, CallError> {
     /// `SCTP_ADDR_OVER` (0x0800) is accepted because `send` checks the address. `send` also handles `SCTP_SENDALL`
     /// (0x1000).
@@ -68,7 +68,7 @@ pub(super) fn flagged(flags: i64) -> Result<SndInfo, CallError> {
     })
 }
 
-/// Whether the flags of a structure have `SCTP_SENDALL`.
+/// Returns whether the flags in the member `key` of a structure include `SCTP_SENDALL`.
 pub(super) fn to_all(value: &Value, key: &str) -> Result<bool, CallError> {
     match value.member(key).filter(|flags| !flags.is_any()) {
         None => Ok(false),
@@ -124,7 +124,7 @@ impl Machine {
     pub(crate) fn snd_rcv_info(&self, value: &Value) -> Result<SendInfo, CallError> {
         let members = Members::of("sctp_sndrcvinfo", value)?;
         let flags = members.or_zero("sinfo_flags")?;
-        // In the extended structure this member is named `sinfo_pr_value`.
+        // In the extended structure (RFC 6458 §5.3.3), this member is named `sinfo_pr_value`.
         let amount = match members.number("sinfo_timetolive")? {
             Some(amount) => amount,
             None => members.or_zero("sinfo_pr_value")?,
@@ -139,7 +139,8 @@ impl Machine {
         Ok(SendInfo { snd, pr: policy(flags & 0xf, amount)?, auth: None })
     }
 
-    /// Reads `msg_control`. Values that `msg_control` does not set are taken from `usual`.
+    /// Reads the `msg_control` that a script passes to a call. Values that `msg_control` does not set are taken from
+    /// `usual`.
     pub(super) fn read_ancillary(
         &self,
         control: Option<&Value>,
@@ -181,7 +182,7 @@ impl Machine {
     }
 }
 
-/// Compares the ancillary data of a received message, in any order.
+/// Compares the ancillary data of a received message with that of the script. The items may be in any order.
 pub(super) fn compare_control(expected: &Value, seen: &[(&str, Value)]) -> Result<(), CallError> {
     if expected.is_any() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Arguments of calls, and the errors of calls.
+//! The arguments of the system calls in a packetdrill script, and the errors of these calls.
 
 use crate::constants::{compare, number};
 use crate::members::Members;
@@ -7,12 +7,12 @@ use anabranch_base::time::Duration;
 use anabranch_sctp::socket::Errno;
 use std::net::IpAddr;
 
-/// The reason why a call did not give the expected result.
+/// The reason why a system call did not give the result that the script expects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum CallError {
     /// The call failed with an error number.
     Errno(Errno),
-    /// The script asks for something that the interpreter does not know.
+    /// The script uses a name, a flag or a value that the packetdrill interpreter does not support.
     Wrong(String),
     /// The call succeeded, but returned other data than the script expects.
     Differs(String),
@@ -33,7 +33,7 @@ pub(crate) fn differs(what: &str, expected: &Value, seen: &Value) -> Result<(), 
     compare(what, expected, seen).map_err(CallError::Differs)
 }
 
-/// The arguments of a call.
+/// The arguments of a system call in a script.
 #[derive(Clone, Copy)]
 pub(crate) struct Args<'a>(pub(crate) &'a [Value]);
 
@@ -52,7 +52,7 @@ impl<'a> Args<'a> {
         number(value).ok_or_else(|| CallError::Wrong(format!("{value} is not known")))
     }
 
-    /// Returns a number, or 0 if the argument is `...`.
+    /// Returns the argument as a number, or 0 if the argument is `...`.
     pub(crate) fn or_zero(self, at: usize) -> Result<i64, CallError> {
         if self.at(at)?.is_any() { Ok(0) } else { self.number(at) }
     }
@@ -104,7 +104,7 @@ pub(crate) fn socket_address(value: &Value) -> Result<(Option<IpAddr>, Option<u1
     if fits { Ok((address, port)) } else { wrong(format!("{value} is no address of its family")) }
 }
 
-/// Returns an address and a port in the form of the socket API's structure.
+/// Returns an address and a port as a script writes the socket API's address structure.
 pub(crate) fn address_value(address: IpAddr, port: u16) -> Value {
     let family = if address.is_ipv4() { "AF_INET" } else { "AF_INET6" };
     let call = |name: &str, arg| Value::Call(name.to_owned(), vec![arg]);
@@ -115,7 +115,7 @@ pub(crate) fn address_value(address: IpAddr, port: u16) -> Value {
     ])
 }
 
-/// Returns the sum of the lengths in `[{…, length}, …]`, in bytes.
+/// Returns the sum of the lengths of the buffers in `[{…, length}, …]`, in bytes.
 pub(super) fn iov_length(iov: &Value) -> Result<i64, CallError> {
     let Value::List(items) = iov else { return wrong(format!("{iov} is no list of buffers")) };
     let mut total: i64 = 0;
@@ -126,7 +126,7 @@ pub(super) fn iov_length(iov: &Value) -> Result<i64, CallError> {
     Ok(total)
 }
 
-/// Returns the content of one buffer and its length.
+/// Returns the content and the length of one buffer, as the script gives them.
 fn iov_parts(item: &Value) -> Result<(&Value, i64), CallError> {
     let parts = match item {
         Value::Struct(parts) => match &parts[..] {
@@ -151,7 +151,7 @@ pub(super) fn iov_content(iov: &Value) -> Result<Value, CallError> {
     items.first().map_or(Ok(Value::Any), |item| iov_parts(item).map(|(content, _)| content.clone()))
 }
 
-/// Converts milliseconds to a duration. Returns `None` for 0, because 0 leaves a setting unchanged.
+/// Converts milliseconds in a script to a duration. Returns `None` for 0, because 0 leaves a setting unchanged.
 pub(crate) fn millis(n: i64) -> Option<Duration> {
     u64::try_from(n).ok().filter(|&n| n > 0).map(Duration::from_millis)
 }

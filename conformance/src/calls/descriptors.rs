@@ -1,17 +1,18 @@
-//! Keeps the descriptors of a script, with the socket and options of each descriptor, and numbers the associations.
+//! Keeps the file descriptors of a packetdrill script, with the socket and the options of each. Also numbers the
+//! script's associations.
 
 use super::CallError;
 use anabranch_sctp::AssociationId;
 use anabranch_sctp::socket::{Errno, Scope, SocketId, Style};
 use std::collections::BTreeMap;
 
-/// The descriptors of a script.
+/// The file descriptors that a packetdrill script has opened.
 #[derive(Debug, Default)]
 pub(crate) struct Fds {
     pub(super) open: BTreeMap<i64, Fd>,
     /// The local port of the socket that was bound last; `None` if no socket was bound.
     pub(super) port: Option<u16>,
-    /// Associations that have a number, in the order of their numbers.
+    /// The associations to which the script can refer by number, in the order of their numbers.
     associations: Vec<AssociationId>,
 }
 
@@ -20,13 +21,13 @@ pub(crate) struct Fd {
     pub(crate) socket: SocketId,
     pub(super) style: Style,
     pub(super) nonblocking: bool,
-    /// Whether a blocking `connect` is in progress.
+    /// Whether a blocking `connect` on this descriptor is in progress.
     pub(super) connecting: bool,
     pub(crate) legacy: LegacyOptions,
 }
 
-/// Socket options whose values the interpreter of the scripts keeps. Some of them select older forms of the socket API,
-/// which the engine does not have.
+/// Socket options whose values the packetdrill interpreter keeps itself. Some of them select older forms of the socket
+/// API, which the engine does not have.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LegacyOptions {
     /// Whether `sctp_data_io_event` is set: each message comes with `SCTP_SNDRCV` (RFC 6458 §6.2.1).
@@ -57,7 +58,7 @@ impl Fd {
     }
 }
 
-/// The number of the first association. Lower numbers are scopes, such as `SCTP_FUTURE_ASSOC`.
+/// The number that a script uses for its first association. Lower numbers are scopes, such as `SCTP_FUTURE_ASSOC`.
 const FIRST_ASSOCIATION: i64 = 3;
 
 impl Fds {
@@ -83,8 +84,8 @@ impl Fds {
         self.associations.get(at).copied()
     }
 
-    /// Returns the scope that `number` selects. `number` is the association number in the value of an option. RFC 6458
-    /// §8: one-to-one sockets ignore the number.
+    /// Returns the scope of a socket option: the socket, or one of its associations. `number` is the association number
+    /// in the value of the option. RFC 6458 §8: one-to-one sockets ignore this number.
     pub(crate) fn scope(&self, fd: Fd, number: i64) -> Result<Scope, CallError> {
         match number {
             _ if fd.style == Style::OneToOne => Ok(Scope::Future),

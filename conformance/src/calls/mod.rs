@@ -1,7 +1,8 @@
-//! The system calls of a script, applied to sockets of the engine.
+//! Executes the system calls of a packetdrill script on sockets of the SCTP engine.
 //!
-//! This module executes calls and compares their results. Descriptors are in `descriptors`, messages in `send` and
-//! `receive`, their ancillary data in `ancillary`, and socket options in `options`.
+//! This module executes system calls and compares their results with those in the script. Descriptors are in
+//! `descriptors`, messages in `send` and `receive`, their ancillary data in `ancillary`, and socket options in
+//! `options`.
 
 mod ancillary;
 mod args;
@@ -22,7 +23,7 @@ use anabranch_sctp::socket::{Errno, OptionName, Scope, ShutdownHow, SocketId, So
 use descriptors::LegacyOptions;
 use std::net::{IpAddr, SocketAddr};
 
-/// The names of the calls, each with the minimum and the maximum number of its arguments.
+/// The names of the supported system calls, each with the minimum and the maximum number of its arguments.
 const CALLS: &[(&str, usize, usize)] = &[
     ("socket", 3, 3),
     ("bind", 3, 3),
@@ -62,7 +63,8 @@ const CALLS: &[(&str, usize, usize)] = &[
 ];
 
 impl Machine {
-    /// Executes a call and compares its result. Returns `None` if the call blocks and `may_block` is set.
+    /// Executes a system call and compares its result with the script. Returns `None` if the call blocks and
+    /// `may_block` is set.
     pub(crate) fn call(&mut self, call: &Call, may_block: bool) -> Result<Option<String>, Failure> {
         self.know_associations();
         let outcome = self.perform(call);
@@ -189,7 +191,7 @@ impl Machine {
         }
     }
 
-    /// Gives every association a number, in the order in which they were established.
+    /// Gives every new association a number for the script, in the order in which the associations were established.
     fn know_associations(&mut self) {
         let sockets: Vec<SocketId> = self.fds.open.values().map(|fd| fd.socket).collect();
         for association in sockets.into_iter().flat_map(|socket| self.sockets.associations(socket)) {
@@ -248,7 +250,7 @@ impl Machine {
         }
     }
 
-    /// RFC 6458 §9.1: binds the socket if it has no local port yet. Otherwise adds or removes addresses.
+    /// RFC 6458 §9.1 (`sctp_bindx`): binds the socket if it has no local port yet. Otherwise adds or removes addresses.
     fn call_bindx(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         let fd = self.fd(args)?;
         let open = vec![Value::Any];
@@ -297,7 +299,8 @@ impl Machine {
             port = scripted_port.unwrap_or(port);
         }
         if fd.connecting {
-            // This is a repeated call that blocked before, so it checks whether the association has failed meanwhile.
+            // The `connect` call blocked before and is now repeated. The association may have failed since then, so
+            // this is checked first.
             let SocketOption::Error(error) =
                 self.sockets.option(fd.socket, Scope::Future, OptionName::Error)?
             else {

@@ -11,14 +11,14 @@ use crate::script::Value;
 use anabranch_sctp::AssociationId;
 use anabranch_sctp::socket::{Incoming, NxtInfo, OptionName, RcvInfo, Scope, SocketOption};
 
-/// The largest buffer of a read, in bytes.
+/// The largest buffer that a script may pass to a receiving call, in bytes.
 const MOST: i64 = 1 << 20;
 
 #[derive(Debug, Default)]
 struct ReadResult {
     bytes: i64,
     flags: i64,
-    /// The information about a message and the number of its association; `None` for a notification.
+    /// The information about a received message, and the number of its association; `None` for a notification.
     info: Option<(RcvInfo, i64)>,
     next: Option<(NxtInfo, i64)>,
     association: Option<AssociationId>,
@@ -69,7 +69,7 @@ impl Machine {
                 let port = self.sockets.endpoint().info(notification.association());
                 let port = port.map_or(self.addresses.connect_port, |info| info.peer_port);
                 let (seen, length) = notices::describe(&notification, number, old, port, |live| {
-                    // The TSN is 0 if the reset failed. Then it is not translated.
+                    // The TSN is 0 if the reset failed. This 0 is passed on unchanged.
                     if live == 0 { 0 } else { self.value_map().tsn_to_script(live) }
                 });
                 if let Value::Struct(_) = content {
@@ -77,8 +77,8 @@ impl Machine {
                 } else {
                     self.note(format!("{seen}"));
                 }
-                // A notification is cut at the end of the buffer. MSG_EOR (8) is set only if the notification is
-                // complete.
+                // A notification that is larger than the buffer is cut off. MSG_EOR (8) is set only if the notification
+                // is complete.
                 let flags = 0x2000 | if length <= size { 8 } else { 0 };
                 let association = Some(notification.association());
                 Ok(ReadResult { bytes: length.min(size), flags, association, ..ReadResult::default() })
@@ -214,7 +214,7 @@ impl Machine {
     }
 }
 
-/// Checks the flags of a receiving call. A script with an unsupported flag is rejected.
+/// Checks the flags of a receiving call. A script that uses an unsupported flag is rejected.
 fn receiving(flags: i64) -> Result<(), CallError> {
     /// MSG_DONTWAIT has no effect, because the script itself states which calls block.
     const KNOWN: i64 = 0x80;

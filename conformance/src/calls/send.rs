@@ -10,19 +10,19 @@ use crate::script::Value;
 use anabranch_sctp::socket::{Errno, InitMsg, OptionName, Scope, SendInfo, SndInfo, SocketOption, Style};
 use std::net::SocketAddr;
 
-/// The largest message, in bytes.
+/// The largest message that a script may send, in bytes.
 const MOST: i64 = 1 << 20;
 
-/// The peer addresses that a call names.
+/// The peer addresses that a sending call names.
 enum PeerAddresses<'a> {
     /// The call names no address, so the association determines the peer.
     Implicit,
-    /// These addresses. `...` stands for any address.
+    /// The call names these addresses. `...` in the list stands for any address.
     These(&'a [Value]),
 }
 
 impl<'a> PeerAddresses<'a> {
-    /// Reads one address, a list of addresses, `...` or NULL.
+    /// Reads the peer addresses of a call: one address, a list of addresses, `...` or NULL.
     fn read(value: Option<&'a Value>) -> Self {
         match value {
             None => Self::Implicit,
@@ -149,7 +149,7 @@ impl Machine {
         Ok(Ancillary { info, ..Ancillary::default() })
     }
 
-    /// Sends `length` bytes as one message.
+    /// Sends a message of `length` bytes on the socket of a descriptor.
     fn transmit(
         &mut self,
         args: Args<'_>,

@@ -1,4 +1,4 @@
-//! Checks that a script names only fields that chunks, parameters and causes have.
+//! Checks that a packetdrill script names only fields that the chunks, parameters and error causes have.
 
 use super::codec::flags;
 use super::layout::{Family, FieldKind, by_name};
@@ -28,7 +28,7 @@ fn check(family: Family, node: &Node) -> Result<(), String> {
             FieldKind::PpidOrFsn => ["ppid", "fsn"].contains(&key.as_str()),
             _ => false,
         };
-        // A script may give a wrong length on purpose.
+        // A script may give every item a field `len`, because it may set a wrong length on purpose.
         let known = key == "len"
             || family == Family::Chunk && key == "flgs"
             || match layout {

@@ -1,4 +1,4 @@
-//! Encodes script nodes to bytes, and decodes bytes to script nodes.
+//! Converts chunks, parameters and error causes from a script's notation (nodes) to bytes, and back.
 //!
 //! Scripts use their own tags and TSNs. [`ValueMap`] translates between them and the values that the engine has chosen.
 //!
@@ -8,7 +8,7 @@ use super::layout::{Family, FieldKind, Layout, by_code, by_name, code_of};
 use crate::script::{Body, Node, Value};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Maps the engine's initiate tag and TSNs to those of the script.
+/// Converts the engine's initiate tag and TSNs to those that the script uses, and back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ValueMap {
     /// The engine's own initiate tag, and the tag that the script uses in its place.
@@ -24,7 +24,7 @@ impl ValueMap {
         Self { tag, tsn, mirrored: false }
     }
 
-    /// Returns the mapping for the chunks of the opposite end: those of the engine instead of those of the script, or
+    /// Returns the mapping for the chunks of the other endpoint: those of the engine instead of those of the script, or
     /// the reverse.
     fn reflected(self) -> Self {
         Self { mirrored: !self.mirrored, ..self }
@@ -44,11 +44,11 @@ impl ValueMap {
 pub(crate) struct RepeatedValues {
     /// The State Cookie of the last INIT ACK that the engine sent.
     pub(crate) cookie: Vec<u8>,
-    /// The information of the last HEARTBEAT that the engine sent.
+    /// The Heartbeat Info of the last HEARTBEAT that the engine sent.
     pub(crate) heartbeat: Vec<u8>,
 }
 
-/// Returns the bytes of an inbound packet's chunks.
+/// Returns the bytes of the chunks in a packet that the script sends to the engine.
 pub(crate) fn encode_body(
     body: &Body,
     value_map: ValueMap,
@@ -111,7 +111,7 @@ impl Encoder<'_> {
                 self.bytes(node, key, length, start, out)?;
             }
         }
-        // A script may give a wrong length on purpose.
+        // The length that a script gives is used even if it is wrong, because the script may test wrong lengths.
         let length_field = match length {
             Some(length_field) => {
                 u16::try_from(length_field).map_err(|_| format!("len={length_field} is out of range"))?
@@ -180,7 +180,7 @@ impl Encoder<'_> {
             FieldKind::Text => match value {
                 Some(Value::Text(text)) => {
                     out.extend_from_slice(text.as_bytes());
-                    // RFC 9260 §3.3.2.4: a host name ends with a zero byte.
+                    // RFC 9260 §3.3.2.4: a zero byte ends a host name.
                     if key == "addr" {
                         out.push(0);
                     }
@@ -347,11 +347,12 @@ pub(crate) fn leading(bytes: &[u8]) -> Vec<Node> {
     let value_map = ValueMap::default().reflected();
     let read = node(Family::Chunk, &bytes[..length_field], value_map, false);
     let name = by_code(Family::Chunk, kind.into()).map_or("CHUNK", |layout| layout.name);
-    // A chunk that is too short for its layout is shown in the generic form, but with its name.
+    // A chunk that is too short for its layout is converted in the generic form, but with its name.
     if read.name == name { vec![read] } else { vec![Node { name: name.to_owned(), ..read }] }
 }
 
-/// Decodes the chunks after the common header. `value_map` converts verification tags and TSNs to those in the script.
+/// Decodes the chunks of a packet, which follow the common header. `value_map` converts verification tags and TSNs to
+/// those in the script.
 pub(crate) fn decode_packet(bytes: &[u8], value_map: ValueMap) -> Result<Vec<Node>, String> {
     nodes(Family::Chunk, bytes, value_map)
 }
@@ -372,7 +373,8 @@ fn nodes(family: Family, mut bytes: &[u8], value_map: ValueMap) -> Result<Vec<No
     Ok(found)
 }
 
-/// Decodes one TLV. A TLV that does not fit its layout is shown in the generic form.
+/// Decodes one TLV (a chunk, a parameter or an error cause). A TLV that does not fit its layout is converted in the
+/// generic form.
 pub(super) fn node(family: Family, raw: &[u8], value_map: ValueMap, generic: bool) -> Node {
     let code = match family {
         Family::Chunk => u16::from(raw[0]),

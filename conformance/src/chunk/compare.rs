@@ -1,4 +1,4 @@
-//! Compares the chunks that a script expects with those that were sent.
+//! Compares the chunks that a script expects with the chunks that the engine sent.
 //!
 //! Parameters and causes are compared as sets, because the standard leaves their order free. Control chunks are also
 //! compared as sets, except where RFC 9260 §6.10 and §5.1 fix their position (COOKIE ECHO and COOKIE ACK first, DATA
@@ -51,7 +51,8 @@ fn sized_as_seen(expected: &[Node], seen: &[Node]) -> Option<Vec<Node>> {
     Some(all)
 }
 
-/// Checks that each expected item was seen, in any order. Other items are allowed only if `open` is set.
+/// Checks that each expected item (chunk, parameter or cause) was seen, in any order. Other items are allowed only if
+/// `open` is set.
 fn as_sets(family: Family, expected: &[Node], seen: &[Node], open: bool) -> Result<(), String> {
     let mut left: Vec<&Node> = seen.iter().collect();
     for item in expected {
@@ -133,7 +134,7 @@ fn same_streams(expected: &Value, seen: &Value) -> bool {
     !twice && e.iter().all(|item| s.contains(item)) && s.iter().all(|item| e.contains(item))
 }
 
-/// Checks that two lists of types are equal, in any order.
+/// Checks that two lists of chunk types or parameter types are equal, in any order.
 fn same_set(name: &str, expected: &Value, seen: &Value) -> bool {
     let family = if name == "SUPPORTED_EXTENSIONS" { Family::Chunk } else { Family::Param };
     let sorted = |value: &Value| {

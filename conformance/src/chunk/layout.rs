@@ -3,7 +3,7 @@
 //!
 //! Implements RFC 9260 §3.3 and the chunks of RFC 3758, 4820, 6525, 8260 and 9653.
 
-/// The three kinds of TLV.
+/// The kind of a TLV: a chunk, a parameter or an error cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Family {
     Chunk,
@@ -12,7 +12,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// Returns the generic name of the elements of this family. A script can use it for an element of any type.
+    /// Returns the generic name of chunks, parameters or causes. A script can use this name for an element of any type.
     pub(crate) fn generic(self) -> &'static str {
         match self {
             Self::Chunk => "CHUNK",
@@ -22,7 +22,7 @@ impl Family {
     }
 }
 
-/// The content of a field.
+/// The kind of value that a field of a chunk, parameter or cause contains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FieldKind {
     U16,
@@ -39,19 +39,19 @@ pub(crate) enum FieldKind {
     Bytes,
     /// User data. Only its length (`len`) is compared.
     Payload,
-    /// The remaining bytes as text.
+    /// The remaining bytes of the element as text.
     Text,
     V4,
     V6,
-    /// The remaining bytes as 16-bit numbers.
+    /// The remaining bytes of the element as 16-bit numbers.
     U16s,
     /// A 32-bit count, followed by that number of 16-bit numbers.
     Counted,
-    /// The remaining bytes as chunk types.
+    /// The remaining bytes of the element as chunk types.
     ChunkTypes,
-    /// The remaining bytes as parameters.
+    /// The remaining bytes of the element as parameters.
     Params,
-    /// The remaining bytes as causes.
+    /// The remaining bytes of the element as error causes.
     Causes,
     /// One parameter.
     OneParam,
@@ -77,7 +77,7 @@ pub(crate) struct Layout {
     pub(crate) family: Family,
     pub(crate) name: &'static str,
     pub(crate) code: u16,
-    /// The letters of the flags. The first letter stands for bit 0.
+    /// The letters that a script uses for the flags of a chunk. The first letter stands for bit 0.
     pub(crate) flags: &'static str,
     pub(crate) fields: &'static [(&'static str, FieldKind)],
     /// The number of fields at the end of the layout that may be left out.
@@ -182,12 +182,12 @@ pub(crate) static LAYOUTS: &[Layout] = &[
     cause("PROTOCOL_VIOLATION", 13, &[("info", Text)]),
 ];
 
-/// Returns the layout with this name.
+/// Returns the layout of the chunk, parameter or cause with this name.
 pub(crate) fn by_name(family: Family, name: &str) -> Option<&'static Layout> {
     LAYOUTS.iter().find(|layout| layout.family == family && layout.name == name)
 }
 
-/// Returns the layout with this type or cause code.
+/// Returns the layout of the chunk, parameter or cause with this type or cause code.
 pub(crate) fn by_code(family: Family, code: u16) -> Option<&'static Layout> {
     LAYOUTS.iter().find(|layout| layout.family == family && layout.code == code)
 }

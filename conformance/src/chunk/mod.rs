@@ -1,6 +1,6 @@
 //! Conversion of chunks, parameters and causes between script text and bytes.
 //!
-//! Does not use the engine's decoder, because a test of the engine must not share its mistakes.
+//! This module does not use the engine's decoder. If it did, a test could not detect the mistakes of that decoder.
 
 mod check;
 mod codec;

@@ -33,7 +33,7 @@ const EVENTS: &[(&str, &str, Event)] = &[
     ("SCTP_ADAPTATION_INDICATION", "sctp_adaptation_layer_event", Event::Kind(EventKind::Adaptation)),
     ("SCTP_AUTHENTICATION_EVENT", "sctp_authentication_event", Event::Kind(EventKind::Authentication)),
     ("SCTP_SENDER_DRY_EVENT", "sctp_sender_dry_event", Event::Kind(EventKind::SenderDry)),
-    // On Linux the structure also has members for these events.
+    // On Linux, `struct sctp_event_subscribe` also has members for these events.
     ("SCTP_STREAM_RESET_EVENT", "sctp_stream_reset_event", Event::Kind(EventKind::StreamReset)),
     ("SCTP_ASSOC_RESET_EVENT", "sctp_assoc_reset_event", Event::Kind(EventKind::AssociationReset)),
     ("SCTP_STREAM_CHANGE_EVENT", "sctp_stream_change_event", Event::Kind(EventKind::StreamChange)),
@@ -53,7 +53,7 @@ impl Event {
 }
 
 impl Machine {
-    /// Sets `SCTP_EVENT` (RFC 6458 §6.2.2).
+    /// Sets the socket option `SCTP_EVENT` (RFC 6458 §6.2.2).
     pub(super) fn subscribe(&mut self, number: i64, value: &Value) -> Result<(), CallError> {
         let members = Members::of("sctp_event", value)?;
         let event = Event::named(members.get("se_type").unwrap_or(&Value::Any))?;
@@ -62,8 +62,8 @@ impl Machine {
         self.set_event(number, association, event, on)
     }
 
-    /// Sets `SCTP_EVENTS` (RFC 6458 §6.2.1), which has a member for each type of event. A member that the script omits
-    /// counts as 0.
+    /// Sets the socket option `SCTP_EVENTS` (RFC 6458 §6.2.1), which has a member for each type of event. A member that
+    /// the script omits counts as 0.
     pub(super) fn subscribe_all(&mut self, number: i64, value: &Value) -> Result<(), CallError> {
         let members = Members::of("sctp_event_subscribe", value)?;
         let data_io = members.or_zero("sctp_data_io_event")? != 0;
@@ -123,7 +123,7 @@ impl Machine {
         Ok(seen == SocketOption::Event(kind, true))
     }
 
-    /// Returns the current `struct sctp_event_subscribe`.
+    /// Returns the current value of `SCTP_EVENTS`, a `struct sctp_event_subscribe`.
     pub(super) fn events_value(&mut self, fd: Fd) -> Result<Value, CallError> {
         let mut fields = vec![("sctp_data_io_event".to_owned(), Value::Int(fd.legacy.data_io.into()))];
         for &(_, member, event) in EVENTS.iter().filter(|(_, member, _)| !member.is_empty()) {

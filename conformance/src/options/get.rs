@@ -1,4 +1,4 @@
-//! Reading socket options: `getsockopt` and `sctp_opt_info`.
+//! Reads socket options for packetdrill scripts: `getsockopt` and `sctp_opt_info`.
 
 use super::{IDS, SET_ONLY, STRUCTURES, check_level, events, is_lone, name, supported};
 use crate::calls::{Args, CallError, address_value, differs, socket_address, unboxed, wrong};
@@ -21,8 +21,8 @@ impl Machine {
         self.get(args, name(args.at(2)?)?, args.at(3)?)
     }
 
-    /// Returns the value of an option for which the engine has no single option. The interpreter stores the value
-    /// itself, or combines several options of the engine. Returns `None` for any other option.
+    /// Returns the value of a socket option for which the engine has no single option. The packetdrill interpreter
+    /// stores the value itself, or combines several options of the engine. Returns `None` for any other option.
     fn composed(&mut self, args: Args<'_>, name: &str, expected: &Value) -> Result<Option<Value>, CallError> {
         let fd = self.fd(args)?;
         Ok(Some(match name {
@@ -144,7 +144,8 @@ impl Machine {
         self.compare_option(name, expected, seen)
     }
 
-    /// Compares an option's value, except for its association number. This number only selects the association.
+    /// Compares the value of a socket option with the script, except for the association number, which only selects the
+    /// association.
     fn compare_option(&self, name: &str, expected: &Value, seen: Value) -> Result<i64, CallError> {
         // A script may write a structure with the field `assoc_value` for an option whose value is a plain number.
         let seen = match (expected.member("assoc_value"), &seen) {
@@ -161,7 +162,7 @@ impl Machine {
         Ok(0)
     }
 
-    /// Returns an option's value in the form of the socket API's structure.
+    /// Returns the value of a socket option as the structure of the socket API.
     fn described(&self, option: SocketOption) -> Value {
         let put = |fields: &[(&str, i64)]| {
             Value::Struct(fields.iter().map(|&(key, n)| (key.to_owned(), Value::Int(n))).collect())

@@ -17,7 +17,7 @@ use anabranch_sctp::socket::{
 };
 use anabranch_sctp::{Direction, Hmacs, ReconfigRequests, SchedulerKind};
 
-/// The options that have a structure. All other options are numbers.
+/// The socket options whose values are structures, with the names of the structures. All other options are numbers.
 const STRUCTURES: &[(&str, &str)] = &[
     ("SO_LINGER", "linger"),
     ("SCTP_RTOINFO", "sctp_rtoinfo"),
@@ -82,7 +82,7 @@ const IDS: &[&str] = &[
     "assoc_id",
 ];
 
-/// Options that can only be read. `SET_ONLY` has the options that can only be set.
+/// The socket options that can only be read. `SET_ONLY` has the options that can only be set.
 const READ_ONLY: &[&str] = &[
     "SO_ERROR",
     "SCTP_STATUS",
@@ -103,14 +103,14 @@ const SET_ONLY: &[&str] = &[
     "SCTP_ADD_STREAMS",
 ];
 
-/// Checks the level of an option. Options that begin with `SO_` belong to the socket layer, and options that begin with
-/// `SCTP_` to SCTP.
+/// Checks the level in a call that gets or sets a socket option. Options that begin with `SO_` belong to the socket
+/// layer, and options that begin with `SCTP_` to SCTP.
 fn check_level(name: &str, level: &Value) -> Result<(), CallError> {
     let wanted = if name.starts_with("SO_") { 0xffff } else { 132 };
     if number(level) == Some(wanted) { Ok(()) } else { wrong(format!("{name} is no option of {level}")) }
 }
 
-/// Whether a value is a list of one item. Scripts may write such a list in place of its item.
+/// Returns whether a value is a list of one item. Scripts may write such a list in place of its item.
 fn is_lone(value: &Value) -> bool {
     matches!(value, Value::List(items) if items.len() == 1)
 }
@@ -155,8 +155,8 @@ impl Machine {
         Ok(0)
     }
 
-    /// Sets an option that the interpreter processes itself: it stores the value, or translates it into other options.
-    /// Returns false for any other option.
+    /// Sets a socket option that the packetdrill interpreter processes itself: it stores the value, or translates it
+    /// into other options. Returns false for any other option.
     fn set_local_option(
         &mut self,
         args: Args<'_>,
@@ -220,7 +220,7 @@ impl Machine {
         Ok(true)
     }
 
-    /// Sets an option that requests an action, such as a stream reset. Returns false for any other option.
+    /// Sets a socket option that requests an action, such as a stream reset. Returns false for any other option.
     fn request(&mut self, fd: Fd, name: &str, value: &Value) -> Result<bool, CallError> {
         let socket = fd.socket;
         match name {
@@ -298,8 +298,8 @@ impl Machine {
         Ok(true)
     }
 
-    /// Returns the association and the option that a structure sets; `None` for an option without effect in the
-    /// interpreter.
+    /// Converts the value that a script gives for the socket option `name` to an option of the engine, together with
+    /// the association number. Returns `None` if the engine ignores the option, for example `SO_REUSEADDR`.
     fn option_of(&self, name: &str, value: &Value) -> Result<Option<(i64, SocketOption)>, CallError> {
         let int = || plain(value);
         let on = || plain(value).map(|n| n != 0);
@@ -308,7 +308,7 @@ impl Machine {
             "SO_LINGER" => {
                 let linger = Members::of("linger", value)?;
                 let seconds = linger.or_zero("linger")?;
-                // RFC 6458 §8.1.4: the time must not be negative.
+                // RFC 6458 §8.1.4: the linger time must not be negative.
                 let seconds = u32::try_from(seconds).map_err(|_| CallError::Errno(Errno::Invalid))?;
                 (0, SocketOption::Linger((linger.or_zero("onoff")? != 0).then_some(seconds)))
             }
@@ -356,7 +356,7 @@ impl Machine {
                 (association, SocketOption::MaxSegment(some(bytes)))
             }
             "SCTP_DELAYED_SACK" => {
-                // RFC 6458 §8.1.19: the older form sets only the delay.
+                // RFC 6458 §8.1.19: the older structure of this option sets only the delay.
                 if let Ok((association, delay)) = assoc_value(value) {
                     let sack = DelayedSack { delay: millis(delay), every: None };
                     return Ok(Some((association, SocketOption::DelayedSack(sack))));
@@ -400,11 +400,11 @@ impl Machine {
                 let members = Members::of("sctp_hmacalgo", value)?;
                 let idents = members.numbers("shmac_idents")?;
                 counted("shmac_number_of_idents", members, idents.len())?;
-                // RFC 4895 §3.3: SHA-1 must be in the list.
+                // RFC 4895 §3.3: SHA-1 must be in the list of HMAC identifiers.
                 let hmacs = match &idents[..] {
                     [1] => Hmacs::Sha1Only,
                     [3, 1] => Hmacs::Sha256First,
-                    // The engine has no setting that prefers SHA-1.
+                    // The engine has no setting that prefers SHA-1 to SHA-256.
                     [1, 3] => return Err(Errno::NotSupported.into()),
                     _ => return Err(Errno::Invalid.into()),
                 };
@@ -434,12 +434,12 @@ impl Machine {
     }
 }
 
-/// Returns a number that is given alone or in a list of one item.
+/// Returns the number that a script gives alone or in a list of one item.
 fn plain(value: &Value) -> Result<i64, CallError> {
     number(unboxed(value)).ok_or_else(|| CallError::Wrong(format!("{value} is no number that is known")))
 }
 
-/// Reads a `struct sctp_assoc_value` or a number alone. Returns the association and the number.
+/// Reads a `struct sctp_assoc_value`, or a number without a structure. Returns the association number and the value.
 fn assoc_value(value: &Value) -> Result<(i64, i64), CallError> {
     if !matches!(unboxed(value), Value::Struct(_)) {
         return Ok((0, plain(value)?));
@@ -459,7 +459,7 @@ fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), CallErro
     }
 }
 
-/// RFC 6458 §8.1.12: reads the parameters of a peer address.
+/// RFC 6458 §8.1.12: reads a `struct sctp_paddrparams`, the parameters of a peer address.
 fn peer_addr_params(members: Members<'_>) -> Result<PeerAddrParams, CallError> {
     /// The flags of `spp_flags` that scripts may set. The engine supports the effect of each of these flags.
     const KNOWN: i64 = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x80 | 0x20 | 0x40;

@@ -1,6 +1,6 @@
-//! Parses tokens to a script. The grammar is that of packetdrill, as far as SCTP needs it.
+//! Parses the tokens of a packetdrill script. The grammar is that of packetdrill, as far as SCTP needs it.
 //!
-//! This module parses events, calls and values. The module `packet` parses packets.
+//! This module parses the events, calls and values of a script. The module `packet` parses packets.
 
 mod packet;
 
@@ -19,14 +19,14 @@ pub(crate) fn script(text: &str, defines: &BTreeSet<String>) -> Result<Script, S
         let value = if parser.eat('=') { parser.option_value()? } else { String::new() };
         script.options.push((name, value));
     }
-    // A command before the first event sets up the host.
+    // A shell command before the first event of the script sets up the host.
     if let Some(Token::Shell(command)) = parser.peek() {
         let action = Action::Shell(command.clone());
         script.events.push(Event { line: parser.line(), time: Time::At(0), action });
         parser.at += 1;
     }
     while parser.at < tokens.len() {
-        // A command after the last event cleans up the host.
+        // A shell command after the last event of the script cleans up the host.
         if let (Some(Token::Shell(command)), true) = (parser.peek(), parser.at + 1 == tokens.len()) {
             let action = Action::Shell(command.clone());
             script.events.push(Event { line: parser.line(), time: Time::Any, action });
@@ -38,7 +38,7 @@ pub(crate) fn script(text: &str, defines: &BTreeSet<String>) -> Result<Script, S
     Ok(script)
 }
 
-/// The maximum nesting of values.
+/// The maximum nesting depth of values in a script.
 const DEEPEST: u32 = 50;
 
 struct Parser<'a> {
@@ -200,7 +200,8 @@ impl<'a> Parser<'a> {
             call.errno = Some(errno.clone());
             self.at += 1;
         }
-        // A note in parentheses may follow. It explains a flag or an error number.
+        // An explanation in parentheses may follow a call's result. It explains a flag or an error number, and is
+        // skipped.
         if self.eat('(') {
             while !self.eat(')') {
                 if self.peek().is_none() {
@@ -247,7 +248,7 @@ impl<'a> Parser<'a> {
         if self.depth > DEEPEST { self.fault("this is nested too deeply") } else { Ok(()) }
     }
 
-    /// Parses values separated by commas, up to `close`.
+    /// Parses values separated by commas, up to the character `close`.
     fn values(&mut self, close: char) -> Result<Vec<Value>, SyntaxError> {
         let mut values = Vec::new();
         if self.eat(close) {

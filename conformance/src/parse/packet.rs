@@ -1,4 +1,4 @@
-//! The grammar of packets: IP fields, addresses and ports, SCTP or ICMP.
+//! Parses the packets in a packetdrill script: IP fields, addresses and ports, SCTP or ICMP.
 
 use super::Parser;
 use crate::chunk;
@@ -44,7 +44,7 @@ impl Parser<'_> {
             packet.source = Some(self.end_point()?);
             self.need('>')?;
             packet.target = Some(self.end_point()?);
-            // The colon between the addresses and the protocol is optional.
+            // The colon between the addresses and the protocol may be missing.
             self.eat(':');
             self.ip_info(&mut packet)?;
         }
@@ -98,7 +98,7 @@ impl Parser<'_> {
         Ok(packet)
     }
 
-    /// Parses `/udp(source > target)` (RFC 6951).
+    /// Parses the UDP ports of a packet: `/udp(source > target)` (RFC 6951).
     fn udp_ports(&mut self) -> Result<Option<(u16, u16)>, SyntaxError> {
         if !self.eat('/') {
             return Ok(None);
@@ -130,7 +130,7 @@ impl Parser<'_> {
         Ok(Some(tag))
     }
 
-    /// Parses `TYPE [CODE] [mtu N] [id N] [sctp(tag)]`.
+    /// Parses an ICMP message: `TYPE [CODE] [mtu N] [id N] [sctp(tag)]`.
     fn icmp(&mut self, about: Option<u32>) -> Result<Icmp, SyntaxError> {
         let mut icmp = Icmp { kind: self.word()?, code: None, mtu: None, about };
         if let Some(Token::Word(word)) = self.peek()
@@ -150,7 +150,7 @@ impl Parser<'_> {
         Ok(icmp)
     }
 
-    /// Parses IP fields, such as `[ect0]` and `(ttl 64, tos 0x2)`.
+    /// Parses the IP fields of a packet, such as `[ect0]` and `(ttl 64, tos 0x2)`.
     fn ip_info(&mut self, packet: &mut Packet) -> Result<(), SyntaxError> {
         let close = match self.peek() {
             Some(Token::Sign('[')) => ']',
@@ -193,7 +193,7 @@ impl Parser<'_> {
             return self.number::<u8>();
         }
         let name = self.word()?;
-        // `voice-admit` consists of two words with a sign between them.
+        // The DSCP name `voice-admit` consists of three tokens: two words and the sign between them.
         if name == "voice" && self.eat('-') && self.eat_word("admit") {
             return Ok(44);
         }

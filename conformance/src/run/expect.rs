@@ -106,8 +106,8 @@ impl Machine {
                         self.repeated.cookie = cookie.map_or(Vec::new(), |item| item.raw[4..].to_vec());
                     }
                     if value_map.tag.is_some() && known != number(live, "tag") {
-                        // A second INIT ACK of the engine only offers a tag and a TSN. They become valid when the
-                        // script, which plays the peer, injects a COOKIE ECHO.
+                        // A second INIT ACK of the engine only offers a new tag and a new initial TSN. They become
+                        // valid when the script, which plays the peer, sends a COOKIE ECHO.
                         if known.is_none() || live.name == "INIT" {
                             self.value_map = value_map;
                         } else {
@@ -148,7 +148,8 @@ impl Machine {
         if packet.ecn.is_some_and(|mark| !mark.allows(sent.ecn)) {
             return Err(format!("another ECN mark is expected, {:?} seen", sent.ecn));
         }
-        // The engine leaves these IP fields to the host, which always sends the same values.
+        // The engine leaves these IP fields to the host, which always sends the same values. The script may only expect
+        // these values.
         for (what, wanted, usual) in [
             ("ttl", packet.ttl.map(u32::from), TTL),
             ("dscp", packet.dscp.map(u32::from), 0),

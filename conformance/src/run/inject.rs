@@ -28,8 +28,8 @@ impl Machine {
                     opens |= chunk.name == "INIT";
                     self.peer_tag = number("tag").unwrap_or(self.peer_tag);
                 }
-                // With a COOKIE ECHO the peer accepts the last INIT ACK. From now on, the tag and TSN of that INIT ACK
-                // are used.
+                // With a COOKIE ECHO, the peer accepts the last INIT ACK. From now on, the tag and the initial TSN of
+                // that INIT ACK are valid.
                 "COOKIE_ECHO" if chunk.field("val").is_none_or(Value::is_any) => {
                     self.value_map = self.offered.take().unwrap_or(self.value_map);
                 }

@@ -1,4 +1,4 @@
-//! Runs a script in virtual time.
+//! Runs a packetdrill script in virtual time.
 //!
 //! This module owns the clock, the endpoint under test with its sockets, and the packets that the endpoint has sent. It
 //! also owns the mapping from the endpoint's tags and TSNs to those of the script. Nothing sleeps, so a script of a
@@ -20,7 +20,7 @@ use anabranch_sctp::{Config, Endpoint};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// A failure of a script: the line, what was expected, and what was seen.
+/// A failure of a script: the line of the script, what was expected, and what was seen.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Failure {
     pub(crate) line: usize,
@@ -30,12 +30,12 @@ pub(crate) struct Failure {
     pub(crate) observed: String,
 }
 
-/// The cause of a failure.
+/// The cause of a script's failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FailureKind {
     /// The engine did not do what the script expects.
     Differs,
-    /// The script asks for a feature that the interpreter does not have. `reason` names the feature.
+    /// The script uses a feature that the packetdrill interpreter does not have. `reason` names the feature.
     Misunderstood,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct TestAddresses {
     pub(crate) connect_port: u16,
 }
 
-/// A packet that the endpoint has sent.
+/// A packet that the endpoint under test has sent and that was not compared with the script yet.
 #[derive(Debug)]
 struct PendingPacket {
     at: Instant,
@@ -85,11 +85,11 @@ struct PendingPacket {
     bytes: Vec<u8>,
 }
 
-/// A system call that has not returned.
+/// A system call of the script that has not returned.
 struct Blocked {
     line: usize,
     call: Call,
-    /// The time when the call must return, and the tolerance.
+    /// The time at which the call must return, and how far it may differ from this time.
     due: Instant,
     tolerance: Duration,
 }
@@ -110,7 +110,7 @@ pub(crate) struct Machine {
     all_addresses: bool,
     /// The peer, with the addresses that its [`Stage`] lists.
     peer: Peer,
-    /// The peer's initiate tag.
+    /// The initiate tag of the peer, which the script plays.
     peer_tag: u32,
     tolerance: Duration,
     percent: i64,
@@ -266,7 +266,8 @@ impl Machine {
         }
     }
 
-    /// Advances to the next deadline if it is not after `limit`. Otherwise, or if there is no deadline, returns false.
+    /// Advances the clock to the endpoint's next deadline, if there is one and it is not after `limit`. Otherwise
+    /// returns false.
     fn next_deadline(&mut self, limit: Instant) -> Result<bool, Failure> {
         let Some(due) = self.sockets.poll_timeout().filter(|&due| due <= limit) else {
             return Ok(false);
@@ -283,7 +284,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Returns the earliest and latest time of an event, and the tolerance around them.
+    /// Returns the earliest and the latest time at which an event of the script may occur, and the tolerance around
+    /// them.
     fn window(&self, time: Time) -> (Option<(Instant, Instant)>, Duration) {
         let at = |us: i64| Instant::ZERO + Duration::from_micros(us.unsigned_abs());
         let after = |us: i64| self.now + Duration::from_micros(us.unsigned_abs());
@@ -313,7 +315,7 @@ impl Machine {
         if let Action::Outbound(packet) = &event.action {
             return self.expect(packet, span, tolerance, event.line);
         }
-        // A call waits until the earlier blocking call has returned.
+        // A system call must wait until the earlier blocking call has returned.
         if matches!(event.action, Action::Call(_)) {
             self.finish_blocked()?;
         }
@@ -354,7 +356,7 @@ impl Machine {
         }
     }
 
-    /// Waits for the blocked call.
+    /// Waits until the blocked system call has returned.
     fn finish_blocked(&mut self) -> Result<(), Failure> {
         while let Some(blocked) = &self.blocked {
             let limit = blocked.due + blocked.tolerance;
@@ -377,7 +379,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Checks that the endpoint sent no packet that the script does not expect.
+    /// Checks that the endpoint has not sent any packet that the script does not expect.
     fn silent(&mut self, script: &Script) -> Result<(), Failure> {
         let Some(sent) = self.sent.pop_front() else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Stages: parts of the set-up of a script that the script language cannot express.
+//! Stages: the parts of a test's set-up that the packetdrill script language cannot express.
 //!
 //! `table` reads the list of stages. While a script runs, `peer` answers packets to those addresses of the peer that
 //! the script does not name.

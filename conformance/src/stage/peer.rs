@@ -1,4 +1,4 @@
-//! A peer with more addresses than its script can name.
+//! Plays a peer that has more addresses than the packetdrill script can name.
 //!
 //! The peer lists its addresses when the association is set up, answers the HEARTBEATs that verify them, and checks to
 //! which address the engine sends data. The script sees only the first address, and no HEARTBEATs of the others.
@@ -30,7 +30,7 @@ pub(crate) struct Peer {
     addresses: Vec<IpAddr>,
     /// For each expected packet with DATA, its destination address: an index into `addresses`, counted from 1.
     destinations: Vec<u8>,
-    /// The number of packets with DATA that the engine has sent so far.
+    /// The number of packets with DATA that the engine has sent so far. It selects the next entry of `destinations`.
     data_packets: usize,
 }
 
@@ -48,7 +48,7 @@ impl Peer {
         Self { addresses, destinations: stage.destinations.clone(), data_packets: 0 }
     }
 
-    /// Whether the peer has addresses that the script cannot name.
+    /// Returns whether the peer has addresses that the script cannot name.
     pub(crate) fn is_multihomed(&self) -> bool {
         self.addresses.len() > 1
     }

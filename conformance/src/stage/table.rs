@@ -1,11 +1,11 @@
-//! The stage of each script, with the reason.
+//! The list of stages: for each script that needs one, the additional set-up and the reason.
 
 use crate::toml_text;
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// The range of `peer_addresses` in a stage.
+/// The allowed values of `peer_addresses` in the list of stages.
 const ADDRESSES: RangeInclusive<u8> = 2..=8;
 
 /// The set-up of a script that the script itself cannot express: the peer's addresses, and the destinations of data.
@@ -28,10 +28,10 @@ impl Default for Stage {
     }
 }
 
-/// The list of stages.
+/// The list of stages, which are additions to the set-up of scripts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Stages {
-    /// The entries, in the order of the file.
+    /// The listed stages, in the order of the file.
     pub stage: Vec<Stage>,
     /// The stage of every script that `stage` does not list.
     pub other: Stage,
@@ -55,7 +55,7 @@ struct Entry {
 }
 
 impl Stages {
-    /// Returns the list that is built into the interpreter, `stages.toml`.
+    /// Returns the list of stages that is built into the program, `stages.toml`.
     #[must_use]
     pub fn known() -> Self {
         Self::read(include_str!("../../stages.toml")).unwrap_or_default()

@@ -46,9 +46,9 @@ pub trait Engine {
         let _ = (now, packet);
     }
 
-    /// Processes a packet of this engine that the packet filter of this host has dropped, so it never left the host. The
-    /// call comes before the next call of [`poll_transmit`](Self::poll_transmit). By default the engine takes the packet
-    /// for sent, and the loss is detected like any other.
+    /// Processes a packet of this engine that the packet filter of this host has dropped, so it never left the host.
+    /// The call comes before the next call of [`poll_transmit`](Self::poll_transmit). By default, the engine treats the
+    /// packet as sent, and detects the loss like any other.
     fn handle_local_drop(&mut self, now: Instant, packet: Packet<'_>) {
         let _ = (now, packet);
     }

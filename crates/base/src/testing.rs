@@ -1,4 +1,4 @@
-//! Test support: collects the packets that an engine sends, and tells whether the slow tests are enabled.
+//! Test support: collects the packets that an engine sends, and says whether the slow tests are enabled.
 
 use crate::{Ecn, Engine, Instant, Packet, SendBatch};
 use std::net::SocketAddr;

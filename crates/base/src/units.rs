@@ -160,7 +160,8 @@ const INTERVAL_FORMS: &str = "how often, such as 25/s, 0.5/s or 90/min";
 /// forms.
 struct Quantity {
     units: &'static [(&'static str, u64)],
-    /// Whether units may be written in any case and with `/s` after them, because they cannot be mistaken then.
+    /// Whether units may be written in any case and with `/s` after them, which is possible only if case does not
+    /// distinguish units.
     is_lenient: bool,
     foreign: &'static [(&'static str, u64, &'static str)],
     forms: &'static str,

@@ -1,10 +1,27 @@
 //! A captured packet of a conversation, with its sender, the place of capture, and the result of checking its checksum.
 
 use super::frame::{IpPayload, Vantage};
+use anabranch_wire::udp::Datagram;
 use std::net::IpAddr;
 
 /// A side of a conversation. 0 is side A, 1 is side B.
 pub(super) type Side = usize;
+
+/// An address and a port.
+pub(super) type Endpoint = (IpAddr, u16);
+/// Two endpoints in ascending order.
+pub(super) type Pair = [Endpoint; 2];
+
+/// Returns the key of both directions between two endpoints.
+pub(super) fn pair(a: Endpoint, b: Endpoint) -> Pair {
+    if a <= b { [a, b] } else { [b, a] }
+}
+
+/// Returns the source of a datagram, and the pair of its endpoints.
+pub(super) fn endpoints(carried: &IpPayload<'_>, datagram: &Datagram<'_>) -> (Endpoint, Pair) {
+    let source = (carried.source, datagram.source_port);
+    (source, pair(source, (carried.target, datagram.target_port)))
+}
 
 /// The result of checking a packet's checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -37,10 +37,10 @@ pub(super) struct Association {
     channels: Vec<DataChannel>,
     /// Packets of this association that are not processed yet.
     pub waiting: WaitingQueue,
-    /// The sending side and the facts collected about its direction, while the capture shows only one direction of the
-    /// association. `None` if both directions are known.
+    /// If the capture shows only one direction of the association: the sending side, and what its packets reveal about
+    /// the association. `None` if both directions are known.
     pub known_half: Option<Box<(Side, OneDirection)>>,
-    /// The association into which this entry was merged. The two entries turned out to be the two directions of the
+    /// The index of the association into which this one was merged. The two turned out to be the two directions of the
     /// same association.
     pub merged: Option<usize>,
 }

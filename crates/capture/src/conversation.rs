@@ -62,7 +62,8 @@ pub(super) struct ConversationBuilder {
     pub requests_left_out: u64,
     views: Box<[View; 2]>,
     max_view_items: usize,
-    /// The events for findings, if findings were requested.
+    /// The events from which the findings are derived, if findings were requested. A finding is a reason why the
+    /// conversation was slow or failed.
     timeline: Option<Box<Timeline>>,
 }
 
@@ -138,7 +139,7 @@ impl ConversationBuilder {
         Some(path)
     }
 
-    /// Records that something happened at this time.
+    /// Extends the time span of the conversation, so that it includes `at`.
     pub fn extend(&mut self, at: u64) {
         self.first = self.first.min(at);
         self.last = self.last.max(at);
@@ -387,7 +388,8 @@ impl ConversationBuilder {
             direction.not_captured = track.not_captured;
         }
         for direction in &mut directions {
-            // If copies are at least half as many as packets, the capture made the copies, and not the network.
+            // If copies are at least half as many as packets, the copies are attributed to the capture, and not to the
+            // network.
             if (direction.copies - direction.captured_twice) * 2 >= direction.packets {
                 direction.captured_twice = direction.copies;
             }

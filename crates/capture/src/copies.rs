@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-/// The number of latest packets that are remembered for each side.
+/// The number of latest packets of each side that are remembered, so that copies of them are recognized.
 const RECENT: usize = 128;
 /// The maximum delay between a packet and its copy captured at the same place, in nanoseconds.
 const SAME_PLACE: u64 = 1_000_000;
@@ -21,7 +21,7 @@ const OTHER_PLACE: u64 = 50_000_000;
 /// The maximum number of capture points (see [`Vantage`]) that are remembered for a packet.
 const MAX_VANTAGES: usize = 3;
 
-/// Where a copy was captured, compared with the packet that was captured first.
+/// Where a copy was captured, compared with the first capture of the same packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CopyKind {
     /// The packet was captured earlier at another place.
@@ -43,7 +43,7 @@ struct RecentPacket {
     digest: u64,
     at: u64,
     vantages: [Option<Vantage>; MAX_VANTAGES],
-    /// The number of times that a capture point captured this packet again.
+    /// The number of times that this packet was captured again, at the same place or at another one.
     copies: u8,
 }
 

@@ -7,7 +7,7 @@ use super::results::{DataChannel, Direction};
 use super::timeline::{Entry, Event};
 use std::collections::BTreeMap;
 
-/// The payload protocol identifier of the protocol.
+/// The payload protocol identifier of the Data Channel Establishment Protocol (RFC 8832).
 pub(super) const PPID: u32 = 50;
 
 const ACK: u8 = 2;
@@ -16,6 +16,8 @@ const OPEN: u8 = 3;
 const MAX_CHANNELS: usize = 1_024;
 /// The maximum number of characters that are kept of a label or a protocol.
 const MAX_TEXT: usize = 255;
+/// The maximum number of points in a series over time.
+const MAX_POINTS: usize = 256;
 /// The bit of a channel type that says that the channel is unordered.
 const UNORDERED: u8 = 0x80;
 
@@ -30,7 +32,8 @@ pub(super) fn message(
     match payload.first() {
         Some(&OPEN) if channels.len() < MAX_CHANNELS => {
             let Some(mut opened) = open(payload) else { return };
-            // The stream of a channel that was closed may carry another channel.
+            // A new channel may reuse the stream of a closed channel. The messages of the closed channel are counted
+            // now.
             if let Some(before) = channels.iter_mut().rfind(|channel| channel.stream == stream) {
                 before.before[side].0 += 1;
                 before.before[side].1 += payload.len() as u64;
@@ -96,26 +99,82 @@ pub(super) fn count(channels: &mut [DataChannel], directions: &[Direction; 2]) {
     channels.iter_mut().for_each(|channel| channel.count(directions));
 }
 
-/// Finds the largest number of bytes of each channel that were sent and not acknowledged.
+/// The number of bytes of a channel that one side has sent and that are not acknowledged.
+#[derive(Clone, Default)]
+struct Unacknowledged {
+    sum: u64,
+    most: Option<(u64, u64)>,
+    series: Series,
+}
+
+impl Unacknowledged {
+    fn set(&mut self, at: u64, sum: u64) {
+        self.sum = sum;
+        if sum > self.most.map_or(0, |(_, most)| most) {
+            self.most = Some((at, sum));
+        }
+        self.series.push(at, sum);
+    }
+}
+
+/// Values over time, of which a limited number is kept.
+#[derive(Clone, Default)]
+struct Series {
+    points: Vec<(u64, u64)>,
+    /// The points that are joined to one, and how many of them have come since the last one.
+    joined: usize,
+    pending: usize,
+}
+
+impl Series {
+    /// Adds a value. Of values that are joined, the largest one stays.
+    fn push(&mut self, at: u64, value: u64) {
+        self.joined = self.joined.max(1);
+        match self.points.last_mut() {
+            // All changes of one instant are one.
+            Some(last) if last.0 == at && self.joined == 1 => last.1 = value,
+            Some(last) if self.pending > 0 && self.pending < self.joined => {
+                if value >= last.1 {
+                    *last = (at, value);
+                }
+                self.pending += 1;
+            }
+            _ => {
+                self.points.push((at, value));
+                self.pending = 1;
+            }
+        }
+        if self.points.len() > MAX_POINTS {
+            let larger =
+                |pair: &[(u64, u64)]| *pair.iter().max_by_key(|(at, value)| (*value, *at)).unwrap_or(&(0, 0));
+            self.points = self.points.chunks(2).map(larger).collect();
+            self.joined *= 2;
+        }
+    }
+}
+
+/// Finds the numbers of bytes of each channel that were sent and not acknowledged, over time.
 pub(super) fn unacknowledged(channels: &mut [DataChannel], entries: &[Entry]) {
     if channels.is_empty() {
         return;
     }
-    // The last channel of each stream.
-    let by_stream: BTreeMap<u64, usize> =
-        channels.iter().enumerate().map(|(index, channel)| (channel.stream.into(), index)).collect();
+    // The channels of each stream, with their times, in the order in which they were opened.
+    let mut by_stream: BTreeMap<u64, Vec<(u64, usize)>> = BTreeMap::new();
+    for (index, channel) in channels.iter().enumerate() {
+        by_stream.entry(channel.stream.into()).or_default().push((channel.opened_ns, index));
+    }
     let mut waiting: [BTreeMap<i64, (usize, u64)>; 2] = Default::default();
-    let mut sums = vec![[0_u64; 2]; channels.len()];
+    let mut all = vec![[Unacknowledged::default(), Unacknowledged::default()]; channels.len()];
     for entry in entries {
         match &entry.event {
             Event::Data(data) => {
-                let Some(&index) = by_stream.get(&data.stream) else { continue };
+                let of_stream = by_stream.get(&data.stream).into_iter().flatten();
+                let open = of_stream.take_while(|(opened, _)| *opened <= entry.at).last();
+                let Some(&(_, index)) = open else { continue };
                 let bytes = u64::from(data.bytes);
                 waiting[entry.side].entry(data.units.0).or_insert_with(|| {
-                    let sum = &mut sums[index][entry.side];
-                    *sum += bytes;
-                    let most = &mut channels[index].most_unacknowledged[entry.side];
-                    *most = (*most).max(*sum);
+                    let one = &mut all[index][entry.side];
+                    one.set(entry.at, one.sum + bytes);
                     (index, bytes)
                 });
             }
@@ -123,10 +182,18 @@ pub(super) fn unacknowledged(channels: &mut [DataChannel], entries: &[Entry]) {
                 let sender = 1 - entry.side;
                 while let Some(first) = waiting[sender].first_entry().filter(|e| *e.key() < ack.cumulative) {
                     let (index, bytes) = first.remove();
-                    sums[index][sender] -= bytes;
+                    let one = &mut all[index][sender];
+                    one.set(entry.at, one.sum - bytes);
                 }
             }
             _ => {}
+        }
+    }
+    for (channel, sides) in channels.iter_mut().zip(all) {
+        for (side, one) in sides.into_iter().enumerate() {
+            channel.most_unacknowledged[side] = one.most.map_or(0, |(_, most)| most);
+            channel.most_unacknowledged_ns[side] = one.most.map(|(at, _)| at);
+            channel.unacknowledged[side] = one.series.points;
         }
     }
 }
@@ -162,5 +229,18 @@ mod tests {
         }
         let channel = open(&whole).expect("a channel");
         assert_eq!((channel.label.len(), channel.protocol.len()), (MAX_TEXT, 0));
+    }
+
+    /// A long series keeps its largest value and has a limited length.
+    #[test]
+    fn a_long_series_keeps_its_largest_value() {
+        let mut series = Series::default();
+        (0..100_000).for_each(|n| series.push(n, if n == 54_321 { 9 } else { n % 7 }));
+        assert!((MAX_POINTS / 2..=MAX_POINTS).contains(&series.points.len()), "{}", series.points.len());
+        assert!(series.points.contains(&(54_321, 9)));
+        assert!(series.points.is_sorted_by_key(|(at, _)| *at));
+        let mut short = Series::default();
+        [(1, 5), (1, 8), (2, 3)].into_iter().for_each(|(at, value)| short.push(at, value));
+        assert_eq!(short.points, [(1, 8), (2, 3)]);
     }
 }

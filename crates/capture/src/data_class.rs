@@ -1,4 +1,4 @@
-//! The classification of captured data: new, reordered, or retransmitted, and the cause of a retransmission. `track.rs`
+//! The classes of captured data: new, reordered, or retransmitted, and the cause of a retransmission. `track.rs`
 //! classifies the data.
 
 /// The cause of a retransmission.
@@ -9,7 +9,7 @@ pub(super) enum Cause {
     Other,
 }
 
-/// The classification of a piece of data when it is captured.
+/// The class of a piece of data, which is determined when the data is captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum DataClass {
     /// The data was not captured before, and neither was data with higher TSNs or sequence numbers.

@@ -1,11 +1,11 @@
 //! The DTLS connections in a capture. Their records carry SCTP packets (RFC 8261), as in WebRTC.
 //!
-//! A connection is recognized by its ClientHello. Records with connection IDs (RFC 9146) are not opened.
+//! A connection is recognized by its ClientHello. Records with connection IDs (RFC 9146) are not decrypted.
 //!
 //! Implements RFC 6347 §4.1 (records of DTLS 1.2) and §4.2.2 (handshake messages), RFC 9147 §4 (records of DTLS 1.3) and
 //! §6.1 (epochs).
 
-use super::arrival::{Arrival, Side};
+use super::arrival::{Arrival, Endpoint, Pair, Side, endpoints};
 use super::conversation::ConversationBuilder;
 use super::copies;
 use super::frame::IpPayload;
@@ -20,7 +20,6 @@ use super::{PacketOutcome, Settings};
 use anabranch_wire::udp::Datagram;
 use ring::aead::quic::HeaderProtectionKey;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 const CHANGE_CIPHER_SPEC: u8 = 20;
 const ALERT: u8 = 21;
@@ -36,9 +35,7 @@ const MAX_MESSAGE: usize = 1 << 16;
 /// The maximum number of records of a connection that wait for the ServerHello.
 const MAX_WAITING: usize = 16;
 
-/// Two endpoints in ascending order.
-type Pair = [(IpAddr, u16); 2];
-/// What a datagram has brought: whether it was counted, the name of the protocol, and the application data.
+/// The result of processing a datagram: the outcome for its packet, the name of the protocol, and the application data.
 type Taken = (PacketOutcome, &'static str, Vec<Vec<u8>>);
 
 /// All DTLS connections of a capture.
@@ -55,7 +52,7 @@ impl Default for Connections {
     }
 }
 
-/// The keys of one epoch of DTLS 1.3, and the largest record number opened with them.
+/// The keys of one epoch of DTLS 1.3, and the largest record number decrypted with them.
 struct Epoch {
     keys: TrafficKeys,
     header: HeaderProtectionKey,
@@ -64,7 +61,7 @@ struct Epoch {
 
 struct Connection {
     conversation: ConversationBuilder,
-    initiator: (IpAddr, u16),
+    initiator: Endpoint,
     agreed: Agreed,
     /// The incomplete handshake messages by side and number.
     partial: BTreeMap<(Side, u16), (Vec<u8>, Ranges)>,
@@ -94,11 +91,10 @@ impl Connections {
         (settings, room): (&Settings, bool),
     ) -> Option<Taken> {
         let bytes = datagram.payload;
-        // RFC 7983 §7: other protocols on the same port, such as STUN and SRTP, begin with other bytes.
+        // RFC 7983 §7: ignores other protocols on the same port, such as STUN and SRTP. Their packets begin with other
+        // bytes.
         bytes.first().filter(|first| (20..=63).contains(*first))?;
-        let source = (carried.source, datagram.source_port);
-        let target = (carried.target, datagram.target_port);
-        let pair = if source <= target { [source, target] } else { [target, source] };
+        let (source, pair) = endpoints(carried, datagram);
         let random = hello_random(bytes);
         let known = self.by_pair.get(&pair).copied().filter(|index| {
             // A ClientHello with another random value after a completed handshake begins another connection.
@@ -147,7 +143,7 @@ fn hello_random(bytes: &[u8]) -> Option<[u8; 32]> {
 }
 
 impl Connection {
-    fn new(conversation: ConversationBuilder, initiator: (IpAddr, u16)) -> Self {
+    fn new(conversation: ConversationBuilder, initiator: Endpoint) -> Self {
         Self {
             conversation,
             initiator,
@@ -174,12 +170,14 @@ impl Connection {
     fn datagram(&mut self, arrival: &Arrival<'_>, log: &KeyLog, room: &mut usize) -> Vec<Vec<u8>> {
         let mut data = Vec::new();
         if self.conversation.arrive(arrival).is_none() {
-            // The copy of a packet reaches the SCTP decoder, too, which counts it as a copy.
+            // Returns the application data even though the packet is a copy. The SCTP decoder then also counts its
+            // packet as a copy.
             self.records(arrival, log, None, &mut data);
             return data;
         }
         if let ([_, Some(asked), Some(answered), _], 0) = (self.agreed.times, arrival.side) {
-            // The client's next flight follows the server's. See the module `quic`.
+            // The round-trip time has two parts: from the ClientHello to the ServerHello, and from the ServerHello to
+            // the client's next flight.
             let nanos = answered.saturating_sub(asked) + arrival.at.saturating_sub(answered);
             self.conversation.handshake.rtt_ns.get_or_insert(nanos);
         }
@@ -196,8 +194,8 @@ impl Connection {
         data
     }
 
-    /// Opens the records of a datagram. Returns a description of them. `room` is `None` for a copy of a datagram,
-    /// which only delivers application data.
+    /// Decrypts the records of a datagram. Returns a description of them. For a copy of a datagram, `room` is `None`,
+    /// and only the application data is delivered.
     fn records(
         &mut self,
         arrival: &Arrival<'_>,
@@ -314,7 +312,8 @@ impl Connection {
     fn alert(&mut self, at: u64, side: Side, content: &[u8]) {
         let end = &mut self.conversation.end;
         let [level, code] = *content else { return };
-        // RFC 8446 §6.1: close_notify is 0. RFC 5246 §7.2: level 1 is a warning.
+        // RFC 8446 §6.1: code 0 is close_notify. RFC 5246 §7.2: level 1 is a warning, which does not end the
+        // connection.
         if end.at_ns.is_some() || level == 1 && code != 0 {
             return;
         }
@@ -385,7 +384,7 @@ impl Connection {
 }
 
 impl Epoch {
-    /// RFC 9147 §4, §4.2.3: opens a record. Returns its content and the type of the content.
+    /// RFC 9147 §4, §4.2.3: decrypts a record. Returns its content and the type of the content.
     fn open(&mut self, record: &[u8]) -> Option<(u8, Vec<u8>)> {
         let first = *record.first()?;
         let number_len = if first & 0b1000 == 0 { 1 } else { 2 };

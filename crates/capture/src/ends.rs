@@ -1,13 +1,13 @@
 //! Matches the packets in the captures of both ends: which packets arrived, which were lost, and how long they took.
 //!
-//! A packet is recognized by what no host between the ends changes: the content of a UDP datagram, the chunks and the tag
-//! of an SCTP packet, the numbers and the content of a TCP segment. Address translators change addresses, ports and
-//! checksums, so these do not count. The Identification of IPv4 tells equal packets apart. In qlog, the packet number
-//! takes the place of the content.
+//! A packet is recognized by what no host between the ends changes: the content of a UDP datagram, the chunks and the
+//! tag of an SCTP packet, the numbers and the content of a TCP segment. Address translators change addresses, ports and
+//! checksums, so these do not count. The Identification of IPv4 distinguishes packets with equal content. Packets in a
+//! qlog are recognized by their packet numbers.
 //!
 //! The clocks of the hosts need not agree. Delays are therefore given above the least delay of their direction. The sum
-//! of the least delays in both directions does not depend on the clocks, and is positive if the first file was
-//! captured at the first end; so it tells which end is whose.
+//! of the least delays in both directions does not depend on the clocks. The sum is positive if the first file was
+//! captured at the first end, and so shows at which end each file was captured.
 
 use super::conversation::shown;
 use super::frame::IpPayload;
@@ -23,10 +23,10 @@ const MAX_PACKETS: usize = 1 << 22;
 /// The maximum number of flows of a file that are compared.
 const MAX_FLOWS: usize = 1 << 16;
 
-/// The protocol of a flow and its two ends in ascending order.
+/// A flow: its protocol, and the addresses and ports of its two ends in ascending order.
 type Flow = (u8, [(IpAddr, u16); 2]);
 
-/// The packets of a capture.
+/// The packets of a capture that will be compared with another capture.
 #[derive(Default)]
 pub(super) struct PacketList {
     by_flow: BTreeMap<Flow, usize>,
@@ -41,7 +41,7 @@ struct SeenPacket {
     digest: u64,
     flow: u32,
     identification: u32,
-    /// The index of the end that sent the packet.
+    /// The index (0 or 1) of the end of the flow that sent the packet.
     from: usize,
 }
 
@@ -67,7 +67,7 @@ impl PacketList {
         self.push(at, (carried.protocol, ends), hasher.finish(), carried.identification);
     }
 
-    /// Adds a packet of QUIC in a log, which has the packet number instead of the content.
+    /// Adds a QUIC packet from a log. It is recognized by its packet number, because a log does not have its content.
     pub fn add_logged(&mut self, at: u64, ends: [(IpAddr, u16); 2], number: impl Hash) {
         self.last = self.last.max(at);
         let mut hasher = DefaultHasher::new();
@@ -75,7 +75,7 @@ impl PacketList {
         self.push(at, (protocol::UDP, ends), hasher.finish(), 0);
     }
 
-    /// Adds a packet from the first of two ends to the second one.
+    /// Adds a packet that was sent from the first of two ends to the second.
     fn push(&mut self, at: u64, (protocol, [source, target]): Flow, digest: u64, identification: u32) {
         let from = usize::from(source > target);
         let key = (protocol, if from == 0 { [source, target] } else { [target, source] });
@@ -102,10 +102,10 @@ impl PacketList {
     }
 }
 
-/// A packet of the first file, and the same packet of the second file, by index.
+/// The index of a packet in the first file, and the index of the same packet in the second file.
 type Pair = (usize, usize);
 
-/// Compares the captures of both ends. `file` is the name of the second one.
+/// Compares the captures of both ends. `file` is the name of the second file.
 pub(super) fn compare(file: &str, one: &PacketList, other: &PacketList) -> BothEnds {
     let mut pairs = unique(one, other, |packet| {
         (packet.identification != 0).then_some((packet.digest, packet.identification))
@@ -115,7 +115,8 @@ pub(super) fn compare(file: &str, one: &PacketList, other: &PacketList) -> BothE
     for (here, there) in &pairs {
         (is_paired[*here], is_paired_there[*there]) = (true, true);
     }
-    // Translators and cards may have changed the Identification, and IPv6 has none.
+    // The remaining packets are matched by content alone. Address translators and network cards may have changed the
+    // Identification, and IPv6 has none.
     let rest =
         unique_among([(one, &is_paired), (other, &is_paired_there)], |packet| Some((packet.digest, 0)));
     pairs.extend(rest);
@@ -158,7 +159,8 @@ fn matched_flows(one: &PacketList, other: &PacketList, pairs: Vec<Pair>) -> BTre
     flows
 }
 
-/// Returns the pairs of packets with the same key, where each file has only one packet with this key.
+/// Pairs the packets of both files that have the same key, which the function `key` returns for a packet. Skips a key
+/// if several packets of a file have it.
 fn unique(
     one: &PacketList,
     other: &PacketList,
@@ -168,12 +170,12 @@ fn unique(
     unique_among([(one, &none[0]), (other, &none[1])], key)
 }
 
-/// Like [`unique`], without the packets that are marked.
+/// Like [`unique`], but skips the packets whose flag in the second part of `lists` is true.
 fn unique_among(
     lists: [(&PacketList, &Vec<bool>); 2],
     key: impl Fn(&SeenPacket) -> Option<(u64, u32)>,
 ) -> Vec<Pair> {
-    // The numbers of packets in both files, and the indices of the last ones.
+    // For each key: the number of packets in each file, and the index of the last one.
     let mut found: BTreeMap<(u64, u32), ([u32; 2], [usize; 2])> = BTreeMap::new();
     for (file, (list, marked)) in lists.into_iter().enumerate() {
         for (index, packet) in list.packets.iter().enumerate().filter(|(index, _)| !marked[*index]) {
@@ -195,7 +197,8 @@ fn compare_flow(
     pairs: &[Pair],
 ) -> MatchedFlow {
     let seen = |pair: &Pair| (&one.packets[pair.0], &other.packets[pair.1]);
-    // The time from the first file to the second one, in the clocks of the two hosts.
+    // The time of a packet in the second file minus its time in the first file. It includes the difference between the
+    // clocks of the two hosts.
     let gap = |pair: &Pair| {
         let (here, there) = seen(pair);
         there.at as i64 - here.at as i64
@@ -205,7 +208,7 @@ fn compare_flow(
         (Some(least), Some(most)) => Some(least - most),
         _ => None,
     };
-    // If the first file was captured at the end with index 1, the times between the files have the other sign.
+    // The round-trip time if the first file was captured at the end with index 1. The gaps then have the opposite sign.
     let round_trip_there = match (gaps(1).min(), gaps(0).max()) {
         (Some(least), Some(most)) => Some(least - most),
         _ => None,
@@ -217,7 +220,7 @@ fn compare_flow(
         pairs.first().map_or(0, |pair| one.packets[pair.0].from)
     };
     let trip = if near == 0 { round_trip } else { round_trip_there };
-    // The end of each file's packets with the same sender: the sender's file and the receiver's.
+    // Returns the packets of this flow in a file that were sent by the end with the index `from`.
     let sent = |file: usize, from: usize| -> Vec<&SeenPacket> {
         let (list, indices) = if file == 0 { (one, here) } else { (other, there) };
         let sender = |packet: &&SeenPacket| packet.from == from;
@@ -271,7 +274,7 @@ fn compare_direction(
     for (digest, times) in &sent_times {
         let arrived = received_times.get(digest).map_or(0, Vec::len);
         result.arrived += times.len().min(arrived) as u64;
-        // Of equal packets, the last ones are taken for those that were lost.
+        // If fewer packets arrived than were sent with the same content, the last ones count as lost.
         for at in times.iter().skip(arrived) {
             let would_arrive = least.map(|least| *at as i64 + least);
             let is_outside = would_arrive.is_none_or(|at| at < 0 || at > last as i64);

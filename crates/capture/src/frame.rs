@@ -96,7 +96,7 @@ impl Vantage {
     }
 }
 
-/// The content of a frame.
+/// The content of a link-layer frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Network<'a> {
     /// An IP packet, and the names of the tunnels whose headers come before it.
@@ -264,7 +264,8 @@ fn parse_ipv6(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
     Some(IpPayload { is_cut, is_marked: header.ecn as u8 == CONGESTION_EXPERIENCED, ..carried })
 }
 
-/// Returns the first `declared` bytes. The flag says whether zeros replace bytes that were not captured.
+/// Returns the first `declared` bytes. If the capture has fewer bytes, zeros replace the missing ones, and the flag is
+/// true.
 fn up_to(bytes: &[u8], declared: usize) -> (Cow<'_, [u8]>, bool) {
     if let Some(all) = bytes.get(..declared) {
         return (Cow::Borrowed(all), false);

@@ -30,7 +30,8 @@ pub(super) enum MatchEvidence {
     Heartbeats,
 }
 
-/// The facts that the captured packets of one direction show.
+/// What the captured packets of one direction of an association reveal, for example their addresses. It helps to find
+/// the opposite direction.
 #[derive(Debug, Default)]
 pub(super) struct OneDirection {
     sources: Vec<IpAddr>,
@@ -42,7 +43,7 @@ pub(super) struct OneDirection {
 }
 
 impl OneDirection {
-    /// Adds the facts of a packet of this direction.
+    /// Adds what a packet of this direction reveals.
     pub fn add(&mut self, source: IpAddr, target: IpAddr, view: &PacketView<'_>, facts: &Facts) {
         for (address, known) in [(source, &mut self.sources), (target, &mut self.targets)] {
             if known.len() < MAX && !known.contains(&address) {

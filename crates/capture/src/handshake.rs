@@ -1,4 +1,5 @@
-//! The handshake of TLS, which DTLS and QUIC share: what the two hellos and EncryptedExtensions agree on.
+//! The handshake of TLS, which DTLS and QUIC share: the parameters that the two hellos and EncryptedExtensions
+//! negotiate.
 //!
 //! Implements RFC 8446 §4.1 (hellos), §4.2 (extensions), §4.3.1 (EncryptedExtensions), §4.6.3 (KeyUpdate), RFC 6066 §3
 //! (server name), RFC 7301 §3.1 (ALPN), RFC 6347 §4.2.1 (ClientHello of DTLS).
@@ -23,7 +24,7 @@ const RETRY: [u8; 32] = [
 /// certificates are longer.
 const MAX_MESSAGE: usize = 1 << 16;
 
-/// What a handshake has agreed on.
+/// The parameters that a handshake has negotiated.
 #[derive(Debug, Default)]
 pub(super) struct Agreed {
     pub client_random: Option<ClientRandom>,
@@ -113,8 +114,8 @@ impl Agreed {
         Some(())
     }
 
-    /// Describes the connection for the results. `opened` has the numbers of records or packets that were opened and
-    /// that could not be opened.
+    /// Describes the connection for the results. `opened` has the number of records or packets that were decrypted, and
+    /// the number of those that could not be decrypted.
     pub fn describe(&self, protocol: String, opened: [u64; 2], why: Option<&str>) -> Security {
         let [first, last, answered, finished] = self.times;
         let took = |from: Option<u64>, to: Option<u64>| Some(to?.saturating_sub(from?));
@@ -132,7 +133,7 @@ impl Agreed {
         }
     }
 
-    /// Returns why records cannot be opened, if keys or ciphers are missing.
+    /// Returns the reason why records cannot be decrypted, if keys or ciphers are missing.
     pub fn why_sealed(&self, has_secret: bool) -> Option<&'static str> {
         match self.suite {
             None => Some("the ServerHello was not captured"),
@@ -192,7 +193,7 @@ fn number(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |number, byte| number << 8 | u16::from(*byte))
 }
 
-/// Returns text of a peer, with at most 255 characters that can be printed.
+/// Returns text from a peer, without control characters and with at most 255 characters.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().filter(|character| !character.is_control()).take(255).collect()
 }

@@ -33,14 +33,14 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     pub all: Vec<Request>,
-    /// The requests that are not complete, by stream.
+    /// For each stream: the index in `all` of its request that is not complete.
     open: BTreeMap<u64, usize>,
     pub left_out: u64,
     flow: Flow,
 }
 
 impl Requests {
-    /// Begins a request on a stream. Does nothing if the stream has one already.
+    /// Begins a request on a stream. Does nothing if the stream already has an incomplete request.
     pub fn begin(&mut self, at: u64, stream: u64) {
         if self.open.contains_key(&stream) {
             return;
@@ -53,7 +53,7 @@ impl Requests {
         self.all.push(Request { stream, at_ns: at, ..Request::default() });
     }
 
-    /// Returns the request on a stream whose response is not complete.
+    /// Returns the request on a stream, if its response is not complete.
     fn on(&mut self, stream: u64) -> Option<&mut Request> {
         self.open.get(&stream).and_then(|index| self.all.get_mut(*index))
     }
@@ -80,7 +80,8 @@ impl Requests {
     /// Records that a response begins.
     pub fn answered(&mut self, at: u64, stream: u64) {
         if let Some(request) = self.on(stream) {
-            // An endpoint may log the head of a response after the packets that carried all of it.
+            // An endpoint may log the head of a response after the packets that completed the response. The response
+            // then begins at the time of its completion.
             request.answered_ns.get_or_insert(request.done_ns.map_or(at, |done| done.min(at)));
         }
     }
@@ -91,7 +92,8 @@ impl Requests {
         self.open.remove(&stream);
     }
 
-    /// Records the time when a response is complete. What is told of it later still counts for it.
+    /// Records the time when a response is complete. The request stays open, so that fields and bytes that are logged
+    /// later still count for it.
     pub fn complete(&mut self, at: u64, stream: u64) {
         if let Some(request) = self.on(stream) {
             request.done_ns = Some(at);
@@ -121,12 +123,12 @@ pub(super) struct Http {
 
 #[derive(Debug, Default)]
 enum Version {
-    /// The client's first bytes have not been captured.
+    /// The client's first bytes have not been captured yet.
     #[default]
     Unknown,
     Http1(Box<Http1>),
     Http2(Box<[FrameReader; 2]>),
-    /// Another protocol than HTTP.
+    /// A protocol other than HTTP.
     Other,
 }
 
@@ -146,7 +148,8 @@ impl Http {
         match &mut self.version {
             Version::Http1(http) => http.bytes(at, side, bytes, &mut self.requests),
             Version::Http2(readers) => readers[side].http2(at, side, bytes, &mut self.requests),
-            // A server of HTTP/2 may send its SETTINGS before the client's preface arrives. The frame has no request.
+            // Ignores bytes before the client's preface: an HTTP/2 server may send its SETTINGS first. SETTINGS belong
+            // to no request.
             Version::Unknown | Version::Other => {}
         }
     }
@@ -166,37 +169,37 @@ pub(super) struct Http3 {
     readers: BTreeMap<(u64, Side), FrameReader>,
     /// The dynamic tables of QPACK, by the side of the encoder.
     tables: [qpack::Table; 2],
-    /// The streams with one direction: their types, as far as they are known, and bytes that are incomplete.
+    /// The unidirectional streams: the type of each, once it is known, and the bytes that are not processed yet.
     others: BTreeMap<u64, (Option<u64>, Vec<u8>)>,
     /// The heads that wait for entries of the dynamic table: the index of the request, the sender, and the head.
     blocked: Vec<(usize, Side, Vec<u8>)>,
 }
 
-/// RFC 9114 §6.2, RFC 9204 §4.2: the types of streams with one direction.
+/// RFC 9114 §6.2, RFC 9204 §4.2: the types of unidirectional streams.
 const CONTROL: u64 = 0;
 const ENCODER: u64 = 2;
-/// The type of a control stream whose SETTINGS have been read.
+/// The marker that replaces the type of a control stream once its SETTINGS have been read.
 const READ: u64 = u64::MAX;
-/// RFC 9114 §7.2.4, RFC 9204 §5.
+/// RFC 9114 §7.2.4, RFC 9204 §5: the type of the SETTINGS frame, and the setting with the capacity of QPACK's table.
 const SETTINGS: u64 = 4;
 const QPACK_MAX_TABLE_CAPACITY: u64 = 1;
 /// The maximum length in bytes of the SETTINGS.
 const MAX_SETTINGS: usize = 1_024;
-/// The maximum number of streams with one direction that are followed. HTTP/3 needs six.
+/// The maximum number of unidirectional streams that are followed. HTTP/3 needs six.
 const MAX_OTHERS: usize = 64;
 /// The maximum number of heads that wait for entries of the dynamic table.
 const MAX_BLOCKED: usize = 256;
 
 impl Http3 {
-    /// Processes the next bytes of a stream in one direction. `fin` says whether the stream ends after them. Only
-    /// streams that the client has opened in both directions carry requests (RFC 9114 §6.1).
+    /// Processes the next bytes that `side` has sent on a stream. `fin` says whether the stream ends after them. Only
+    /// bidirectional streams that the client has opened carry requests (RFC 9114 §6.1).
     pub fn bytes(&mut self, at: u64, side: Side, stream: u64, bytes: &[u8], fin: bool) {
         match stream & 3 {
             0 => {}
             2 | 3 if (stream & 1) as usize == side => return self.other(side, stream, bytes),
             _ => return,
         }
-        // A stream without a HEADERS frame of the client carries something else than HTTP/3.
+        // Ignores a stream on which the client has sent no HEADERS frame, because it does not carry HTTP/3.
         if side == 1 && !self.requests.open.contains_key(&stream) {
             return;
         }
@@ -215,7 +218,7 @@ impl Http3 {
             }
         }
     }
-    /// Processes the next bytes of a stream with one direction.
+    /// Processes the next bytes of a unidirectional stream.
     fn other(&mut self, side: Side, stream: u64, bytes: &[u8]) {
         if self.others.len() >= MAX_OTHERS && !self.others.contains_key(&stream) {
             return;
@@ -248,7 +251,7 @@ impl Http3 {
     }
 }
 
-/// Decodes a head. Returns whether it need not be tried again.
+/// Decodes a head. Returns false if the head needs entries that the dynamic table does not have yet.
 fn read_head(
     tables: &[qpack::Table; 2],
     requests: &mut Requests,

@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 
 /// The maximum number of errors that are kept.
 const MAX_ERRORS: usize = 1 << 14;
-/// Other codes of ICMPv4 (RFC 792, RFC 1812 §5.2.7.1) and of ICMPv6 (RFC 4443 §3.1).
+/// Codes of Destination Unreachable that `anabranch_wire` does not define, for ICMPv4 (RFC 792, RFC 1812 §5.2.7.1) and
+/// for ICMPv6 (RFC 4443 §3.1).
 const HOST_V4: u8 = 1;
 const PROHIBITED_V4: [u8; 3] = [9, 10, 13];
 const PROHIBITED_V6: u8 = 1;
 const ADDRESS_V6: u8 = 3;
 
-/// Returns what an error of this kind says.
+/// Returns what an ICMP error says about the path or the target.
 fn report(kind: IcmpKind, is_v4: bool) -> IcmpReport {
     match kind {
         IcmpKind::TooBig(mtu) => IcmpReport::TooBig(mtu),

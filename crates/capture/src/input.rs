@@ -3,7 +3,7 @@
 /// The number of bytes that are examined. qlog and webrtc-internals dumps name themselves near their beginning.
 pub(super) const HEAD: usize = 4_096;
 
-/// The format of a file.
+/// The format of a file that the decoder can read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum InputFormat {
     /// pcap or pcapng, or a file that is none of these formats.

@@ -29,7 +29,7 @@ pub(super) enum Label {
 }
 
 impl KeyLog {
-    /// Adds the lines of a key log.
+    /// Adds the secrets in the lines of a key log.
     pub fn add(&mut self, lines: &[u8]) {
         for line in lines.split(|byte| *byte == b'\n') {
             if let Some((key, secret)) = parse(line).filter(|_| self.0.len() < MAX_SECRETS) {

@@ -1,4 +1,4 @@
-//! Keys that open the records of TLS and DTLS and the packets of QUIC.
+//! Keys that decrypt the records of TLS and DTLS and the packets of QUIC.
 //!
 //! The ciphers and hashes are those of ring. It has AES-GCM and ChaCha20-Poly1305, but neither CBC nor CCM.
 //!
@@ -26,7 +26,7 @@ pub(super) struct Suite {
     pub explicit: usize,
 }
 
-/// Returns a cipher suite by its number, or `None` if its records cannot be opened here.
+/// Returns a cipher suite by its number, or `None` if this module cannot decrypt its records.
 pub(super) fn suite(number: u16) -> Option<Suite> {
     let aes128 = (&aead::AES_128_GCM, &quic::AES_128, hkdf::HKDF_SHA256);
     let aes256 = (&aead::AES_256_GCM, &quic::AES_256, hkdf::HKDF_SHA384);
@@ -85,7 +85,7 @@ fn expand(prk: &hkdf::Prk, prefix: &[u8], label: &[u8], out: &mut [u8]) -> Optio
     prk.expand(&info, Length(out.len())).ok()?.fill(out).ok()
 }
 
-/// A key and an IV, which open records or packets.
+/// A key and an IV, which decrypt records or packets.
 #[derive(Debug)]
 pub(super) struct Key {
     aead: LessSafeKey,
@@ -231,7 +231,7 @@ pub(super) fn nearest(low: u64, bits: u32, expected: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// RFC 9001 A.2 and RFC 9369 A.2: the mask of the client's Initial packet.
+    /// The mask of the client's Initial packet must be that of RFC 9001 A.2 and RFC 9369 A.2.
     #[test]
     fn initial_keys_are_those_of_the_examples_in_the_rfcs() {
         let id = [0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08];

@@ -174,7 +174,7 @@ fn ppp<'a>(
     mut bytes: CapturedBytes<'a>,
     tunnel: &mut Vec<&'static str>,
 ) -> Option<(HeaderKind, CapturedBytes<'a>)> {
-    // RFC 1662 §3.1: the address and control fields, which may be omitted.
+    // RFC 1662 §3.1: skips the address and control fields, if they are present.
     if bytes.captured.starts_with(&[0xff, 3]) {
         bytes = bytes.after(2)?;
     }

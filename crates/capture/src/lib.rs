@@ -4,13 +4,13 @@
 //! another one, and from either host or the network between them. Memory does not grow with the size of the file, but
 //! with the number of conversations, which is limited.
 //!
-//! Instead of a capture, the input may be a log that has packets (`packet_log`), events of QUIC (`qlog`) or statistics of
-//! WebRTC (`webrtc_internals`); `input` tells which. `ends` compares the captures of both ends.
+//! Instead of a capture, the input may be a log that has packets (`packet_log`), events of QUIC (`qlog`) or statistics
+//! of WebRTC (`webrtc_internals`); The module `input` recognizes the format. `ends` compares the captures of both ends.
 //!
 //! Modules: `frame`, `layers`, `tunnel` and `fragments` find the payload of IP packets. `sctp` and `tcp` assign the
 //! payload to conversations. `conversation` has the state of one conversation. `track` classifies retransmissions and
-//! their causes. `timeline` keeps the events of a conversation, and `rules` finds the reasons why it was slow in them.
-//! [`table`], [`why`] and [`csv`] format the results.
+//! their causes. `timeline` keeps the events of a conversation, and `rules` searches them for the reasons why the
+//! conversation was slow. [`table`], [`why`] and [`csv`] format the results.
 
 mod arrival;
 mod association;
@@ -207,7 +207,7 @@ enum PacketOutcome {
     NotFollowed { opening: bool },
 }
 
-/// The state while a capture is read.
+/// The state of the decoder while it reads a capture.
 struct Reading {
     settings: Settings,
     max_events: usize,
@@ -294,8 +294,8 @@ impl Reading {
             };
             let link_type = match links.get(interface) {
                 Some(known) => *known,
-                // `record` borrows from the source, so the link types of the source cannot be read at the same time. If
-                // the frame's interface is new, the frame is therefore copied.
+                // If the frame's interface is new, the frame is copied. `record` borrows from the source, so the link
+                // types of the source cannot be read while the frame is borrowed.
                 None => {
                     let (copy, missing) = (frame.bytes.captured.to_vec(), frame.bytes.missing);
                     let (at, origin) = (frame.at, frame.origin);
@@ -331,7 +331,8 @@ impl Reading {
     /// Counts a packet, before it is processed.
     fn count_packet(&mut self) {
         self.packets += 1;
-        // All events together are at most twelve times the limit, because the sum of 1/n to 65,536 is less than 12.
+        // Conversation number n may keep 1/n of the events of the first conversation. The sum of 1/n up to 65,536 is
+        // less than 12, which limits all events together to twelve times that number.
         self.settings.max_events = self.max_events / (1 + self.followed());
         if self.packets > self.settings.ladder_packets && self.settings.ladder_lines > 0 {
             self.settings.ladder_lines = 0;

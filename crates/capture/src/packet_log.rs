@@ -36,7 +36,7 @@ const INIT_ACK: u8 = 2;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_DAY: u64 = 86_400 * NANOS_PER_SECOND;
 
-/// A packet in a log.
+/// A packet in a text log of packets.
 struct LoggedPacket {
     sent: bool,
     /// The time of the day in nanoseconds.
@@ -45,12 +45,12 @@ struct LoggedPacket {
 }
 
 impl LoggedPacket {
-    /// Returns the type of the first chunk.
+    /// Returns the type of the first chunk in the packet.
     fn kind(&self) -> u8 {
         self.bytes.get(12).copied().unwrap_or(u8::MAX)
     }
 
-    /// Returns the Verification Tag.
+    /// Returns the Verification Tag of the packet.
     fn tag(&self) -> Option<u32> {
         Some(u32::from_be_bytes(*self.bytes.get(4..)?.first_chunk()?))
     }
@@ -84,7 +84,7 @@ pub(super) fn read(input: impl Read, reading: &mut Reading) -> io::Result<u64> {
                 }
             }
         }
-        // The first packets are held back until the later ones have told whose they are.
+        // The first packets are held back until later packets have shown which end sent them.
         if (read == 0 || packets == HELD)
             && let Some(first) = held.take()
         {
@@ -119,7 +119,7 @@ struct Clock {
 
 impl Clock {
     fn since_first_day(&mut self, at: u64) -> u64 {
-        // Lines of several threads may be slightly out of order. A large step back is midnight.
+        // Lines of several threads may be slightly out of order. A large step back means that a new day has begun.
         if at + NANOS_PER_DAY / 2 < self.last {
             self.day += 1;
         }
@@ -132,16 +132,17 @@ impl Clock {
 /// The end that sent the first packet is then the local one.
 #[derive(Default)]
 struct SideFinder {
-    /// The tags of sent packets, and of sent INITs.
+    /// The Verification Tags of sent packets and the Initiate Tags of sent INITs. The flag is set for an INIT.
     sent: BTreeSet<(bool, u32)>,
-    /// The tags of sent INITs, by the end that chose them: the local one, or the other one in the same process.
+    /// The Initiate Tags of sent INITs, by the end that chose them: the local end, or the other end in the same
+    /// process.
     chosen: [BTreeSet<u32>; 2],
     /// The two tags of each association whose INIT ACK was logged.
     peers: BTreeMap<u32, u32>,
 }
 
 impl SideFinder {
-    /// Learns from packets which end has chosen which tag.
+    /// Learns from packets which end has chosen which Verification Tag.
     fn learn(&mut self, packets: &[LoggedPacket]) {
         for packet in packets.iter().filter(|packet| packet.kind() == INIT_ACK) {
             if let (Some(one), Some(other)) = (packet.tag(), packet.initiate_tag())
@@ -152,7 +153,7 @@ impl SideFinder {
         }
         for packet in packets.iter().filter(|packet| packet.sent && packet.kind() == INIT) {
             let Some(tag) = packet.initiate_tag() else { continue };
-            // Both ends may send an INIT.
+            // Both ends may send an INIT at the same time.
             let is_far = self.peers.get(&tag).is_some_and(|peer| self.chosen[0].contains(peer));
             if self.chosen.iter().all(|tags| tags.len() < MAX_TAGS && !tags.contains(&tag)) {
                 self.chosen[usize::from(is_far)].insert(tag);
@@ -160,7 +161,7 @@ impl SideFinder {
         }
     }
 
-    /// Returns the source and the target of a packet, or `None` if the log has the packet of the sender as well.
+    /// Returns the source and the target of a packet, or `None` if the log has the sender's record of the packet, too.
     fn addresses(&mut self, packet: &LoggedPacket) -> Option<[IpAddr; 2]> {
         let is_init = packet.kind() == INIT;
         let tag = if is_init { packet.initiate_tag() } else { packet.tag() }.unwrap_or(0);
@@ -294,7 +295,7 @@ mod tests {
         assert_eq!(conversation.directions[0].rtt.samples, 1);
     }
 
-    /// Two ends in one process write each packet twice. Only what the senders logged is shown.
+    /// If two ends in one process log each packet twice, only the sender's record of a packet must count.
     #[test]
     fn packets_that_both_ends_log_are_counted_once() {
         let mut log = String::new();
@@ -311,7 +312,8 @@ mod tests {
         assert_eq!(decoded.left_out.values().sum::<u64>(), 6);
     }
 
-    /// RFC 9260 §5.2.1: both ends send an INIT at the same time, as two connections in one page do.
+    /// Both ends of an association send an INIT at the same time (RFC 9260 §5.2.1), as two connections in one page do.
+    /// The decoder must find one association with two ends.
     #[test]
     fn two_inits_in_one_log_come_from_two_ends() {
         let mut all = packets();

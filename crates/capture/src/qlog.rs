@@ -1,9 +1,9 @@
 //! Logs of QUIC endpoints in qlog format: packets with their frames, losses, metrics, and HTTP/3 requests.
 //!
 //! Version 0.3 (draft-ietf-quic-qlog-main-schema-02 to -08) and the present draft are read, as JSON and as JSON text
-//! sequences. Both name events differently, but their fields hardly differ: only the part of an event's name after the
-//! colon is compared, and lengths are looked for in both places. A log may have several connections, in several traces
-//! or told apart by `group_id`.
+//! sequences. Their events have different names, but almost the same fields. Therefore only the part of an event's name
+//! after the colon is compared, and a length is searched for in both places. A log may have several connections, in
+//! several traces or distinguished by `group_id`.
 //!
 //! - `frame`: frames
 //! - `parts`: splits a log into its events
@@ -31,7 +31,7 @@ use std::net::IpAddr;
 /// The largest plausible length of an HTTP body in bytes.
 const MAX_BODY: u64 = 1 << 40;
 
-/// Reads a log. Returns the offset at which it ends within an event.
+/// Reads a log. If the log ends within an event, returns the offset of its end.
 pub(super) fn read(input: impl Read, reading: &mut Reading) -> Result<Option<u64>, DecodeError> {
     let mut parts = Parts::new(BufReader::with_capacity(1 << 16, input));
     let mut trace = None;
@@ -72,16 +72,16 @@ struct Trace {
     number: u64,
     /// The side that wrote the log.
     local: Option<Side>,
-    /// The connection of events that name none.
+    /// The connection to which events belong if they name no connection.
     group: String,
-    /// Whether times count from the previous event.
+    /// Whether the time of each event counts from the previous event.
     is_delta: bool,
     /// The time of the last event in milliseconds.
     last: f64,
 }
 
 impl Trace {
-    /// Returns `None` if the events are lists and not objects.
+    /// Reads the head of a trace. Returns `None` if the events are lists and not objects.
     fn new(head: &Value, number: u64) -> Option<Self> {
         let listed = head["traces"].as_array().and_then(|traces| traces.last());
         let trace = listed.unwrap_or(&head["trace"]);
@@ -89,7 +89,7 @@ impl Trace {
             return None;
         }
         let vantage = &trace["vantage_point"];
-        // An observer in the network counts the packets of one side as sent.
+        // In a log from inside the network, the packets of one side (`flow`) are logged as sent.
         let by = if vantage["type"] == "network" { &vantage["flow"] } else { &vantage["type"] };
         let fields = &trace["common_fields"];
         let text = |name: &str| fields[name].as_str().map(str::to_owned);
@@ -109,7 +109,7 @@ impl Trace {
     fn event(&mut self, event: &Value, reading: &mut Reading) {
         let Some(time) = event["time"].as_f64() else { return reading.leave_out("unreadable events") };
         self.last = if self.is_delta { self.last + time } else { time };
-        // A conversion from a floating-point number keeps within the limits of the integer.
+        // The conversion of a floating-point number to an integer saturates, so it cannot overflow.
         let at = reading.clock(((self.last * 1e6) as u64).min(1 << 62));
         let group = event["group_id"].as_str().unwrap_or(&self.group);
         let key = (self.number, group.to_owned());
@@ -172,7 +172,7 @@ impl Logs {
 /// The source and the target of a packet, its sender, its packet number space, and its number.
 type LoggedPacket = ([(IpAddr, u16); 2], (Side, usize, u64));
 
-/// One end of a connection, which writes a log.
+/// The end of a connection that wrote the qlog.
 #[derive(Default)]
 struct Endpoint {
     /// The side of this end, if it is known.
@@ -180,7 +180,7 @@ struct Endpoint {
     /// The addresses and ports of this end and of its peer.
     addresses: [Option<(IpAddr, u16)>; 2],
     connection: Option<Box<Connection>>,
-    /// The length of each stream of the server, once a frame has told its end.
+    /// The length of each stream that the server sends, once a frame has ended the stream.
     ends: BTreeMap<u64, u64>,
     log: EndpointLog,
     events: u64,
@@ -222,7 +222,8 @@ impl Endpoint {
         packet
     }
 
-    /// Reads the addresses of the two ends.
+    /// Reads the addresses and ports of the two ends from the data of an event that reports the start of the
+    /// connection.
     fn started(&mut self, data: &Value) {
         let address = |ip: &Value, port: &Value| {
             let port = port.as_u64().and_then(|port| u16::try_from(port).ok());
@@ -231,7 +232,7 @@ impl Endpoint {
         let end = |end: &Value| {
             address(&end["ip_v4"], &end["port_v4"]).or_else(|| address(&end["ip_v6"], &end["port_v6"]))
         };
-        // Version 0.3 has other names, and the source is the end that writes the log.
+        // In version 0.3 the fields have other names, and the source is the end that writes the log.
         self.addresses = [
             end(&data["local"]).or_else(|| address(&data["src_ip"], &data["src_port"])),
             end(&data["remote"]).or_else(|| address(&data["dst_ip"], &data["dst_port"])),
@@ -276,7 +277,7 @@ impl Endpoint {
         let name = header["packet_type"].as_str().unwrap_or_default();
         let (_, kind) = kinds.into_iter().find(|(kind, _)| kind.eq_ignore_ascii_case(name))?;
         let number = header["packet_number"].as_u64().filter(|number| *number < 1 << 62)?;
-        // The client sends the first Initial packet.
+        // If the log does not name its side, the end that sent the first Initial packet is the client.
         let local = *self.local.get_or_insert(usize::from(kind == PacketType::Initial && !sent));
         let side = if sent { local } else { 1 - local };
         self.events += 1;
@@ -286,7 +287,7 @@ impl Endpoint {
         let carried = captured::logged(ends.map(|(address, _)| address), protocol::UDP, &[], length);
         let mut arrival = Arrival::new(at, side, &carried, &[]);
         arrival.number = self.number;
-        // No event is a copy of another one.
+        // Gives each event a different digest, so that no packet counts as a copy of another one.
         arrival.digest = self.events;
         self.begin(at, settings);
         let connection = self.connection.as_mut()?;
@@ -345,7 +346,7 @@ impl Endpoint {
                 } else {
                     requests.answered(at, stream);
                 }
-                // The drafts say `headers`, and quic-go `header_fields`.
+                // The drafts name this field `headers`, and quic-go names it `header_fields`.
                 let fields = frame["headers"].as_array().or_else(|| frame["header_fields"].as_array());
                 for field in fields.into_iter().flatten() {
                     if let (Some(name), Some(value)) = (field["name"].as_str(), field["value"].as_str()) {
@@ -368,7 +369,7 @@ impl Endpoint {
         let mut conversation = self.connection?.finish();
         let by = ["A", "B"][self.local.unwrap_or(0)];
         if let Some(security) = &mut conversation.security {
-            // The endpoint wrote what it had decrypted itself.
+            // The endpoint logged only packets that it had decrypted itself, so these counts have no meaning.
             (security.opened, security.sealed, security.why_sealed) = (0, 0, None);
         }
         conversation.log = Some(Box::new(EndpointLog { by, ..self.log }));
@@ -391,7 +392,7 @@ fn responses(connection: &mut Connection, at: u64, frames: &[Frame<'_>], ends: &
     }
 }
 
-/// Records the times of the handshake, which the content of packets tells in captures.
+/// Records the times of the handshake from packet types and frames. A capture has the handshake messages instead.
 fn handshake(connection: &mut Connection, at: u64, side: Side, kind: PacketType, frames: &[Frame<'_>]) {
     let times = &mut connection.agreed.times;
     let is_hello = |frame: &Frame<'_>| matches!(frame, Frame::Crypto { offset: 0, .. });
@@ -490,7 +491,8 @@ mod tests {
         assert!(text.contains("STREAM 0 2000+1000 FIN") && !text.contains("decrypted"), "{text}");
     }
 
-    /// The present draft has other names and lengths. A server's log tells the same from the other end.
+    /// A log in the form of the present draft must be read, with its other names and lengths, as JSON. This one is
+    /// written by a server.
     #[test]
     fn the_present_draft_is_read_as_json() {
         let text = r#"{"file_schema":"urn:ietf:params:qlog:file:contained","serialization_format":"application/qlog+json",
@@ -517,7 +519,8 @@ mod tests {
         assert!(csv::render(&decoded).contains("quic"));
     }
 
-    /// quic-go names the fields of a head `header_fields`, and has the length of a body in the `raw` of the event.
+    /// Logs of quic-go must be read. They name the fields of a head `header_fields`, and have the length of a body in
+    /// the `raw` of the event.
     #[test]
     fn requests_in_logs_of_quic_go_are_read() {
         let event = |time: u32, name: &str, data: &str| {
@@ -546,7 +549,25 @@ mod tests {
         assert_eq!((request.status, request.bytes), (Some(200), [0, 100]));
     }
 
-    /// The logs of both ends show a lost packet and delays.
+    /// neqo writes its logs with the crate qlog. The sample has the events that neqo logs for a short transfer.
+    #[test]
+    fn the_log_of_neqo_is_read() {
+        let decoded = read(include_str!("qlog/neqo.sqlog"));
+        let [conversation] = &decoded.conversations[..] else { panic!("{decoded:?}") };
+        assert_eq!((decoded.packets, decoded.left_out.len()), (8, 0));
+        assert_eq!(conversation.sides.each_ref().map(|side| side.port), [4_000, 443]);
+        assert_eq!(conversation.handshake.took_ns, Some(31_000_000));
+        let [up, down] = &conversation.directions;
+        assert_eq!((up.bytes, down.bytes, down.retransmitted.fast), (60, 3_000, 1));
+        assert_eq!((conversation.end.how, conversation.end.by), ("closed", Some("A")));
+        // H3_NO_ERROR of the application is no error. As a code of the transport, it would be one.
+        assert_eq!(conversation.end.reason, None);
+        let log = conversation.log.as_ref().expect("a log");
+        assert_eq!((log.by, log.lost, log.lost_by_time), ("A", 1, 1));
+        assert_eq!((log.congestion_window, log.most_in_flight), (Some([12_520; 2]), Some(120)));
+    }
+
+    /// Packets in the logs of both ends must be matched, so that a lost packet and the delays are found.
     #[test]
     fn packets_in_the_logs_of_both_ends_are_matched() {
         let log = |side: &str, events: &[(u32, &str, u32)]| {

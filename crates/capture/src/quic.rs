@@ -1,18 +1,20 @@
 //! The QUIC connections in a capture.
 //!
-//! This module assigns datagrams to connections by addresses and ports, or by connection IDs after a migration. It opens
-//! the packets whose keys are known. Initial packets need no key log. Datagrams of connections whose handshake was not
-//! captured are not recognized.
+//! This module assigns datagrams to connections by addresses and ports, or by connection IDs after a migration. It
+//! decrypts the packets whose keys are known. Initial packets need no key log. Datagrams of connections whose handshake
+//! was not captured are not recognized.
 //!
+//! - `ladder`: frames in ladder diagrams
 //! - `log`: the log of a connection in qlog format
 //! - `packet`: headers and keys of packets
 //! - `sender`: the packets and streams that one side sends
 
+mod ladder;
 mod log;
 mod packet;
 mod sender;
 
-use super::arrival::{Arrival, Side};
+use super::arrival::{Arrival, Endpoint, Pair, Side, endpoints};
 use super::conversation::{ConversationBuilder, remark};
 use super::copies;
 use super::data_class::{Cause, DataClass};
@@ -32,27 +34,23 @@ use packet::{Header, MAX_ID, MAX_UPDATES, PacketKeys};
 use sender::Sender;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::net::IpAddr;
 
 /// The maximum number of connection IDs of all connections.
 const MAX_IDS: usize = 1 << 18;
 
 /// The maximum number of packets of a connection that wait for the ServerHello.
 const MAX_WAITING: usize = 16;
-/// The sizes in bytes of packets that a host may hand to its network card together.
+/// The possible sizes in bytes of packets that a host passes to its network card together (UDP segmentation offload).
 const SEGMENTS: std::ops::RangeInclusive<usize> = 1_200..=1_500;
-/// The maximum number of unsuccessful searches for the size of such packets, for each direction.
+/// The maximum number of searches without result for the size of segmented packets, in each direction.
 const MAX_SEARCHES: u32 = 8;
 /// The maximum number of streams of all connections that are followed, each direction counted.
 const MAX_STREAMS: usize = 1 << 18;
 
-/// Two endpoints in ascending order.
-type Pair = [(IpAddr, u16); 2];
-
 /// The maximum number of connections of which logs are written. Each log is an open file.
 const MAX_LOGS: usize = 512;
 
-/// What the packets of a datagram have brought: new connection IDs with the sides that chose them, the causes of
+/// The results of a datagram's packets: new connection IDs with the sides that chose them, the causes of
 /// retransmissions, and the text of the ladder diagram.
 type DatagramContent<'a> = (&'a mut Vec<(Vec<u8>, Side)>, &'a mut Vec<(Cause, bool)>, &'a mut String);
 
@@ -68,17 +66,17 @@ pub(super) struct Connections {
     logs: Option<LogOpener>,
 }
 
-/// What all connections together may still keep.
+/// The memory that all connections together may still use.
 pub(super) struct Budget {
-    /// The number of bytes ahead of gaps.
+    /// The number of stream bytes that may still be kept ahead of gaps.
     bytes: usize,
-    /// The number of streams, each direction counted.
+    /// The number of streams that may still be followed, each direction counted.
     streams: usize,
 }
 
 pub(super) struct Connection {
     pub conversation: ConversationBuilder,
-    initiator: (IpAddr, u16),
+    initiator: Endpoint,
     pub protocol: Protocol,
     pub agreed: Agreed,
     /// The handshake messages of each side, in Initial and in Handshake packets.
@@ -96,13 +94,13 @@ pub(super) struct Connection {
     id_len: [usize; 2],
     /// The packets that came before the ServerHello, with their paths. Their keys are not known yet.
     waiting: Vec<(u64, Side, usize, Vec<u8>)>,
-    /// The numbers of packets that were opened and that could not be opened.
+    /// The number of packets that were decrypted, and the number of packets that could not be decrypted.
     opened: [u64; 2],
     log: Option<log::Log>,
     /// Whether the limits in the transport parameters of each side are in the timeline.
     has_limits: [bool; 2],
-    /// The size of the packets that each side hands to its network card together, and the number of searches for it
-    /// that found nothing.
+    /// For each side: the size of the packets that it passes to its network card together, and the number of searches
+    /// for this size without result.
     segments: [(Option<usize>, u32); 2],
 }
 
@@ -129,9 +127,7 @@ impl Connections {
         (settings, room): (&Settings, bool),
     ) -> Option<PacketOutcome> {
         let bytes = datagram.payload;
-        let source = (carried.source, datagram.source_port);
-        let target = (carried.target, datagram.target_port);
-        let pair = if source <= target { [source, target] } else { [target, source] };
+        let (source, pair) = endpoints(carried, datagram);
         let long = Header::parse(bytes, 0).filter(|header| header.protocol.is_some());
         let first = long.filter(|header| header.kind == PacketType::Initial);
         let known = self.by_pair.get(&pair).copied().filter(|index| {
@@ -167,7 +163,7 @@ impl Connections {
             return self.by_id.get(header.target).copied();
         }
         // The length of the ID in a short header is not known before the connection. IDs of at least four bytes are
-        // unlikely to be met by chance.
+        // unlikely to match by chance.
         (bytes.first()? & 0xc0 == 0x40).then_some(())?;
         (4..=MAX_ID).rev().find_map(|length| self.by_id.get(bytes.get(1..1 + length)?).copied())
     }
@@ -211,11 +207,7 @@ impl Connections {
 
 impl Connection {
     /// Creates a connection that has no packets yet.
-    pub(super) fn new(
-        conversation: ConversationBuilder,
-        initiator: (IpAddr, u16),
-        protocol: Protocol,
-    ) -> Self {
+    pub(super) fn new(conversation: ConversationBuilder, initiator: Endpoint, protocol: Protocol) -> Self {
         Self {
             conversation,
             initiator,
@@ -253,7 +245,7 @@ impl Connection {
     /// Returns whether an Initial packet belongs to this connection.
     fn knows(&self, header: &Header<'_>, by_id: &BTreeMap<Vec<u8>, (usize, Side)>, index: usize) -> bool {
         let known = |id: &[u8]| by_id.get(id).is_some_and(|(other, _)| *other == index);
-        // Until an Initial packet is acknowledged, the client may still send to the ID that it made up.
+        // Until the ServerHello has arrived, the client may still send to the ID that it made up.
         self.agreed.times[2].is_none() || known(header.target) || known(header.source)
     }
 
@@ -264,7 +256,7 @@ impl Connection {
         let (mut ids, mut causes, mut text) = (Vec::new(), Vec::new(), String::new());
         let mut rest = arrival.bytes;
         while let Some(mut header) = Header::parse(rest, self.id_len[1 - side]) {
-            // A client may fill the datagram of its first packet with zeros behind the packet.
+            // Stops at zeros behind the first packet, with which a client may fill its first datagram.
             if rest.len() < arrival.bytes.len() && rest.iter().all(|byte| *byte == 0) {
                 break;
             }
@@ -315,8 +307,8 @@ impl Connection {
             self.conversation.event(side, Event::Answer);
         }
         if header.kind == PacketType::Retry {
-            // RFC 9000 §17.2.5: the client begins again, with keys that belong to the server's connection ID. aioquic
-            // sends another ClientHello then.
+            // RFC 9000 §17.2.5: after a Retry, the client begins again, with keys that belong to the server's
+            // connection ID. aioquic sends another ClientHello then.
             self.keys.iter_mut().for_each(|keys| keys[0] = None);
             self.crypto[0][0] = Default::default();
             return;
@@ -361,8 +353,8 @@ impl Connection {
             && self.conversation.handshake.rtt_ns.is_none()
             && let [_, Some(asked), Some(answered), _] = self.agreed.times
         {
-            // The time to the ServerHello and the time to the client's next packet are two parts of a round trip, before
-            // and behind the place of capture.
+            // The round-trip time has two parts: from the ClientHello to the ServerHello, and from the ServerHello to
+            // the client's next packet.
             let nanos = answered.saturating_sub(asked) + arrival.at.saturating_sub(answered);
             self.conversation.handshake.rtt_ns = Some(nanos);
         }
@@ -375,7 +367,7 @@ impl Connection {
         let is_drawn = self.conversation.next_line().is_some();
         for frame in frames {
             if is_drawn {
-                describe(text, &frame);
+                ladder::append(text, &frame);
             }
             match frame {
                 Frame::Crypto { offset, data } if space < 2 => {
@@ -406,6 +398,10 @@ impl Connection {
             Frame::MaxStreamData { id, limit } => Event::Limit(Some(id), limit),
             Frame::DataBlocked(limit) => Event::Blocked(None, limit),
             Frame::StreamDataBlocked { id, limit } => Event::Blocked(Some(id), limit),
+            Frame::MaxStreams { unidirectional, limit } => Event::StreamsLimit { unidirectional, limit },
+            Frame::StreamsBlocked { unidirectional, limit } => {
+                Event::StreamsBlocked { unidirectional, limit }
+            }
             Frame::ResetStream(id) | Frame::StopSending(id) => {
                 // Nothing waits for the limit of this stream any more, in either direction.
                 self.conversation.event(1 - side, Event::Limit(Some(id), u64::MAX));
@@ -420,7 +416,7 @@ impl Connection {
     /// card as one datagram (UDP segmentation offload). The size is not in the capture, so it is found by trying.
     fn packet_end(&mut self, side: Side, bytes: &[u8], header: &Header<'_>, log: &KeyLog) -> usize {
         let (known, failures) = self.segments[side];
-        // Two packets may be shorter than the longest one.
+        // Even a datagram that is not longer than the longest packet may consist of two packets.
         let is_short = bytes.len() <= *SEGMENTS.end();
         let is_one = is_short && known.is_none_or(|known| bytes.len() <= known);
         if header.kind != PacketType::OneRtt || is_one {
@@ -436,7 +432,7 @@ impl Connection {
         found.unwrap_or(header.end)
     }
 
-    /// Opens a packet. Derives the keys that it needs, if they are known by now.
+    /// Decrypts a packet. Derives the keys that it needs, if they are known by now.
     fn open(
         &mut self,
         side: Side,
@@ -468,7 +464,7 @@ impl Connection {
         self.keys[side][space].as_mut()?.open(bytes, header, largest, most_updates)
     }
 
-    /// Opens a 0-RTT packet. The cipher suite is that of an earlier connection, and is found by trying.
+    /// Decrypts a 0-RTT packet. The cipher suite is that of an earlier connection, and is found by trying.
     fn open_early(&mut self, bytes: &[u8], header: &Header<'_>, log: &KeyLog) -> Option<(u64, Vec<u8>)> {
         let largest = self.largest[0][2];
         if let Some(keys) = &mut self.early {
@@ -506,9 +502,15 @@ impl Connection {
     /// RFC 9000 §18.2: adds the limits of flow control in the transport parameters of a side to the timeline, once.
     fn initial_limits(&mut self, side: Side) {
         const MAX_DATA: u64 = 4;
+        const MAX_STREAMS: [u64; 2] = [8, 9];
         if let Some(limit) = self.parameter(side, MAX_DATA).filter(|_| !self.has_limits[side]) {
             self.has_limits[side] = true;
             self.conversation.event(side, Event::Limit(None, limit));
+            for (unidirectional, key) in [false, true].into_iter().zip(MAX_STREAMS) {
+                if let Some(limit) = self.parameter(side, key) {
+                    self.conversation.event(side, Event::StreamsLimit { unidirectional, limit });
+                }
+            }
         }
     }
 
@@ -585,7 +587,7 @@ impl Connection {
         self.conversation.directions[side].bytes += fresh;
     }
 
-    /// Reads the HTTP/3 in the bytes of a stream.
+    /// Reads the HTTP/3 frames in the bytes of a stream.
     fn content(
         &mut self,
         at: u64,
@@ -655,37 +657,4 @@ impl Connection {
             Some(Box::new(self.agreed.describe(protocol.to_owned(), self.opened, why)));
         self.conversation.finish("quic")
     }
-}
-
-/// Appends a frame to a ladder line.
-fn describe(text: &mut String, frame: &Frame<'_>) {
-    // Writing to a string does not fail.
-    let _ = match frame {
-        Frame::Padding => Ok(()),
-        Frame::Stream { id, offset, data, fin } => {
-            let end = if *fin { " FIN" } else { "" };
-            write!(text, " STREAM {id} {offset}+{}{end}", data.len())
-        }
-        Frame::Crypto { offset, data } => write!(text, " CRYPTO {offset}+{}", data.len()),
-        Frame::Ack(ranges) => {
-            text.push_str(" ACK");
-            ranges.iter().rev().try_for_each(|range| match range.start() == range.end() {
-                true => write!(text, " {}", range.start()),
-                false => write!(text, " {}-{}", range.start(), range.end()),
-            })
-        }
-        Frame::MaxData(limit) => write!(text, " MAX_DATA {limit}"),
-        Frame::MaxStreamData { id, limit } => write!(text, " MAX_STREAM_DATA {id} {limit}"),
-        Frame::DataBlocked(limit) => write!(text, " DATA_BLOCKED {limit}"),
-        Frame::StreamDataBlocked { id, limit } => write!(text, " STREAM_DATA_BLOCKED {id} {limit}"),
-        Frame::ResetStream(id) => write!(text, " RESET_STREAM {id}"),
-        Frame::StopSending(id) => write!(text, " STOP_SENDING {id}"),
-        Frame::Ping => write!(text, " PING"),
-        Frame::NewConnectionId(_) => write!(text, " NEW_CONNECTION_ID"),
-        Frame::Close { code, .. } => write!(text, " CONNECTION_CLOSE 0x{code:x}"),
-        Frame::PathChallenge(_) => write!(text, " PATH_CHALLENGE"),
-        Frame::PathResponse(_) => write!(text, " PATH_RESPONSE"),
-        Frame::Other(0x1e) => write!(text, " HANDSHAKE_DONE"),
-        Frame::Other(kind) => write!(text, " frame 0x{kind:x}"),
-    };
 }

@@ -1,13 +1,14 @@
 //! Brings the bytes of a stream into order: the bytes of a TCP connection, of a QUIC stream, or of a handshake.
 //!
-//! The bytes that arrived ahead of a gap are limited. If they exceed the limit, the bytes in the gap were not captured.
-//! The stream then ends there, because nothing can be read after a gap in an encrypted stream.
+//! The bytes that arrived ahead of a gap are limited. If they exceed the limit, the decoder assumes that the bytes in
+//! the gap were not captured. The stream then ends there, because nothing can be read after a gap in an encrypted
+//! stream.
 
 use std::collections::BTreeMap;
 
-/// The maximum number of bytes ahead of gaps, in all streams of a kind together.
+/// The maximum number of bytes that are kept ahead of gaps, in all streams of one transport together.
 pub(super) const MAX_AHEAD: usize = 64 << 20;
-/// The maximum number of pieces ahead of a gap.
+/// The maximum number of separate pieces of data that are kept ahead of a gap.
 const MAX_PIECES: usize = 1 << 12;
 
 #[derive(Debug, Default)]

@@ -24,7 +24,7 @@ pub struct Decoded {
     pub packets: u64,
     /// The time between the first packet and the last one.
     pub span_ns: u64,
-    /// The number of packets that belong to no conversation, by kind.
+    /// The number of packets that belong to no conversation, by the kind of packet (for example, `ICMP messages`).
     pub left_out: BTreeMap<&'static str, u64>,
     /// The conversations that are missing in `conversations` because their number was limited.
     pub not_followed: NotFollowed,
@@ -46,8 +46,8 @@ impl Decoded {
     }
 }
 
-/// The conversations that are not followed, because they began after the maximum number of followed conversations was
-/// reached.
+/// The packets of conversations that are not followed, because these conversations began after the maximum number of
+/// followed conversations was reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct NotFollowed {
     /// The number of packets in conversations beyond the maximum number of followed ones.
@@ -91,7 +91,8 @@ pub struct Conversation {
     pub log: Option<Box<EndpointLog>>,
     /// The data channels of WebRTC, in the order of their opening. Their number is limited.
     pub channels: Vec<DataChannel>,
-    /// The reasons why the conversation was slow or failed, the most expensive first. Empty if not requested.
+    /// The reasons why the conversation was slow or failed. The reason that cost the most time comes first. Empty if
+    /// not requested.
     pub findings: Vec<Finding>,
     /// The number of events that the findings do not consider, because the number of events was limited.
     pub events_left_out: u64,
@@ -148,7 +149,7 @@ pub struct Security {
     pub opened: u64,
     /// The number of encrypted records or packets that could not be decrypted.
     pub sealed: u64,
-    /// The reason why they could not be decrypted, if it is known.
+    /// The reason why records or packets could not be decrypted, if it is known.
     pub why_sealed: Option<String>,
 }
 
@@ -173,16 +174,17 @@ pub struct Request {
     pub done_ns: Option<u64>,
 }
 
-/// The values that an endpoint reported in its qlog, beside packets.
+/// The values that an endpoint reported in its qlog, in addition to packets.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct EndpointLog {
     /// The side that wrote the log: `A` or `B`.
     pub by: &'static str,
-    /// The number of packets that it declared lost.
+    /// The number of packets that the endpoint declared lost.
     pub lost: u64,
-    /// Of these, the number of packets that it declared lost after a time and not after later packets.
+    /// The number of packets that the endpoint declared lost because of their age, and not because later packets were
+    /// acknowledged.
     pub lost_by_time: u64,
-    /// The number of received packets that it dropped, for example because it had no keys.
+    /// The number of received packets that the endpoint dropped, for example for lack of keys.
     pub dropped: u64,
     /// The largest number of consecutive probe timeouts.
     pub most_probes: u64,
@@ -231,8 +233,8 @@ pub struct BothEnds {
 pub struct MatchedFlow {
     /// The two ends, each with address and port. The first file was captured at the first end.
     pub ends: [String; 2],
-    /// Whether the times of the packets tell which end each file was captured at. Otherwise the first file is taken for
-    /// the capture of the end that sent the first packet.
+    /// Whether the times of the packets show at which end each file was captured. Otherwise, the first file is taken
+    /// for the capture of the end that sent the first packet.
     pub ends_known: bool,
     /// The least time of a round trip between the two places of capture. Null if packets of one direction are missing.
     pub round_trip_ns: Option<u64>,
@@ -245,9 +247,10 @@ pub struct MatchedFlow {
 pub struct MatchedDirection {
     /// The number of packets that the sender's capture has.
     pub sent: u64,
-    /// Of these, the number of packets that the receiver's capture has, too.
+    /// The number of packets that both the sender's and the receiver's capture have.
     pub arrived: u64,
-    /// The number of packets that the receiver's capture does not have, although it was running.
+    /// The number of packets that the receiver's capture does not have, although it was running when they would have
+    /// arrived.
     pub lost: u64,
     /// The number of packets that were sent before the receiver's capture began or after it ended.
     pub outside: u64,
@@ -255,11 +258,11 @@ pub struct MatchedDirection {
     pub only_received: u64,
     /// The number of packets that arrived after a packet that was sent later.
     pub overtaken: u64,
-    /// The delays from end to end, less the least one. The clocks of the two hosts need not agree.
+    /// The delays from end to end, minus the smallest delay. The clocks of the two hosts need not agree.
     pub delay: Delay,
 }
 
-/// The distribution of delays above the least one.
+/// The distribution of delays, each measured from the smallest delay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Delay {
     /// The number of packets whose delay is known.
@@ -285,21 +288,26 @@ pub struct DataChannel {
     pub protocol: String,
     /// Whether the channel is unordered.
     pub unordered: bool,
-    /// The number of times that a message is retransmitted at most. Null if the number is not limited.
+    /// The maximum number of retransmissions of a message. Null if the number is not limited.
     pub max_retransmits: Option<u32>,
-    /// The time in milliseconds for which a message is sent at most. Null if the time is not limited.
+    /// The maximum time in milliseconds during which a message is sent. Null if the time is not limited.
     pub max_lifetime_ms: Option<u32>,
     /// The time of DATA_CHANNEL_OPEN.
     pub opened_ns: u64,
     /// The time of DATA_CHANNEL_ACK. Null if it was not captured.
     pub accepted_ns: Option<u64>,
-    /// The number of messages from A and from B, without those of the protocol itself.
+    /// The number of messages from A and from B, without messages of the establishment protocol.
     pub messages: [u64; 2],
-    /// The number of bytes in these messages.
+    /// The number of bytes in the messages from A and from B.
     pub bytes: [u64; 2],
     /// The largest number of bytes that A and B had sent and that were not acknowledged. What a sender had buffered and
     /// not yet sent is unknown. 0 if findings were not requested.
     pub most_unacknowledged: [u64; 2],
+    /// When these numbers were first reached. Null if they are 0.
+    pub most_unacknowledged_ns: [Option<u64>; 2],
+    /// The number of these bytes over time, from A and from B: pairs of a time in nanoseconds and a number of bytes. Of a
+    /// long series, at most 256 pairs are kept: the largest numbers, each with its time.
+    pub unacknowledged: [Vec<(u64, u64)>; 2],
     /// The numbers of messages and bytes on the stream that do not belong to the channel, from A and from B.
     #[serde(skip)]
     pub(super) before: [(u64, u64); 2],
@@ -307,16 +315,16 @@ pub struct DataChannel {
     pub(super) is_counted: bool,
 }
 
-/// A reason why a conversation was slow or failed.
+/// A finding: a reason why a conversation was slow or failed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding {
-    /// The name of the rule that found it.
+    /// The name of the rule that made this finding.
     pub rule: &'static str,
     /// The reason in plain sentences.
     pub text: String,
-    /// The numbers of packets that show it, counted from 1 in the capture file. At most eight are given.
+    /// The numbers of packets that show the reason, counted from 1 in the capture file. At most eight are given.
     pub packets: Vec<u64>,
-    /// The time that it took, or 0 if the packets do not show the time.
+    /// The time that was lost for this reason, or 0 if the packets do not show the time.
     pub cost_ns: u64,
 }
 
@@ -350,7 +358,7 @@ pub struct ConversationEnd {
     pub reason: Option<String>,
 }
 
-/// The traffic that one side sent.
+/// The traffic that one side of a conversation sent.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Direction {
     /// The number of packets.
@@ -430,7 +438,7 @@ pub struct Stream {
     pub retransmitted: Retransmitted,
 }
 
-/// The number of retransmissions by cause.
+/// The number of retransmissions, by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Retransmitted {
     /// Retransmissions after acknowledgements that reported a gap.

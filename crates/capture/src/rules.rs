@@ -1,16 +1,18 @@
 //! The rules that find out why a conversation was slow or failed. [`RULES`] is the table of all rules.
 //!
 //! Each rule is a function that judges the data of one side from the events of the conversation. A finding needs
-//! evidence in packets: where the packets do not show the cause, the text says so. Round trips are those at the place of
-//! capture.
+//! evidence in packets: where the packets do not show the cause, the text says so. Round-trip times are measured at the
+//! place of capture.
 //!
-//! - `window`: the limits that the receiver sets
+//! - `window`: the receive window
+//! - `flow_control`: the limits of QUIC and HTTP/2
 //! - `sending`: a sender or receiver that waits without need
 //! - `recovery`: losses and their repair
 //! - `network`: marks and queues
 //! - `handshake`, `closing`: the beginning and the end of conversations, and resets of streams
 
 mod closing;
+mod flow_control;
 mod handshake;
 mod network;
 mod recovery;
@@ -30,8 +32,8 @@ const MAX_PACKETS: usize = 8;
 struct Rule {
     name: &'static str,
     find: fn(&Case<'_>) -> Option<Evidence>,
-    /// The rules that explain the same packets better. If one of them has found something for the same side, this rule
-    /// is silent.
+    /// The rules that explain the same packets better than this rule. If one of them has found something for the same
+    /// side, this rule reports nothing.
     unless: &'static [&'static str],
 }
 
@@ -39,7 +41,8 @@ const RULES: &[Rule] = &[
     Rule { name: "handshake_retries", find: handshake::retries, unless: &[] },
     Rule { name: "window_closed", find: window::closed, unless: &[] },
     Rule { name: "window_limited", find: window::limited, unless: &[] },
-    Rule { name: "flow_control_limited", find: window::flow_control, unless: &[] },
+    Rule { name: "flow_control_limited", find: flow_control::flow_control, unless: &[] },
+    Rule { name: "streams_limited", find: flow_control::streams_limited, unless: &[] },
     Rule { name: "room_unused", find: sending::room_unused, unless: &["window_closed"] },
     Rule {
         name: "not_retransmitted",
@@ -72,14 +75,14 @@ const RULES: &[Rule] = &[
     Rule { name: "close_unfinished", find: closing::close_unfinished, unless: &[] },
 ];
 
-/// What a rule has found.
+/// The evidence that a rule has found: the lost time, the text of the finding, and the packets.
 struct Evidence {
     cost_ns: u64,
     text: String,
     packets: Vec<u64>,
 }
 
-/// One side of a conversation, whose data a rule judges.
+/// What a rule examines: the events of a conversation, and the side whose data the rule judges.
 struct Case<'a> {
     talk: &'a Conversation,
     entries: &'a [Entry],
@@ -142,7 +145,7 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// Returns the events of this side, or those of the peer.
+    /// Returns the events of the side whose data is judged (`is_own`), or those of its peer.
     fn by(&self, is_own: bool) -> impl Iterator<Item = &'a Entry> {
         let side = self.side;
         self.entries.iter().filter(move |entry| (entry.side == side) == is_own)
@@ -174,17 +177,17 @@ impl<'a> Case<'a> {
         self.talk.handshake.rtt_ns.into_iter().chain(of_data).min().unwrap_or(0)
     }
 
-    /// Returns the shortest silence that is not normal.
+    /// Returns the duration from which on a silence is not normal.
     fn patience(&self) -> u64 {
         self.round_trip().saturating_mul(4).max(SECOND)
     }
 
-    /// Returns the time to which an unfinished state lasts: the end of the conversation or of the capture.
+    /// Returns the time until which an unfinished state lasts: the end of the conversation or of the capture.
     fn until(&self) -> u64 {
         self.talk.end.at_ns.unwrap_or(self.end)
     }
 
-    /// Returns how [`until`](Self::until) is named in a text.
+    /// Returns a phrase that names the time of [`until`](Self::until) in the text of a finding.
     fn until_when(&self) -> &'static str {
         if self.talk.end.at_ns.is_some() { "until the conversation ended" } else { "until the capture ended" }
     }
@@ -200,12 +203,13 @@ impl<'a> Case<'a> {
         times.last().map_or(0, |last| last.saturating_sub(first))
     }
 
-    /// Returns the size of the largest piece of data, or of a usual packet if this is smaller.
+    /// Returns the size in bytes of the largest piece of data that this side sent, but not more than the size of a
+    /// usual packet.
     fn usual_piece(&self) -> u64 {
         self.data().map(|(_, data)| u64::from(data.bytes)).max().unwrap_or(0).min(1_200)
     }
 
-    /// Returns the mean number of bytes in a unit.
+    /// Returns the mean number of bytes in a unit (a TSN, a byte, or a packet number).
     fn bytes_per_unit(&self) -> u64 {
         let sum = |add: fn(&Data) -> u64| self.data().map(|(_, data)| add(data)).sum::<u64>();
         let units = sum(|data| data.units.0.abs_diff(data.units.1));
@@ -213,7 +217,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Returns whether a time is at least `percent` of another time.
+/// Returns whether `part` is at least `percent` percent of `whole`.
 fn is_share(part: u64, percent: u64, whole: u64) -> bool {
     u128::from(part) * 100 >= u128::from(whole) * u128::from(percent)
 }

@@ -4,7 +4,7 @@
 //! If the beginning of an association was not captured, the tags identify its two directions separately. The module
 //! `halves` then finds out which two directions belong together.
 
-use super::arrival::{Arrival, Checksum, Side};
+use super::arrival::{Arrival, Checksum, Pair, Side, pair};
 use super::association::{Association, REACH, facts};
 use super::conversation::ConversationBuilder;
 use super::copies;
@@ -25,10 +25,9 @@ const MAX_HALVES: usize = 64;
 /// The maximum total size in bytes of the waiting packets of all associations.
 const MAX_WAITING: usize = 64 << 20;
 
-/// The key of the packets that are sent to one side of an association: source port, target port, Verification Tag.
+/// The key that is common to the packets that are sent to one side of an association: source port, target port,
+/// Verification Tag.
 type Target = (u16, u16, u32);
-/// Two endpoints in ascending order.
-type Pair = [(IpAddr, u16); 2];
 
 /// All associations of a capture.
 #[derive(Debug, Default)]
@@ -188,7 +187,7 @@ impl Associations {
         }
     }
 
-    /// Assigns to this association all later packets whose Verification Tag is in `tags`.
+    /// Assigns all later packets whose Verification Tag is in `tags` to the association with this index.
     fn learn(&mut self, index: usize, tags: [Option<u32>; 2]) {
         let ports = self.all[index].conversation.ports;
         for (owner, tag) in tags.into_iter().enumerate() {
@@ -298,8 +297,8 @@ impl Associations {
         }
     }
 
-    /// Returns the index of the entry that is most likely the opposite direction of entry `index`, and the evidence.
-    /// Returns `None` if no entry matches, or if several match equally well.
+    /// Returns the index of the association that is most likely the opposite direction of association `index`, and the
+    /// evidence. Returns `None` if none matches, or if several match equally well.
     fn peer(&self, index: usize) -> Option<(MatchEvidence, usize)> {
         let association = &self.all[index];
         let half = association.known_half.as_ref()?;
@@ -313,7 +312,7 @@ impl Associations {
         found.next().filter(|_| found.next().is_none())
     }
 
-    /// Merges two entries for the two directions of one association.
+    /// Merges two associations that turned out to be the two directions of one association.
     fn merge(&mut self, one: usize, other: usize) {
         // Keeps the association that has already processed packets. If neither has, keeps the earlier association.
         let is_begun = |index: usize| !self.all[index].waiting.awaits_peer;
@@ -384,8 +383,4 @@ impl Associations {
         let all = self.all.into_iter().filter(|association| association.merged.is_none());
         all.map(|association| association.finish()).collect()
     }
-}
-
-fn pair(a: (IpAddr, u16), b: (IpAddr, u16)) -> Pair {
-    if a <= b { [a, b] } else { [b, a] }
 }

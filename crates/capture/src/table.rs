@@ -41,7 +41,7 @@ pub fn render(decoded: &Decoded, streams: usize) -> String {
     text
 }
 
-/// Describes the capture as a whole, and what was left out.
+/// Describes the capture as a whole, and the packets that belong to no conversation.
 pub(super) fn headline(decoded: &Decoded) -> String {
     let mut text = String::new();
     let count = |kind| decoded.conversations.iter().filter(|c| c.transport == kind).count();
@@ -85,7 +85,7 @@ pub(super) fn headline(decoded: &Decoded) -> String {
     text
 }
 
-/// Names the protocol and the two sides of a conversation.
+/// Returns a text that names the protocol and the two sides of a conversation.
 pub(super) fn subject(conversation: &Conversation) -> String {
     let side = |index: usize| {
         let side = &conversation.sides[index];
@@ -261,7 +261,10 @@ fn data_channel(channel: &DataChannel) -> String {
         let messages = counted(channel.messages[side], "message");
         let waiting = match channel.most_unacknowledged[side] {
             0 => String::new(),
-            bytes => format!(", {bytes} at most not acknowledged"),
+            bytes => {
+                let at = channel.most_unacknowledged_ns[side].unwrap_or(0);
+                format!(", {bytes} at most not acknowledged, at {}", seconds(at))
+            }
         };
         parts.push(format!("{name} {messages} of {} bytes{waiting}", channel.bytes[side]));
     }

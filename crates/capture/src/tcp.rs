@@ -4,7 +4,7 @@
 //! another sequence number begins a new connection (RFC 9293 §3.6.1). The module also interprets the segments. In
 //! `Track`, each byte takes one number, and a FIN takes one number (RFC 9293 §3.4).
 
-use super::arrival::{Arrival, Checksum, Side};
+use super::arrival::{Arrival, Checksum, Endpoint, Pair, Side, pair};
 use super::conversation::{ConversationBuilder, remark};
 use super::copies;
 use super::data_class::{Cause, DataClass};
@@ -20,19 +20,15 @@ use super::waiting::{Facts, WaitingQueue};
 use super::{PacketOutcome, Settings};
 use anabranch_wire::tcp::{Flags, Header, Segment, Seq, has_offloaded_checksum, is_intact};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 /// The largest plausible distance of a sequence number from the last captured sequence number, in bytes. No window is
 /// larger (RFC 7323 §2.3), so a more distant sequence number does not belong to the connection.
 const REACH: i64 = 1 << 30;
 
-/// Two endpoints in ascending order.
-type Pair = [(IpAddr, u16); 2];
-
 struct Connection {
     conversation: ConversationBuilder,
     /// The endpoint that is side A.
-    initiator: (IpAddr, u16),
+    initiator: Endpoint,
     /// The byte offset after the FIN of each side, once the side has sent a FIN.
     fin: [Option<i64>; 2],
     /// The side that sent the first FIN.
@@ -47,7 +43,7 @@ struct Connection {
     content: Content,
 }
 
-/// What the bytes of a connection contain.
+/// What is known about the bytes that a connection carries: their order, and the protocols within them.
 #[derive(Default)]
 struct Content {
     streams: [Reassembly; 2],
@@ -96,7 +92,7 @@ pub(super) struct Connections {
     by_pair: BTreeMap<Pair, usize>,
     /// The total size in bytes of the waiting segments of all connections.
     waiting: usize,
-    /// The number of bytes that all connections may still keep ahead of gaps.
+    /// The number of bytes that all connections may still keep ahead of gaps in their data.
     room: usize,
 }
 
@@ -125,7 +121,7 @@ impl Connections {
         let Ok(segment) = Segment::parse(bytes) else { return PacketOutcome::Damaged };
         let header = &segment.header;
         let (source, target) = ((carried.source, header.source_port), (carried.target, header.target_port));
-        let pair = if source <= target { [source, target] } else { [target, source] };
+        let pair = pair(source, target);
         let mut arrival = Arrival::new(at, 0, carried, bytes);
         arrival.checksum = checksum(carried);
         arrival.digest = copies::digest(bytes, 16..18);
@@ -141,7 +137,7 @@ impl Connections {
         let known = self.by_pair.get(&pair).copied().filter(|&index| {
             let connection = &self.all[index];
             let side = usize::from(source != connection.initiator);
-            // The SYN reuses the addresses and ports for a new connection.
+            // Whether the SYN reuses the addresses and ports for a new connection.
             let anew = syn
                 && arrival.checksum != Checksum::Wrong
                 && !header.flags.has(Flags::ACK)
@@ -435,7 +431,7 @@ impl Connection {
             let ack = Ack { cumulative, flight, has_gaps, window: self.window(side, header) };
             self.conversation.event(side, Event::Ack(ack));
         }
-        // RFC 3168 §6.1.2: in a SYN, the flag asks for ECN.
+        // RFC 3168 §6.1.2: in a SYN, the flag ECE asks for ECN and reports no mark.
         if header.flags.has(Flags::ECE) && !header.flags.has(Flags::SYN) {
             self.conversation.event(side, Event::MarkReport);
         }

@@ -4,6 +4,7 @@
 mod encrypted;
 mod ends;
 mod field;
+mod fields;
 mod findings;
 mod tunnels;
 

@@ -1,4 +1,4 @@
-//! The events of a conversation over time. The rules find the reasons in them why the conversation was slow.
+//! The events of a conversation over time. The rules search them for the reasons why the conversation was slow.
 //!
 //! All transports have the same events. The code calls a TSN of SCTP, a byte of TCP, or a packet number of QUIC a *unit*.
 //! Units are counted from the first unit of the direction. The number of events is limited. Later events are only
@@ -18,7 +18,7 @@ pub(super) struct Timeline {
     packet: (u64, u64),
 }
 
-/// An event with its packet, its time, and the side that sent the packet.
+/// An event of the timeline, with its packet, its time, and the side that sent the packet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Entry {
     /// The number of the packet in the capture, counted from 1.
@@ -32,19 +32,19 @@ pub(super) struct Entry {
 pub(super) enum Event {
     Data(Data),
     Ack(Ack),
-    /// The round-trip time in nanoseconds of data of this side, as an acknowledgement has shown it.
+    /// A round-trip time in nanoseconds, which an acknowledgement of data of this side has shown.
     RoundTrip(u64),
     /// An INIT, a SYN, or a ClientHello.
     Request,
-    /// An INIT ACK, a SYN ACK, or a message of a server to a ClientHello.
+    /// An INIT ACK, a SYN ACK, or a server's answer to a ClientHello.
     Answer,
     CookieEcho,
     CookieAck,
-    /// A FORWARD TSN, with the first unit that it does not skip.
+    /// A FORWARD TSN chunk, with the first TSN that it does not skip.
     ForwardTsn(i64),
     /// A request to reset streams (RFC 6525 §4.1), with its number.
     ResetRequest(u32),
-    /// A response to such a request, with the number of the request and the result.
+    /// A response to a request to reset streams, with the number of the request and the result.
     ResetResponse(u32, u32),
     /// A SHUTDOWN or a FIN.
     Close,
@@ -52,19 +52,29 @@ pub(super) enum Event {
     CloseAnswer,
     /// A new limit of flow control in QUIC or HTTP/2, for a stream or for the connection.
     Limit(Option<u64>, u64),
-    /// HTTP/2: the number of bytes that the sender has used of a limit.
+    /// HTTP/2: the number of bytes of a flow-control limit that the sender has used.
     Used(Option<u64>, u64),
-    /// The sender has more data than this limit allows.
+    /// The sender has more data than this flow-control limit allows.
     Blocked(Option<u64>, u64),
+    /// QUIC: the number of streams of a kind that the peer may open in total.
+    StreamsLimit {
+        unidirectional: bool,
+        limit: u64,
+    },
+    /// QUIC: the sender wants to open more streams than this limit allows.
+    StreamsBlocked {
+        unidirectional: bool,
+        limit: u64,
+    },
     /// The packet has the ECN mark Congestion Experienced.
     Marked,
-    /// The packet reports a mark to the peer.
+    /// The packet reports an ECN mark to the peer.
     MarkReport,
     /// An ICMP error that quotes a packet of this side.
     Icmp(IcmpReport),
 }
 
-/// What an ICMP error says about a packet.
+/// What an ICMP error says about the path or the target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum IcmpReport {
     /// The next hop carries packets of at most this many bytes, or an unknown number if it is 0.
@@ -76,7 +86,7 @@ pub(super) enum IcmpReport {
 }
 
 impl IcmpReport {
-    /// Returns the end of a sentence that begins with the packets.
+    /// Returns the rest of a sentence whose subject is the quoted packets.
     pub fn text(self) -> String {
         match self {
             Self::TooBig(0) => "the next hop does not carry packets of this size".to_owned(),
@@ -89,10 +99,10 @@ impl IcmpReport {
     }
 }
 
-/// Data in a packet.
+/// An event: data in a packet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Data {
-    /// The first unit and the unit after the last one.
+    /// The first unit of the data, and the unit after the last one. A unit is a TSN, a byte, or a packet number.
     pub units: (i64, i64),
     pub stream: u64,
     /// QUIC: the position of the first byte in the stream.
@@ -112,7 +122,7 @@ pub(super) struct Data {
 /// An acknowledgement of the peer's data.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Ack {
-    /// The first unit that is not acknowledged.
+    /// The first unit that is not acknowledged. A unit is a TSN, a byte, or a packet number.
     pub cumulative: i64,
     /// The number of the peer's units in flight after this packet.
     pub flight: i64,

@@ -1,4 +1,4 @@
-//! TLS within one TCP connection: opens the records whose keys are known.
+//! TLS within one TCP connection: decrypts the records whose keys are known.
 //!
 //! Implements RFC 8446 §5 (records of TLS 1.3), §4.6.3 and §7.2 (key updates), §4.2.10 (early data); RFC 5246 §6.2 and
 //! RFC 5288 §3 (records of TLS 1.2). Renegotiation in TLS 1.2 is not followed.
@@ -25,7 +25,7 @@ enum Keys {
     Tls13(Stage, TrafficKeys),
 }
 
-/// RFC 8446 §7.3: the traffic secrets of one side in the order of their use.
+/// RFC 8446 §7.3: the stages of a connection, in order. Each side has one traffic secret for each stage.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Early,
@@ -37,7 +37,7 @@ struct Half {
     partial: Vec<u8>,
     messages: Messages,
     keys: Keys,
-    /// The number of the next record.
+    /// The sequence number of the next record of this side.
     number: u64,
     /// Whether the side has changed to encryption in TLS 1.2.
     is_encrypted: bool,
@@ -109,7 +109,7 @@ impl Session {
         let kind = head[0];
         let is_plain = !self.halves[side].is_encrypted && kind != DATA;
         if kind == CHANGE_CIPHER_SPEC {
-            // RFC 8446 §D.4: in TLS 1.3, the record means nothing.
+            // RFC 8446 §D.4: in TLS 1.3, a change_cipher_spec record has no meaning.
             if self.agreed.version.is_some_and(|version| version < 0x0304) {
                 (self.halves[side].is_encrypted, self.halves[side].number) = (true, 0);
                 self.halves[side].keys = self.keys12(side, log).map_or(Keys::None, Keys::Tls12);
@@ -144,7 +144,7 @@ impl Session {
         });
         let Keys::Tls13(_, keys) = &half.keys else { return };
         if is_finished {
-            // The keys for application data are derived when a record needs them.
+            // The keys for application data are derived later, when a record needs them.
             half.keys = Keys::None;
         } else if updates > 0
             && let Some(next) = keys.next()
@@ -185,7 +185,7 @@ impl Session {
             half.number += 1;
             return Some(opened);
         }
-        // The record may be the first one with the keys of a later stage.
+        // The record may be the first record of a later stage, so the keys of the later stages are tried.
         let stages = match &half.keys {
             Keys::Tls13(Stage::Traffic, _) => &[][..],
             Keys::Tls13(Stage::Handshake, _) => &[Stage::Traffic][..],
@@ -231,7 +231,7 @@ impl Session {
     }
 }
 
-/// RFC 8446 §5.2: opens a record of TLS 1.3. Returns its content and the type of the content.
+/// RFC 8446 §5.2: decrypts a record of TLS 1.3. Returns its content and the type of the content.
 fn open(keys: &TrafficKeys, number: u64, head: &[u8], body: &[u8]) -> Option<(u8, Vec<u8>)> {
     let mut body = body.to_vec();
     let opened = keys.key.open(number, head, &mut body)?;

@@ -1,4 +1,5 @@
-//! Follows the data of one direction: when each piece was sent, retransmitted (and why), reordered and acknowledged.
+//! Follows the data of one direction of a conversation: when each piece was sent, retransmitted (and why), reordered
+//! and acknowledged.
 //!
 //! All conclusions are drawn from the packets alone, and do not depend on the place of capture. The code calls a TSN of
 //! an association, or a byte of a connection, a *unit*. Units are counted from the first unit of the direction.
@@ -79,14 +80,14 @@ struct SentUnit {
     is_spurious: bool,
 }
 
-/// An acknowledgement that reported a loss. `units` is the range of the TSNs or bytes that may be lost.
+/// An acknowledgement that reported a gap. `units` is the range of the TSNs or bytes that may be lost.
 #[derive(Clone, Copy, Debug)]
 struct GapReport {
     at: u64,
     units: (i64, i64),
 }
 
-/// The state of the data that one side sends.
+/// What is known about the data that one side of a conversation sends.
 #[derive(Debug, Default)]
 pub(super) struct Track {
     received: Ranges,
@@ -114,7 +115,7 @@ pub(super) struct Track {
     /// The first TSN or byte position after the data that the latest fast recovery covers. The recovery covers all data
     /// that was captured or acknowledged before the latest fast retransmission.
     recovery: i64,
-    /// The number of records whose data is acknowledged.
+    /// The number of records in `sent` whose data is acknowledged.
     history: usize,
     smoothed: Option<(u64, u64)>,
     /// Whether the sender may retransmit after a single report of a gap (RFC 8985 §6.2). Most TCP senders and few SCTP
@@ -152,7 +153,7 @@ impl Tracks {
     }
 }
 
-/// The maximum number of records.
+/// The maximum number of records of transmissions, and of gaps, that a [`Track`] keeps.
 const MAX: usize = 1 << 16;
 /// If there are more records of acknowledged data than this, the records with the lowest TSNs or bytes are removed.
 const HISTORY: usize = 1_024;
@@ -315,7 +316,7 @@ impl Track {
         self.cumulative
     }
 
-    /// Returns the records that overlap the data `start..end`.
+    /// Returns the records of transmissions that overlap the data `start..end`.
     fn overlapping(&mut self, start: i64, end: i64) -> impl Iterator<Item = &mut SentUnit> {
         let first = self.sent.range(..=start).next_back().filter(|(_, sent)| sent.end > start);
         let from = first.map_or(start, |(from, _)| *from);
@@ -348,7 +349,7 @@ impl Track {
         DataClass::Retransmitted { cause, inferred: false, spurious: acked || earlier }
     }
 
-    /// Classifies data that was not captured before, although later data was.
+    /// Classifies data that is captured for the first time after later data: as reordered or as retransmitted.
     fn late(&mut self, at: u64, opened: u64, start: i64, path: usize) -> DataClass {
         let reordering_window = self.round_trip.map_or(3_000_000, |trip| trip / 5 * 4);
         if at - opened.min(at) < reordering_window {
@@ -418,7 +419,7 @@ impl Track {
         self.reports.iter().filter(missed)
     }
 
-    /// Returns what is known about the data `start..end` before it is processed.
+    /// Returns what earlier packets have shown about the data `start..end`. To be called before the data is processed.
     pub fn history(&self, start: i64, end: i64) -> History {
         // A TSN or byte before the first data cannot belong to this conversation: damage changed the number in the
         // packet.

@@ -23,7 +23,7 @@ pub(super) enum Tunnel<'a> {
     None,
 }
 
-/// The name of a tunnel, the kind of its payload, and the bytes of its payload.
+/// A tunnel header: the name of the tunnel, the kind of its payload, and the bytes of its payload.
 type Header<'a> = (&'static str, HeaderKind, CapturedBytes<'a>);
 
 /// Looks for a tunnel in a packet, and parses the packet inside the tunnel.

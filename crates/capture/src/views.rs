@@ -6,8 +6,8 @@
 
 use super::data_class::{Cause, DataClass};
 
-/// One direction of a conversation over time. TSNs (SCTP), bytes (TCP) or packet numbers (QUIC) are counted from the first TSN or byte that
-/// this direction sends.
+/// One direction of a conversation over time. TSNs (SCTP), bytes (TCP) or packet numbers (QUIC) are counted from the
+/// first that this direction sends.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct View {
     /// The pieces of data, in the order in which they were captured.

@@ -1,10 +1,10 @@
-//! A queue of packets whose meaning is not known yet.
+//! A queue of packets that cannot be interpreted yet, for example because it is not known whether they are damaged.
 //!
-//! Packets wait for one of two reasons. The first reason is a wrong checksum. Then either the packet is damaged, or its
-//! host leaves checksums to the network card, which also splits and joins segments. If the peer acknowledges the data,
-//! the packet was not damaged. If the same data is sent again before it is acknowledged, the packet was damaged. The
-//! second reason is that the beginning of an association is missing in the capture. Packets of one direction then wait
-//! until the other direction is found. The other direction may use other addresses.
+//! Packets wait for one of two reasons. The first reason is a wrong checksum: the packet is damaged, or its host leaves
+//! checksums to the network card, which also splits and joins segments. If the peer acknowledges the data, the packet
+//! was not damaged. If the same data is sent again before it is acknowledged, the packet was damaged. The second reason
+//! is that the beginning of an association was not captured. Packets of one direction then wait until the other
+//! direction is found, possibly between other addresses.
 //!
 //! A packet is in doubt as long as it is not known whether it is damaged. All later packets of a conversation wait
 //! behind the first packet in doubt, so that they are processed in order. The number of waiting packets is limited. If

@@ -14,14 +14,14 @@ use std::fmt;
 use std::io::{BufReader, Read};
 use std::marker::PhantomData;
 
-/// The maximum size of a dump in bytes. The rest of a longer dump is missing, so it counts as damaged.
+/// The maximum size of a dump in bytes. A longer dump is read only up to this size, so it counts as damaged.
 const MAX_SIZE: u64 = 256 << 20;
 /// The maximum number of connections, and of series of a connection.
 const MAX_ENTRIES: usize = 1 << 12;
 /// The maximum number of values that are read of a series. Chromium keeps fewer.
 const MAX_VALUES: usize = 1 << 16;
 
-/// The values that are shown of each type of object.
+/// The names of the values that the results show, for each type of statistics object.
 const SHOWN: &[(&str, &[&str])] = &[
     ("data-channel", &["messagesSent", "bytesSent", "messagesReceived", "bytesReceived"]),
     ("transport", &["packetsSent", "bytesSent", "packetsReceived", "bytesReceived"]),
@@ -142,14 +142,14 @@ fn object(connection: &str, id: String, series: &BTreeMap<String, Series>) -> Op
         .filter_map(|name| Some(((*name).to_owned(), numbers(series.get(*name)?))))
         .filter(|(_, values)| !values.is_empty())
         .collect();
-    // Most candidate pairs are never used.
+    // Leaves out candidate pairs that were never used, which are most of them.
     let is_used =
         |name: &str| values.get(name).is_some_and(|values| values.last().is_some_and(|v| *v > Some(0.0)));
     if *kind == "candidate-pair" && !is_used("bytesSent") && !is_used("bytesReceived") {
         return None;
     }
     let count = values.values().map(Vec::len).max()?;
-    // Series that began later have fewer values.
+    // Series that began later have fewer values, so they are padded at the beginning.
     for values in values.values_mut() {
         let mut padded = vec![None; count - values.len()];
         padded.append(values);
@@ -166,7 +166,7 @@ fn times(series: &BTreeMap<String, Series>, count: usize) -> Vec<u64> {
     if let Some(stamps) = series.get("timestamp").map(numbers).filter(|stamps| stamps.len() >= count) {
         return stamps[stamps.len() - count..].iter().map(|millis| nanos(millis.unwrap_or(0.0))).collect();
     }
-    // Without the times of all values, they are taken for equally distant.
+    // If the times of some values are missing, all values are assumed to be equally distant in time.
     let longest = series.values().max_by_key(|series| numbers(series).len());
     let time = |text: Option<&String>| text.and_then(|text| date(text)).unwrap_or(0.0);
     let begin = time(longest.and_then(|series| series.start_time.as_ref()));

@@ -32,6 +32,7 @@ fn all() -> Command {
         .max_term_width(100)
         .subcommand(race())
         .subcommand(crate::merge::command())
+        .subcommand(crate::lab::command())
         .subcommand(study())
         .subcommand(features())
         .subcommand(crate::decode::command())
@@ -72,7 +73,7 @@ fn race() -> Command {
              Examples:\n  \
              anabranch race examples/site.har --rate 10mbit --rtt 80ms --loss 1%\n  \
              anabranch race examples/plan.toml\n  \
-             anabranch race --loss 0,1%,2% --transport tcp --transport sctp:streams=10 --out results\n  \
+             anabranch race --loss 0,1%,2% --transport tcp --transport sctp:num_ostreams=10 --out results\n  \
              anabranch race --also http3:cc=bbr\n  \
              anabranch race --preset lte --messages 50/s --size 300B --transport tcp,sctp\n  \
              anabranch race --path rate=10mbit,rtt=80ms --path rate=2mbit,rtt=40ms \\\n      \
@@ -220,7 +221,7 @@ fn lasting(arg: Arg) -> Arg {
     fn read(text: &str) -> Result<String, &'static str> {
         match parse_duration(text) {
             Ok(Duration::ZERO) => Err("must be more than zero"),
-            // An invalid duration is reported later, by the code that reads the flag.
+            // Accepts an invalid duration here. The code that reads the flag reports it later.
             _ => Ok(text.to_owned()),
         }
     }
@@ -408,7 +409,7 @@ fn study_run() -> Command {
             flag(
                 "also",
                 "CONTESTANT",
-                "Add this contestant to every table, in the form of `race --transport`: mine=sctp:streams=1",
+                "Add this contestant to every table, in the form of `race --transport`: mine=sctp:num_ostreams=1",
             )
             .action(ArgAction::Append),
         )

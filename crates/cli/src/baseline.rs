@@ -1,4 +1,4 @@
-//! The earlier result that `race --compare` reads: finds what it has in common with the new plan, and what differs.
+//! Compares the new plan with the plan of the earlier result that `race --compare` reads.
 
 use crate::Failure;
 use anabranch_lab::plan::{Plan, current_name, keys};
@@ -6,10 +6,10 @@ use anabranch_results::{Point, Race};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The factors of a plan with their levels.
+/// The factors of a plan (settings with several values), each with its values.
 pub type Factors = BTreeMap<String, Vec<String>>;
 
-/// Returns the factors of the points of `plan`.
+/// Returns the factors of `plan`: the settings in which its points differ, each with its values.
 pub fn factors(plan: &Plan) -> Factors {
     let mut factors = Factors::new();
     for (factor, level) in plan.points.iter().flat_map(|point| &point.factors) {
@@ -21,10 +21,10 @@ pub fn factors(plan: &Plan) -> Factors {
     factors
 }
 
-/// Reduces the result `old`, which comes from `file`, to the points that the new plan has, too. Returns it with a line
-/// about the settings in which the two plans differ, if there are any.
+/// Removes the points (combinations of settings) that the new plan does not have from `old`, the result in `file`.
+/// Returns the rest, and a line about the settings in which the two plans differ, if there are any.
 ///
-/// A setting may be a factor in one plan only. A point is common if the setting has the same value in both plans.
+/// The two plans may have different factors. A point is common if each setting has the same value in both plans.
 ///
 /// # Errors
 /// [`Failure::Usage`] if the two results have no contestant or no point in common.
@@ -89,7 +89,7 @@ fn settings(plan: &Value) -> Settings {
     pairs.map(|(key, value)| (keys::current_name(key).unwrap_or(key).to_owned(), values(value))).collect()
 }
 
-/// Returns the levels of `factors` at a point of the earlier result, if the new plan has this point, too.
+/// Returns the values of `factors` at a point of the earlier result, if the new plan also has this point.
 fn common_factors(
     point: &Point,
     (then, now): (&Settings, &Settings),
@@ -112,7 +112,7 @@ fn common_factors(
     factors.iter().map(level).collect()
 }
 
-/// Returns each setting that differs between two plans, with a phrase that has both values.
+/// Returns each setting that differs between two plans, with a phrase that names both values.
 fn differences(then: &Settings, now: &Settings) -> Vec<(String, String)> {
     let keys: BTreeSet<&String> = then.keys().chain(now.keys()).collect();
     let shown = |settings: &Settings, key: &str| {

@@ -32,7 +32,7 @@ pub fn command() -> Command {
              https+sctp:// (ours, over DTLS), h3:// (QUIC), mptcp:// and sctp-kernel:// (if the kernel has them). No HTTP is \
              spoken. The report has a line for each interval, then the counts of sender and receiver, the streams used, and \
              the processor time of both ends.\n\n\
-             Traffic is in the clear but over https://, https+sctp:// and h3://.",
+             Only https://, https+sctp:// and h3:// are encrypted.",
         )
         .after_long_help(
             "Examples:\n  \
@@ -48,8 +48,8 @@ pub fn command() -> Command {
         .arg(
             flag("listen", "URL", "Be a server at this URL; * means all addresses, port 0 any free port")
                 .action(ArgAction::Append)
-                // These flags have no effect on a server's command line. They set up the test, which the client
-                // describes to the server, or they name outputs of the client.
+                // Only a client uses these flags: they describe the test, or name the output files of the client. The
+                // client sends the description of the test to the server.
                 .conflicts_with_all([
                     "for",
                     "drain",
@@ -65,6 +65,7 @@ pub fn command() -> Command {
                     "insecure",
                     "json",
                     "csv",
+                    "html",
                     "quiet",
                 ]),
         )
@@ -122,6 +123,7 @@ pub fn command() -> Command {
         )
         .arg(flag("json", "FILE|-", "Write the result as JSON, schema anabranch.bulk/1 (-: the lines go to stderr)"))
         .arg(flag("csv", "FILE|-", "Write a row for each interval"))
+        .arg(flag("html", "FILE", "Write a page that draws round-trip time and bit rate over time"))
         .arg(switch("quiet", "Print only the result").short('q'))
         .arg(crate::args::dry_run());
     crate::args::secure::client_flags(crate::args::secure::server_flags(command))

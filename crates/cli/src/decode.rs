@@ -5,6 +5,7 @@
 mod gzip;
 
 use crate::files::{self, PendingFile};
+use crate::fit::fitted;
 use crate::flag::{flag, switch};
 use crate::outputs::Outputs;
 use crate::{Completion, Failure, complain, qlog};
@@ -163,7 +164,7 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     }
     let shown = match matches.get_flag("quiet") {
         true => String::new(),
-        false if is_why => why::render(&decoded),
+        false if is_why => fitted(&why::render(&decoded)),
         false => table::render(&decoded, number("streams").unwrap_or(STREAMS)),
     };
     outputs.write(&shown, || decoded.to_json(), || csv::render(&decoded))?;
@@ -180,7 +181,8 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     Ok(Completion::Badly)
 }
 
-/// Decodes a file, or two. Also returns the name of a compressed file that ends early.
+/// Decodes one capture file, or two files that were captured at both ends. Also returns the name of a compressed file
+/// that ends early.
 fn decoded<'a>(
     file: &'a str,
     other: Option<&'a str>,
@@ -208,10 +210,12 @@ fn decoded<'a>(
     Ok((decoded, are_cut.into_iter().find(|(_, is_cut)| is_cut.get()).map(|(file, _)| file)))
 }
 
-/// The bytes of a file, unpacked if it is compressed, and whether they ended early.
+/// The content of a file, decompressed if necessary, and a flag that is set at the end if the compressed data was cut
+/// off.
 type Unpacked = (BufReader<Box<dyn Read>>, Rc<Cell<bool>>);
 
-/// Opens a file, which is decompressed if necessary. The flag says at its end whether it was cut off.
+/// Opens a file, and decompresses it if necessary. Once the content has been read to its end, the flag says whether the
+/// compressed data was cut off.
 fn unpacked(file: &str) -> Result<Unpacked, Failure> {
     let unreadable = |error: io::Error| Failure::Host(format!("{file}: {error}"));
     let gzip::Capture { bytes, is_cut } = gzip::unpacked(open(file)?).map_err(unreadable)?;
@@ -228,7 +232,7 @@ fn failure(file: &str, error: &DecodeError) -> Failure {
     if is_io_error { Failure::Host(message) } else { Failure::Usage(message) }
 }
 
-/// Returns what opens the logs of `--qlog` in a directory.
+/// Returns the function that creates the qlog files of `--qlog` in this directory.
 fn log_opener(directory: &str) -> Result<LogOpener, Failure> {
     let directory = qlog::directory(directory)?;
     Ok(Box::new(move |name: &str| directory.begin(name).map(|log| log as Box<dyn Write>)))

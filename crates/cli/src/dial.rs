@@ -17,7 +17,7 @@ use std::time::Duration;
 pub async fn dial(world: &OsWorld, target: Target, paths: Option<&PathLog>) -> Result<Dialed, DialFailure> {
     warn_of_host(&target.scheme);
     // Only our own multipath transports report path events. For other transports, `dialed.host` is not added to the
-    // path log, because the log would keep this object alive for no purpose.
+    // path log, because the log would only keep the host alive.
     let can = target.scheme.can();
     let paths = paths.filter(|_| can.paths && !can.kernel);
     let dialed = os::dial(world, target).await?;
@@ -85,7 +85,7 @@ pub async fn first_answering<C: Connector>(
     last
 }
 
-/// Prints a warning, once, if a setting of this host disturbs the transport of `scheme`.
+/// Prints a warning, once, if a setting of this host interferes with the transport of `scheme`.
 pub fn warn_of_host(scheme: &UrlScheme) {
     static ONCE: Once = Once::new();
     if let Some(warning) = os::host_warning(scheme) {

@@ -3,8 +3,7 @@
 //! Content is written to a hidden file next to its final name. [`publish`] renames all files of a command when every
 //! one is complete. After a failure or an interrupt, [`clean_up`] or [`abandon`] removes unfinished files. A target
 //! that is not a regular file (a pipe, a terminal, a device) is written to and never replaced. Files whose names come
-//! from another host are confined to one directory ([`PendingFile::confined`]). Symbolic links cannot lead these files
-//! out of that directory.
+//! from another host stay in one directory, even if it contains symbolic links ([`PendingFile::confined`]).
 
 #[cfg(target_os = "linux")]
 mod confined;
@@ -18,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Stands for `confined::Parent`, which exists only on Linux. On other systems no command needs a parent, so this type
-/// has no values.
+/// Replaces `confined::Parent`, which exists only on Linux. Other systems have no command that needs a parent
+/// directory, so this type has no values.
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
 enum Parent {}
@@ -39,7 +38,7 @@ static PENDING_PATHS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// hidden name could then be too long.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// A file that will be written. Its directory was found to be writable.
+/// A file that will be written. The directory of the file was writable when this value was created.
 #[derive(Debug)]
 pub struct PendingFile {
     /// The path of the file, as the user wrote it.
@@ -60,7 +59,7 @@ impl PendingFile {
     /// Checks that the file `user_path` can be written, before a command spends hours on its content.
     ///
     /// # Errors
-    /// [`Failure::Host`] with the reason.
+    /// [`Failure::Host`] if the file cannot be written.
     pub fn new(user_path: &Path) -> Result<Self, Failure> {
         let target = resolve(user_path)?;
         let metadata = fs::metadata(&target).ok();
@@ -121,7 +120,7 @@ impl PendingFile {
     /// Writes the whole content of the file. The final name appears only when [`publish`] is called.
     ///
     /// # Errors
-    /// [`Failure::Host`] with the reason.
+    /// [`Failure::Host`] if the content cannot be written.
     pub fn fill(mut self, content: &[u8]) -> Result<Self, Failure> {
         let written = match (self.file.take(), &self.partial) {
             (Some(mut file), _) => file.write_all(content).and_then(|()| file.sync_all()),
@@ -137,7 +136,7 @@ impl PendingFile {
     /// Appends `piece` to the content of the file.
     ///
     /// # Errors
-    /// [`Failure::Host`] with the reason.
+    /// [`Failure::Host`] if `piece` cannot be written.
     pub fn write(&mut self, piece: &[u8]) -> Result<(), Failure> {
         let written = match &mut self.file {
             Some(file) => file.write_all(piece),
@@ -153,7 +152,7 @@ impl PendingFile {
     /// Appends the content of the file `source`.
     ///
     /// # Errors
-    /// [`Failure::Host`] with the reason.
+    /// [`Failure::Host`] if `source` cannot be read, or if its content cannot be written.
     pub fn copy(&mut self, source: &Path) -> Result<(), Failure> {
         let unreadable = |error| Failure::Host(format!("cannot read '{}': {error}", source.display()));
         let mut source = File::open(source).map_err(unreadable)?;
@@ -169,7 +168,7 @@ impl PendingFile {
     /// Marks the content as complete. The final name appears only when [`publish`] is called.
     ///
     /// # Errors
-    /// [`Failure::Host`] with the reason.
+    /// [`Failure::Host`] if the content cannot be stored on the disk.
     pub fn done(mut self) -> Result<Self, Failure> {
         let file = self.file.take().filter(|_| self.partial.is_some());
         file.map_or(Ok(()), |file| file.sync_all()).map_err(|error| failure(&self.user_path, &error))?;
@@ -225,7 +224,7 @@ impl ReservedDirectory {
     /// Renames the directory to its final name.
     ///
     /// # Errors
-    /// [`Failure::Host`] with the reason.
+    /// [`Failure::Host`] if the directory cannot be synced or renamed.
     pub fn publish(self) -> Result<(), Failure> {
         settle(&self.partial)?;
         let mut under_way = pending_paths();
@@ -238,7 +237,7 @@ impl ReservedDirectory {
 /// Renames the completed files in `filled` to their final names, one after another.
 ///
 /// # Errors
-/// [`Failure::Host`] with the reason.
+/// [`Failure::Host`] if a file cannot be renamed.
 pub fn publish(filled: Vec<PendingFile>) -> Result<(), Failure> {
     let mut under_way = pending_paths();
     for file in filled {
@@ -256,7 +255,7 @@ pub fn publish(filled: Vec<PendingFile>) -> Result<(), Failure> {
 /// Syncs a directory, so that the names in it survive a power failure.
 ///
 /// # Errors
-/// [`Failure::Host`] with the reason.
+/// [`Failure::Host`] if the directory cannot be synced.
 pub fn settle(directory: &Path) -> Result<(), Failure> {
     if cfg!(unix) {
         let synced = File::open(directory).and_then(|directory| directory.sync_all());
@@ -335,13 +334,13 @@ pub fn reserve_own_directory(directory: &Path) -> Result<(), Failure> {
 /// Writes one file, completely or not at all.
 ///
 /// # Errors
-/// [`Failure::Host`] with the reason.
+/// [`Failure::Host`] if the file cannot be written.
 pub fn write(target: &Path, content: &[u8]) -> Result<(), Failure> {
     publish(vec![PendingFile::new(target)?.fill(content)?])
 }
 
 /// Creates the directory that `--out` of a race names, and checks that it is writable. An existing directory must be
-/// empty, or an earlier race must have written it, because the race replaces files of its own there.
+/// empty or the output of an earlier race, because the race overwrites files in it.
 ///
 /// # Errors
 /// [`Failure::Usage`] if the directory holds something else, and the errors of [`reserve_directory`].
@@ -372,7 +371,7 @@ fn begins_with(file: &Path, text: &str) -> bool {
 /// it is removed.
 ///
 /// # Errors
-/// [`Failure::Host`] with the reason.
+/// [`Failure::Host`] if the directory cannot be created or is not writable.
 pub fn reserve_directory(directory: &Path) -> Result<(), Failure> {
     let mut under_way = pending_paths();
     if !directory.is_dir() {
@@ -392,7 +391,7 @@ pub fn reserve_directory(directory: &Path) -> Result<(), Failure> {
 /// Removes the hidden files that a killed process left in `directory`. No other process may be writing to `directory`.
 ///
 /// # Errors
-/// [`Failure::Host`] with the reason.
+/// [`Failure::Host`] if the directory cannot be read, or if a file cannot be removed.
 pub fn remove_leftovers(directory: &Path) -> Result<(), Failure> {
     for entry in fs::read_dir(directory).map_err(|error| failure(directory, &error))? {
         let path = entry.map_err(|error| failure(directory, &error))?.path();

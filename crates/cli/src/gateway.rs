@@ -149,7 +149,7 @@ struct Settings {
     mode: ForwardingMode,
     /// The certificates that are accepted from servers over TLS and DTLS.
     trust: Trust,
-    /// Whether SCTP over DTLS omits its own checksum if the peer agrees (RFC 9653).
+    /// Whether SCTP over DTLS omits the SCTP checksum if the peer agrees (RFC 9653).
     unsummed: bool,
     trusted_proxies: Vec<Network>,
     tuned: Tuned,
@@ -415,8 +415,8 @@ async fn run_gateway(
     }
 }
 
-/// Whether a listener of `scheme` uses the kernel's TCP. The gateway connects to origins over TCP, so it could reach
-/// itself only at such a listener.
+/// Whether a listener of `scheme` uses the kernel's TCP. The gateway connects to origins over TCP, so only such a
+/// listener could make it connect to itself.
 fn uses_kernel_tcp(scheme: &UrlScheme) -> bool {
     scheme.can().kernel
 }
@@ -467,7 +467,7 @@ struct PreparedGateway<'a> {
 struct ForwardToPeer<'a> {
     gateway: PreparedGateway<'a>,
     scheme: UrlScheme,
-    /// The addresses of the peer.
+    /// The addresses of the peer to which requests are forwarded.
     addresses: Vec<SocketAddr>,
     count: usize,
     peer: Peer,

@@ -64,7 +64,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
     if page { flags.get_page(tls) } else { flags.get_objects(tls) }
 }
 
-/// The flags of the command.
+/// What the flags of `get` say.
 struct Flags<'a> {
     matches: &'a ArgMatches,
     transports: &'a Transports,
@@ -142,7 +142,7 @@ impl<'a> Flags<'a> {
         Ok(tuned)
     }
 
-    /// Returns the settings of all requests.
+    /// Returns the settings that apply to all requests of the command.
     fn settings(&self, tls: Option<ClientSecurity>, quiet: bool) -> Result<Settings, Failure> {
         Ok(Settings {
             transports: self.transports.clone(),
@@ -162,7 +162,7 @@ impl<'a> Flags<'a> {
         })
     }
 
-    /// Returns what each request asks for besides its target.
+    /// Returns the options of the requests: whether only the head is requested, and the fields of `--header`.
     fn request_options(&self) -> Result<RequestOptions, Failure> {
         let mut options = RequestOptions::new(self.matches.get_flag("head"));
         for field in self.matches.get_many::<String>("header").into_iter().flatten() {
@@ -174,7 +174,7 @@ impl<'a> Flags<'a> {
     /// Returns the objects to fetch. Checks that their files can be written.
     fn object_requests(&self) -> Result<Vec<ObjectRequest>, Failure> {
         let (urls, outputs) = (&self.urls, &self.outputs);
-        // A directory as the only output can take any number of objects.
+        // If the only output is a directory, any number of objects can be stored in it.
         let directory = outputs.first().filter(|name| name.ends_with('/') || Path::new(name).is_dir());
         let directory = directory.filter(|_| outputs.len() == 1).map(Path::new);
         if !outputs.is_empty() && outputs.len() != urls.len() && directory.is_none() {

@@ -51,7 +51,7 @@ mod linux {
     use anabranch_transports::security::read_secret_file;
     use anabranch_transports::{Transport, Transports, UrlScheme};
     use clap::ArgMatches;
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
     use std::path::Path;
     use std::sync::{Arc, Mutex, Once, PoisonError};
 
@@ -81,7 +81,7 @@ mod linux {
         engines: Vec<(Arc<Transport>, Box<dyn Settings>)>,
         /// The kernel's transports, which have no knobs that `--set` can change.
         kernels: Vec<(Arc<Transport>, Box<dyn Settings>)>,
-        /// Whether a transport with knobs is used.
+        /// Whether the command uses a transport with knobs.
         used: bool,
         /// For each entry of `engines`, whether output shows the transport's name before the knobs. Only the first of
         /// all transports that has knobs is shown without its name.
@@ -94,8 +94,8 @@ mod linux {
 
     impl Tuned {
         /// Returns the settings of the transports that the URL schemes `schemes` use, adapted to `needs`. Fails if the
-        /// user set a knob with `--set` and several of these transports have knobs, because two transports may have a
-        /// knob of the same name.
+        /// user set a knob with `--set` and several of these transports have knobs. Two transports may have a knob of
+        /// the same name, so `--set` would be ambiguous.
         pub fn read<'a>(
             matches: &ArgMatches,
             transports: &Transports,
@@ -241,10 +241,21 @@ mod linux {
             })?;
         }
         for (key, value) in set.iter().filter(|(key, _)| key != "profile") {
+            let key = current_name(protocol, key);
             settings.set(key, value).map_err(|error| Failure::Usage(format!("--set {error}")))?;
         }
         settings.check().map_err(|error| Failure::Usage(format!("--set {error}")))?;
         Ok(settings)
+    }
+
+    /// Returns the current name of a knob. Warns once about each name of an earlier version.
+    fn current_name<'a>(protocol: &dyn Protocol, key: &'a str) -> &'a str {
+        static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+        let Some(current) = protocol.current_knob(key) else { return key };
+        if WARNED.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned()) {
+            complain(&format!("--set {key}: now {current}; the old name works until 0.2"));
+        }
+        current
     }
 
     /// Returns the settings of `scheme` with the knobs in `set` and the keys of `--key-file`, for one end of a `bulk`
@@ -359,8 +370,8 @@ mod linux {
                 "sack_path",
                 "cookie_life",
                 "cookie_data",
-                "streams",
-                "inbound",
+                "num_ostreams",
+                "max_instreams",
                 "partial_delivery",
                 "interleaving",
                 "nr_sack",

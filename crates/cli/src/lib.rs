@@ -19,6 +19,7 @@ mod dial;
 mod dry_run;
 mod features;
 mod files;
+mod fit;
 mod flag;
 #[cfg(target_os = "linux")]
 mod gateway;
@@ -28,6 +29,7 @@ mod inputs;
 #[cfg(target_os = "linux")]
 mod key_log;
 mod knobs;
+mod lab;
 #[cfg(target_os = "linux")]
 mod link;
 mod list;
@@ -102,7 +104,7 @@ impl Failure {
 /// program that embeds this one.
 static ARGUMENTS: OnceLock<Vec<OsString>> = OnceLock::new();
 
-/// Returns the words after the program's name.
+/// Returns the words of the command line that follow the program's name.
 fn arguments() -> impl Iterator<Item = String> {
     ARGUMENTS.get().into_iter().flatten().skip(1).map(|argument| argument.to_string_lossy().into_owned())
 }
@@ -168,6 +170,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, transports: &Transport
     }
     let result = match matches.subcommand() {
         Some(("race", race)) => race::run(race, planned, transports),
+        Some(("lab", lab)) => lab::run(lab),
         Some(("merge", merge)) => merge::run(merge, transports),
         Some(("study", study)) => study::run(study, transports),
         Some(("decode", decode)) => decode::run(decode),

@@ -7,7 +7,7 @@ use anabranch_link::preset::PRESETS;
 use anabranch_transports::Transports;
 use std::fmt::Write;
 
-/// Returns the list `subject` as text.
+/// Returns the list that `subject` names, for example `profiles`, as text.
 pub fn render(subject: &str, transports: &Transports) -> String {
     match subject {
         "profiles" => contestant::profile_listing(transports),

@@ -40,7 +40,7 @@ pub struct ListenSpec {
 pub struct Opened {
     /// The listener and its transport.
     pub listening: Listening,
-    /// The scheme of the listener.
+    /// The URL scheme of the listener.
     pub scheme: UrlScheme,
     /// The limit on concurrent sessions.
     pub limit: ConcurrencyLimit,
@@ -95,7 +95,8 @@ impl Servers {
         Self { security, logs, ..self }
     }
 
-    /// Makes SIGHUP call `reload` from here on. Only the leading thread installs the handler, for all threads.
+    /// Calls `reload` on every SIGHUP from now on. Only the leading thread installs the signal handler, for all
+    /// threads.
     pub fn with_reload(mut self, reload: impl Fn() + 'static) -> Result<Self, Failure> {
         if self.worker.is_leader() {
             let hangups = Hangups::new().map_err(|error| Failure::Host(format!("no signals: {error}")))?;
@@ -200,7 +201,7 @@ impl Servers {
         self.hosts.push(host);
     }
 
-    /// Waits for a signal. Then tells the servers through `stop` to end. Exchanges in flight have the time `grace` to
+    /// Waits for a signal, and then ends the servers through `stop`. Exchanges in flight have the time `grace` to
     /// complete.
     pub async fn run_until_signal(
         mut self,
@@ -209,7 +210,7 @@ impl Servers {
         grace: Duration,
     ) -> Result<Completion, Failure> {
         let mut trimmer = self.worker.is_leader().then(|| MemoryTrimmer::new(world));
-        // Without a signal, a server task ends only if it has lost its transport.
+        // Before a signal arrives, a server task ends only if its transport has failed.
         let failed = poll_fn(|cx| {
             if let Some(trimmer) = &mut trimmer {
                 trimmer.poll(cx, world);

@@ -21,7 +21,7 @@ pub fn command() -> Command {
              object when one has arrived, and latency counts from the actual send.\n\n\
              --http 2 speaks HTTP/2, over https:// it is spoken where the server chooses it; --http 3 takes https:// URLs over \
              QUIC. --streams is then the requests outstanding on a connection.\n\n\
-             But for https://, h3:// and https+sctp:// traffic is in the clear.",
+             Only https://, h3:// and https+sctp:// are encrypted.",
         )
         .after_long_help(
             "Examples:\n  \
@@ -86,6 +86,7 @@ pub fn command() -> Command {
         .arg(crate::knobs::ppid())
         .arg(flag("json", "FILE|-", "Write the result as JSON, schema anabranch.load/1 (-: the report goes to stderr)"))
         .arg(flag("csv", "FILE|-", "Write a row for each second (for each 2, 4, .. seconds if the test exceeds 20 minutes)"))
+        .arg(flag("html", "FILE", "Write a page that draws latency and load over time"))
         .arg(
             switch(
                 "early-data",
@@ -110,7 +111,8 @@ mod verb {
     use anabranch_base::units::{format_duration, parse_duration, parse_interval};
     use anabranch_http::serve::Versions;
     use anabranch_load::generator::report::{self, ReportContext};
-    use anabranch_load::generator::{Load, Pace, Plan};
+    use anabranch_load::generator::{Line, Load, Pace, Plan, Tally};
+    use anabranch_report::under_load::{self, Panel, UnderLoad};
     use anabranch_transport::network::{Needs, StreamNeed};
     use anabranch_transport::{Connector, Http};
     use anabranch_transports::Transports;
@@ -139,7 +141,7 @@ mod verb {
             return Ok(Completion::Well);
         }
         let tls = secure::client(matches, [&url.scheme])?;
-        let outputs = Outputs::reserve(text("json"), text("csv"))?;
+        let outputs = Outputs::reserve(text("json"), text("csv"))?.with_page(text("html"))?;
         let settings = Settings {
             paths: PathLog::new(matches.get_flag("quiet")),
             tls,
@@ -275,7 +277,7 @@ mod verb {
         out + &tuned.lines()
     }
 
-    /// Returns the settings of the transport.
+    /// Returns the settings of the transport that `url` names.
     fn tuned(
         matches: &ArgMatches,
         transports: &Transports,
@@ -400,17 +402,64 @@ mod verb {
         context.path_lines = paths.summary();
         let tally = load.tally();
         let unreachable = tally.never_connected().filter(|_| !context.interrupted);
-        // Without a server there is nothing to measure, so one line replaces the report.
+        // If no server was reached, nothing was measured, so one line replaces the report.
         let text = unreachable.map_or_else(|| report::text(&plan, &tally, &context), |_| String::new());
         if let Some(reason) = unreachable {
             crate::complain(&format!("{}: cannot connect: {reason}", context.url));
         }
-        outputs.write(&text, || report::json(&plan, &tally, &context), || report::csv(&tally))?;
+        outputs.write_with_page(
+            &text,
+            || report::json(&plan, &tally, &context),
+            || report::csv(&tally),
+            || under_load::html(&page(&tally, &context, &text)),
+        )?;
         if context.interrupted {
             return Err(Failure::Interrupted);
         }
         let well = tally.error_count() == 0 && tally.refused_replies() == 0;
         Ok(if well { Completion::Well } else { Completion::Badly })
+    }
+
+    /// Returns what the page of `--html` draws. `text` is the report.
+    fn page(tally: &Tally, context: &ReportContext, text: &str) -> UnderLoad {
+        let begins = std::iter::once(Duration::ZERO).chain(tally.lines.iter().map(|line| line.at));
+        let lines: Vec<(&Line, Duration)> = tally.lines.iter().zip(begins).collect();
+        let rate = |count: fn(&Line) -> u64| {
+            let point = |(line, begin): &(&Line, Duration)| {
+                let span = line.at.saturating_sub(*begin).as_secs_f64();
+                (span > 0.0).then(|| (line.at.as_secs_f64(), count(line) as f64 / span))
+            };
+            lines.iter().filter_map(point).collect::<Vec<(f64, f64)>>()
+        };
+        // A second without replies has no latency.
+        let answered = || tally.lines.iter().filter(|line| line.replies > 0);
+        let latency = |(at, name): (usize, &'static str)| {
+            let point = |line: &Line| (line.at.as_secs_f64(), line.latency[at].as_secs_f64() * 1e3);
+            (name, answered().map(point).collect::<Vec<(f64, f64)>>())
+        };
+        let names = ["median", "95th percentile", "99th percentile", "maximum"];
+        let panel = |file, quantity, unit| Panel { file, quantity, unit, ..Panel::default() };
+        UnderLoad {
+            title: format!("{} under load", context.url),
+            command: context.command.clone(),
+            facts: text.lines().filter(|line| line.starts_with("Latency")).map(str::to_owned).collect(),
+            panels: vec![
+                Panel {
+                    logarithmic: true,
+                    curves: names.into_iter().enumerate().map(latency).collect(),
+                    ..panel("latency", "latency", "ms")
+                },
+                Panel {
+                    curves: vec![
+                        ("requests", rate(|line| line.requests)),
+                        ("replies", rate(|line| line.replies)),
+                        ("failures", rate(|line| line.errors)),
+                    ],
+                    ..panel("load", "load", "1/s")
+                },
+            ],
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
     }
 
     /// The time after which a load ends if no session could be established.
@@ -420,6 +469,6 @@ mod verb {
     /// Memory is trimmed when at most this number of sessions are open. Trimming the memory of so few sessions takes a
     /// negligible time.
     const FEW: u64 = 4;
-    /// The time that the last associations are given for closing.
+    /// The time limit for closing the last associations.
     const CLOSING: Duration = Duration::from_secs(2);
 }

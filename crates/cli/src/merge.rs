@@ -49,7 +49,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
     }
     let shards = shards(&paths)?;
     let Some(first) = shards.values().next() else { return Ok(Completion::Well) };
-    // Every point is read and checked before anything is written.
+    // Every point of the sweep is read and checked before anything is written.
     for shard in shards.values() {
         shard.check_strays()?;
         let missing = shard.numbers().filter(|number| shard.size(*number) == 0).count();
@@ -74,8 +74,8 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
     result::write(&whole, RaceOutputs::none(transports))
 }
 
-/// Opens the directories at `paths` and returns them by shard. Fails if they belong to different sweeps, or if a shard
-/// of the sweep is missing or given twice.
+/// Opens the directories at `paths`, each of which holds a shard (a part) of a sweep. Returns the directories by shard.
+/// Fails if they belong to different sweeps, or if a shard of the sweep is missing or given twice.
 fn shards(paths: &[&Path]) -> Result<BTreeMap<Shard, Directory>, Failure> {
     let mut shards: BTreeMap<Shard, Directory> = BTreeMap::new();
     for path in paths {

@@ -5,26 +5,22 @@ use crate::Failure;
 use crate::files::PendingFile;
 use crate::inputs;
 use crate::outputs::reproducing_command;
-use anabranch_base::Instant;
-use anabranch_capture::Settings;
 use anabranch_http::har::file::GzipReader;
-use anabranch_http::har::write::{self as har, Fetch};
-use anabranch_http::page::Page;
 use anabranch_lab::plan::{Plan, file};
+use anabranch_lab::run::files::{self, page_load};
 use anabranch_lab::run::one::HostPackets;
 use anabranch_lab::run::{batch, ns_trace, one};
-use anabranch_report::{Captured, PageContext, packets, table};
+use anabranch_report::{Captured, PageContext, table};
 use anabranch_results::course::Course;
-use anabranch_results::{Point, Race, Run, label};
+use anabranch_results::{Race, Run};
 use anabranch_transports::Transports;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-/// Creates all files of `--out DIR`, and leaves it to the caller to publish them. The caller publishes `results.json`
-/// last. If `results.json` exists, all other files therefore exist.
+/// Creates all files of `--out DIR`, without publishing them. The caller publishes `results.json` last, so its
+/// existence means that all other files exist.
 ///
 /// # Errors
 /// [`Failure`] if a file cannot be written, or if a run gives another result when it is repeated to capture its
@@ -63,7 +59,7 @@ pub fn fill(
 
 /// A point of a sweep whose result files are written, and the names of these files.
 pub struct PointFiles<'a> {
-    /// The plan that was raced.
+    /// The plan of the race.
     pub plan: &'a Plan,
     /// The result of the race.
     pub race: &'a Race,
@@ -95,7 +91,7 @@ pub fn of_point(
     let &PointFiles { plan, point: p, draw, trace, .. } = of;
     let point = &of.race.points[p];
     let workload = &plan.points[p].workload;
-    for (a, (contestant, name)) in point.contestants.iter().zip(names(point, of.prefix)).enumerate() {
+    for (a, (contestant, name)) in point.contestants.iter().zip(files::names(point, of.prefix)).enumerate() {
         for run in &contestant.runs {
             let median = run.seed == contestant.median_seed;
             if median && workload.bulk.is_none() && workload.messages.is_none() {
@@ -104,7 +100,7 @@ pub fn of_point(
                 add(format!("{name}.seed-{}.har", run.seed), text.as_bytes())?;
             }
             let has_capture = pcap == "all" || (["median", "ends"].contains(&pcap) && median);
-            let keeps = |host: &str| pcap != "median" || is_kept(host, workload.servers());
+            let keeps = |host: &str| pcap != "median" || files::is_kept(host, workload.servers());
             let draw = draw && median;
             match host_packets {
                 _ if !has_capture => {}
@@ -126,7 +122,7 @@ pub fn of_point(
                         });
                         read.map_err(|error| Failure::Host(format!("cannot read a capture: {error}")))??;
                         file.write(&packed.finish().unwrap_or_default())?;
-                        drawn.extend(decoded(&whole, Course::default(), (p, a), run.seed));
+                        drawn.extend(Captured::at_server(&whole, Course::default(), (p, a), run.seed));
                         captures.push(file.done()?);
                     }
                 }
@@ -134,7 +130,9 @@ pub fn of_point(
                     let wanted = Wanted { trace, keeps: &keeps };
                     let server = recapture(plan, (p, a), run, &name, &wanted, &mut add)?.filter(|_| draw);
                     drawn.extend(
-                        server.and_then(|(server, course)| decoded(&server, course, (p, a), run.seed)),
+                        server.and_then(|(server, course)| {
+                            Captured::at_server(&server, course, (p, a), run.seed)
+                        }),
                     );
                 }
             }
@@ -142,13 +140,6 @@ pub fn of_point(
     }
     files.append(&mut captures);
     Ok((files, drawn))
-}
-
-/// Returns whether `--pcap median` keeps the capture of a host of the median run. The server sends most data, and its
-/// capture shows why packets were sent again. If the page has several servers, only the client's capture has the packets
-/// of all of them.
-fn is_kept(host: &str, servers: usize) -> bool {
-    host == "server" || (host == "client" && servers > 1)
 }
 
 /// The ending of the names of captures. Wireshark, tshark and `decode` read captures that are compressed by gzip.
@@ -173,19 +164,12 @@ pub fn unpacked(packed: &[u8]) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The files of a run that is repeated.
+/// The files to keep from a run that is repeated.
 struct Wanted<'a> {
     /// Whether a trace in the format of ns-2 is wanted.
     trace: bool,
     /// Returns whether the capture of a host is wanted.
     keeps: &'a dyn Fn(&str) -> bool,
-}
-
-/// Returns the prefix of the file names of each contestant.
-pub fn names(point: &Point, prefix: &str) -> Vec<String> {
-    let contestants: Vec<&str> =
-        point.contestants.iter().map(|contestant| contestant.name.as_str()).collect();
-    label::file_names(&contestants).into_iter().map(|name| format!("{prefix}{name}")).collect()
 }
 
 /// Lists captures and page loads that an earlier race left in `directory`, excluding `files`. They are only reported,
@@ -206,19 +190,6 @@ pub fn left_over(directory: &Path, files: &[PendingFile]) -> Vec<String> {
 /// The maximum number of points for which the report draws the packets of median runs. These points are the first
 /// points of the plan.
 pub const DRAWN_POINTS: usize = 4;
-
-/// Decodes the server's capture of a run, so that the report can draw the packets. Returns `None` on failure; the
-/// report then lacks only the drawings of these packets.
-pub fn decoded(
-    pcapng: &[u8],
-    course: Course,
-    (point, contestant): (usize, usize),
-    seed: u64,
-) -> Option<Captured> {
-    let settings = Settings { max_view_items: packets::MAX_DRAWN, ..Settings::default() };
-    let decoded = anabranch_capture::decode("server", pcapng, &settings).ok()?;
-    Some(Captured { point, contestant, about: format!("at the server, seed {seed}"), decoded, course })
-}
 
 /// Repeats a run with the same seed, this time capturing packets. Returns the packets captured at the first server, and
 /// the `Course` of the run. The `Course` holds measurements that a packet capture does not contain.
@@ -259,35 +230,4 @@ fn recapture(
         }
     }
     Ok(server)
-}
-
-/// Formats the page load of a run as HAR.
-fn page_load(page: &Page, settings: &BTreeMap<String, String>, run: &Run, comment: &str) -> String {
-    let is = |key: &str, value: &str| settings.get(key).is_some_and(|is| is == value);
-    let version = [("2", "HTTP/2"), ("3", "HTTP/3")].into_iter().find(|(value, _)| is("http", value));
-    let version = version.map_or("HTTP/1.1", |(_, version)| version);
-    // RFC 9114 §3.1: HTTP/3 is always encrypted.
-    let scheme = if is("tls", "yes") || is("http", "3") { "https" } else { "http" };
-    let instant = |ns: u64| Instant::from_nanos(ns);
-    let last = run.objects.iter().filter_map(|object| object.delivered_ns).max().unwrap_or(0);
-    let fetches: Vec<Fetch> = run
-        .objects
-        .iter()
-        .enumerate()
-        .filter_map(|(index, object)| {
-            let issued = object.issued_ns?;
-            Some(Fetch {
-                object: index,
-                issued: instant(issued),
-                assigned: object.instants.map(|instants| instant(instants.assigned_ns)),
-                first_byte: object.first_byte_ns.map(instant),
-                ended: instant(object.delivered_ns.unwrap_or(last).max(issued)),
-                version,
-                connection: object.connection.map(|port| port.to_string()).unwrap_or_default(),
-                status: if object.failure.is_none() { 200 } else { 0 },
-                failure: object.failure.clone(),
-            })
-        })
-        .collect();
-    har::write(page, scheme, &fetches, 0, env!("CARGO_PKG_VERSION"), comment)
 }

@@ -1,14 +1,15 @@
-//! The outputs of commands on a real network: report, JSON and CSV.
+//! The outputs of commands on a real network: report, JSON, CSV and a page.
 
 use crate::files::{self, PendingFile};
 use crate::{Failure, say};
 use std::io::Write;
 use std::path::Path;
 
-/// Destinations of the JSON and CSV output, checked before the work begins.
+/// Destinations of the JSON and CSV output and of the page, checked before the work begins.
 pub struct Outputs {
     json: Output,
     csv: Output,
+    page: Option<PendingFile>,
 }
 
 enum Output {
@@ -41,7 +42,22 @@ impl Outputs {
         {
             return Err(Failure::Usage("--json and --csv need different files".to_owned()));
         }
-        Ok(Self { json, csv })
+        Ok(Self { json, csv, page: None })
+    }
+
+    /// Checks the value of `--html`, and that its file can be written.
+    #[cfg(target_os = "linux")]
+    pub fn with_page(mut self, html: Option<&str>) -> Result<Self, Failure> {
+        let Some(name) = html else { return Ok(self) };
+        if name.is_empty() || name == "-" {
+            return Err(Failure::Usage(format!("--html {name}: expected a file name, such as load.html")));
+        }
+        let page = PendingFile::new(Path::new(name))?;
+        if self.writes_to(Some(&page)) {
+            return Err(Failure::Usage(format!("--html {name}: --json or --csv has the same file")));
+        }
+        self.page = Some(page);
+        Ok(self)
     }
 
     /// Whether JSON or CSV goes to standard output. If so, the report goes to standard error.
@@ -66,6 +82,17 @@ impl Outputs {
         json: impl FnOnce() -> String,
         csv: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
+        self.write_with_page(report, json, csv, String::new)
+    }
+
+    /// Writes the files, and prints to standard output.
+    pub fn write_with_page(
+        self,
+        report: &str,
+        json: impl FnOnce() -> String,
+        csv: impl FnOnce() -> String,
+        page: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
         let to_stderr = self.takes_stdout();
         let (mut filled, mut stdout) = (Vec::new(), None);
         match self.json {
@@ -77,6 +104,9 @@ impl Outputs {
             Output::Discard => {}
             Output::Stdout => stdout = Some(csv()),
             Output::File(file) => filled.push(file.fill(csv().as_bytes())?),
+        }
+        if let Some(file) = self.page {
+            filled.push(file.fill(page().as_bytes())?);
         }
         files::publish(filled)?;
         if to_stderr {

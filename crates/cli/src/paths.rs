@@ -32,8 +32,8 @@ pub struct PathLog {
     sent: bool,
     received: bool,
     events: Rc<RefCell<Vec<PathEvent>>>,
-    /// The hosts whose paths are counted. The event callback of a host does not own this list, because a host would
-    /// otherwise keep itself alive.
+    /// The hosts whose paths are counted. The event callback of a host has its own empty list, because a host in this
+    /// list would keep itself alive.
     hosts: Rc<RefCell<Vec<Rc<dyn Host>>>>,
 }
 
@@ -97,7 +97,7 @@ impl PathLog {
         paths.filter(|path| !path.removed || path.received > 0).collect()
     }
 
-    /// Returns the lines about the paths that were used, if an event has occurred on any path.
+    /// Returns the lines about the used paths, or an empty string if no event has occurred on any path.
     pub fn summary(&self) -> String {
         if self.events.borrow().is_empty() { String::new() } else { report::path_lines(&self.paths()) }
     }
@@ -212,7 +212,7 @@ impl ServerLog {
 impl<N: Session> ServerReports<N> for ServerLog {
     fn settings(&self, session: &N) -> Settings {
         let mut settings = self.settings.clone();
-        // If the settings do not select the congestion control, the kernel does.
+        // If the settings do not select the congestion control, adds the one that the kernel uses.
         if settings.iter().all(|(key, _)| key != "cc") {
             settings.extend(session.congestion().map(|name| ("cc".to_owned(), name)));
         }
@@ -268,7 +268,7 @@ fn paths_of(session: &impl Session) -> Option<(u64, Vec<PathFigures>)> {
 /// Formats a time of day, for example `08:49:37.250 UTC`.
 fn time_of_day(at: SystemTime) -> String {
     let millis = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_millis());
-    // The date has the form `Sun, 06 Nov 1994 08:49:37 GMT`.
+    // The time of day is cut from a date of the form `Sun, 06 Nov 1994 08:49:37 GMT`.
     let date = httpdate::fmt_http_date(at);
     format!("{}.{millis:03} UTC", date.get(17..25).unwrap_or_default())
 }

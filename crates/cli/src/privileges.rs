@@ -31,7 +31,7 @@ fn retain_capabilities(retained: CapabilitySet) -> rustix::io::Result<()> {
         return Ok(());
     }
     // A program that root executes gets all capabilities of the bounding set. Without CAP_SETPCAP this thread cannot
-    // shrink that set. Then only no_new_privs (set below) prevents that the program gets capabilities again.
+    // shrink that set. Then only no_new_privs (set below) prevents such a program from gaining capabilities.
     if sets.effective.contains(CapabilitySet::SETPCAP) {
         for number in 0..u64::BITS {
             let capability = CapabilitySet::from_bits_retain(1 << number);

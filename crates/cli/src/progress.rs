@@ -63,8 +63,9 @@ impl Progress {
         self.update_with_causes(done, 0);
     }
 
-    /// Records that `done` steps are complete, and that `for_causes` further runs were made in search of causes. It is
-    /// not known in advance how many runs such a search makes, so they are not part of the total.
+    /// Records that `done` steps are complete, and that `for_causes` further runs were made to find the causes of
+    /// differences between contestants. It is not known in advance how many runs such a search makes, so they are not
+    /// part of the total.
     pub fn update_with_causes(&self, done: usize, for_causes: usize) {
         let Ok(mut shown) = self.shown.lock() else { return };
         shown.done = shown.done.max(done);

@@ -26,8 +26,8 @@ use terminal_size::terminal_size_of;
 pub static STOP: AtomicBool = AtomicBool::new(false);
 
 /// Reads and checks the plan, and prepares this process for an emulated race. Returns `None` if the command only prints
-/// a list. Must be called before the process starts a second thread, because only a process with a single thread can
-/// enter the namespaces that an emulated race may need.
+/// a list. Must be called while the process has a single thread, because only such a process can enter the namespaces
+/// of an emulated race.
 pub fn prepare(matches: &ArgMatches, transports: &Transports) -> Result<Option<Planned>, Failure> {
     if matches.contains_id("list") {
         return Ok(None);
@@ -68,7 +68,7 @@ pub fn prepare(matches: &ArgMatches, transports: &Transports) -> Result<Option<P
 
 /// The points to race (each is one set of conditions), and whether they form a sweep.
 pub enum Planned {
-    /// All points in one race.
+    /// All points are part of one race.
     Race(Plan),
     /// The points of a sweep, which are raced one after the other.
     Sweep(Outline),
@@ -140,8 +140,8 @@ pub fn run(
     Ok(verdict(&race))
 }
 
-/// Prints the recorded loads of the pages of a sweep beside their simulations. Standard output is for the results alone
-/// unless `prints_table` is set.
+/// Prints how the simulated load of each page of a sweep compares with the recorded load. Prints to standard error
+/// unless `prints_table` is set, because standard output may be reserved for results.
 fn calibrate(outline: &Outline, threads: usize, prints_table: bool) -> Result<(), Failure> {
     let options = Options { threads, progress: &|_| {}, stop: &STOP };
     let (calibrations, warnings) =
@@ -228,7 +228,7 @@ pub fn emulate(
         host_packets = captures;
         Ok(race)
     });
-    // In an emulated race, an error is caused by the host, not by a bug of this program.
+    // In an emulated race, an internal error is attributed to the host, not to a bug of this program.
     let race = race.map_err(|failure| match failure {
         Failure::Internal(line) => Failure::Host(line),
         other => other,
@@ -309,7 +309,7 @@ pub struct RaceOutputs<'a> {
     pub baseline: Option<Race>,
     /// The warnings that were printed before the race.
     printed_warnings: Vec<String>,
-    /// Whether the text has everything that is known, and not only the answer and the times.
+    /// Whether the text about the result is complete. Otherwise, the text has only the answer and the times.
     verbose: bool,
     /// The transports, whose settings the text explains.
     pub transports: &'a Transports,
@@ -317,10 +317,10 @@ pub struct RaceOutputs<'a> {
     pub reserved: Vec<(ResultFormat, PendingFile)>,
 }
 
-/// The narrowest lines that the text is made for. Narrower terminals wrap them.
+/// The minimum width of the text in columns. Narrower terminals wrap its lines.
 const MIN_COLUMNS: usize = 60;
 
-/// The widest lines. Longer ones are hard to read on any terminal.
+/// The maximum width of the text in columns, because longer lines are hard to read.
 const MAX_COLUMNS: usize = 120;
 
 /// The format of a result file.
@@ -328,7 +328,7 @@ const MAX_COLUMNS: usize = 120;
 pub enum ResultFormat {
     /// The complete result.
     Json,
-    /// One row for each object.
+    /// A table (CSV) with one row for each object.
     Csv,
 }
 
@@ -390,7 +390,8 @@ impl<'a> RaceOutputs<'a> {
         let file = matches.get_one::<String>("compare").map_or("", String::as_str);
         let (old, differences) = match planned {
             Planned::Race(plan) => baseline::align(old, file, plan, &baseline::factors(plan))?,
-            // Each point is a person of a population. People are numbered, so their points have no settings to compare.
+            // Each point is a person of a population. People have only a number and no settings, so their points are
+            // not compared.
             Planned::Sweep(outline) if outline.people().is_some() => (old, None),
             Planned::Sweep(outline) => {
                 let factors = outline.factors().map(|(factor, levels)| (factor.to_owned(), levels.to_vec()));

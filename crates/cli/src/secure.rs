@@ -229,7 +229,7 @@ fn self_signed(listens: &[Listen]) -> Result<(Identity, String, Option<Files>), 
         Err(_) if !path.try_exists().map_err(failed)? => {
             let identity = create_identity(listens)?;
             keep(&directory, &path, &identity).map_err(failed)?;
-            // Uses the certificate on disk, because another server may have written one in the meantime.
+            // Reads the certificate from the file again, because another server may have written one in the meantime.
             Identity::from_files(&path, &path).map_err(|error| Failure::Host(error.to_string()))?
         }
         Err(note) => {

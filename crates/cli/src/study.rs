@@ -7,6 +7,7 @@ mod emulated;
 pub use emulated::prepare;
 
 use crate::files::EntryKind;
+use crate::fit::say_fitted;
 use crate::progress::Progress;
 use crate::race::STOP;
 use crate::{Completion, Failure, args, files, race, say};
@@ -32,16 +33,16 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
     match matches.subcommand() {
         Some(("show", show)) => {
             let name = show.get_one::<String>("name").map_or("", String::as_str);
-            say(&text::description(&open(name)?))?;
+            say_fitted(&text::description(&open(name)?))?;
         }
         Some(("plan", plan)) => say(&plan_of(plan, transports)?)?,
         Some(("run", run)) if emulated::is_wanted(run) => return emulated::run(run, transports),
-        Some(("run", run)) => return run_studies(run, transports, None, &say),
+        Some(("run", run)) => return run_studies(run, transports, None, &say_fitted),
         Some(("bundle", bundle)) => return bundle::run(bundle, transports),
         _ => {
             let (listing, all) =
                 text::listing(anabranch_papers::names().map(|name| (name, anabranch_papers::open(name))));
-            say(&listing)?;
+            say_fitted(&listing)?;
             return Ok(if all { Completion::Well } else { Completion::Badly });
         }
     }
@@ -52,8 +53,8 @@ fn open(name: &str) -> Result<Study, Failure> {
     anabranch_papers::open(name).map_err(Failure::Usage)
 }
 
-/// Opens the study that `name` names, or the study in the folder `name`. If there is no such study, splits `name` at
-/// the last slash into a study and a table. Then opens that study, and returns the table's name, too.
+/// Opens the study that `name` names, or the study in the folder `name`. If there is no such study, `name` has the form
+/// `STUDY/TABLE`: opens the study before the last slash, and also returns the table's name.
 fn open_with_table(name: &str) -> Result<(Study, Option<&str>), Failure> {
     anabranch_papers::open(name).map(|study| (study, None)).or_else(|error| {
         let parts = name.rsplit_once('/').filter(|(name, _)| !matches!(*name, "" | "." | ".."));
@@ -137,7 +138,7 @@ fn plan_of(matches: &ArgMatches, transports: &Transports) -> Result<String, Fail
     }
     let draft = table.draft(runs, 1, &Seeds { changes: &changes, ..seeds }.changes_of(table, &[]));
     let draft = draft.map_err(Failure::Usage)?;
-    // Interprets the plan, so that an invalid value is reported now, and not when somebody runs the plan.
+    // Interprets the plan, so that an invalid value is reported now and not when the plan is run.
     table
         .table_points(&draft, &BTreeMap::new(), None, transports)
         .map_err(|line| Failure::Usage(if changes.is_empty() { line } else { format!("--set: {line}") }))?;
@@ -155,7 +156,7 @@ struct Request<'a> {
     transports: &'a Transports,
     /// The studies, limited to the requested tables and with the added contestants.
     studies: Vec<Study>,
-    /// A line about each added contestant.
+    /// For each contestant that the user added: a line about it.
     also: Vec<String>,
     changes: Vec<Change>,
     size: Size,
@@ -207,9 +208,9 @@ impl<'a> Request<'a> {
         self.studies.iter().map(count).collect()
     }
 
-    /// Returns how many of a study's runs are missing in `store`. With `--readings`, this includes all runs of the
-    /// alternative readings of the paper, but not the runs for their calibration, whose number is not known in advance.
-    /// Fails if a change to a plan of the study does not fit that plan.
+    /// Returns how many of a study's runs are missing in `store`. With `--readings`, the runs of the paper's
+    /// alternative readings count, too. The runs for their calibration do not count, because their number is not known
+    /// in advance. Fails if a change to a plan of the study does not fit that plan.
     fn runs_of(&self, study: &Study, store: &dyn Store) -> Result<usize, StudyError> {
         let (seeds, mut bench) = (self.seeds(), StudyRuns::counting(store));
         study.run(self.size, &seeds, &mut bench)?;

@@ -32,11 +32,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The flags that concern the directory of a sweep.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The path of the directory.
+    /// The path of the sweep's directory.
     pub path: &'a Path,
     /// Whether to resume a sweep that the directory already holds.
     pub resume: bool,
-    /// The shard to run; by default the shard that the directory holds.
+    /// The shard (a part of the sweep's points) to run; by default the shard that the directory holds.
     pub shard: Option<Shard>,
     /// The captures to keep, as in `--pcap`. `None` means `median` for a new sweep. For a sweep that is resumed, it
     /// means the choice with which the sweep was started.
@@ -124,7 +124,8 @@ pub fn run(
     let people = outline.people().is_some();
     let runs = outline.at(0).map_err(wrong)?.run_count();
     let progress = Progress::new(runs * missing.len(), request.quiet);
-    // The number of runs that searched for causes at earlier points.
+    // The number of additional runs at earlier points, which were made to find the causes of differences between
+    // contestants.
     let searched = AtomicUsize::new(0);
     for (before, &number) in missing.iter().enumerate() {
         let single = outline.at(number - 1).map_err(wrong)?;
@@ -156,8 +157,8 @@ pub fn run(
             ));
             Ok(tally.done())
         }
-        // `result::write` reads all points from the directory, so `tally`, the summary of the points so far, is not
-        // needed.
+        // `tally` is the summary of the points so far. It is not needed, because `result::write` reads all points
+        // again.
         (_, tally) => {
             drop(tally);
             result::write(&directory, outputs)
@@ -165,7 +166,7 @@ pub fn run(
     }
 }
 
-/// Saves a completed point.
+/// Writes the result files of a completed point to the sweep's directory.
 fn keep(directory: &Directory, single: &Plan, race: Race, number: usize) -> Result<PointRecord, Failure> {
     let prefix = directory.prefix(number);
     let pcap = directory.manifest.pcap.as_str();
@@ -202,8 +203,8 @@ fn keep_person(directory: &Directory, race: Race, number: usize) -> Result<Point
     directory.save_point(number, point, race.expectations.into_iter().map(at).collect(), Vec::new())
 }
 
-/// The summary of the completed points, which takes only a few bytes per point, and the flag whether all transfers
-/// finished.
+/// The summary of the completed points, with a flag that says whether all transfers finished. Takes only a few bytes
+/// per point.
 struct Tally {
     table: Table,
     /// The summary of the simulated people; `None` if the plan does not simulate people.
@@ -260,7 +261,7 @@ fn announce(outline: &Outline, directory: &Directory, missing: usize) {
     let _ = std::io::stderr().write_all(format!("{all} points{of}{done}; in all {size}\n").as_bytes());
 }
 
-/// Returns what a race will write to `directory`, and which captures it leaves out.
+/// Returns how many files and bytes a race will write to `directory`, and which captures it leaves out.
 pub fn announcement(size: SizeEstimate, pcap: &str, directory: &Path) -> String {
     let captures = match (size.captures, pcap) {
         (0, _) => String::new(),

@@ -25,8 +25,7 @@ use std::thread;
 /// A function that prints the URLs of the listeners, called once all threads listen.
 type Announce = dyn Fn(&[String]) + Send + Sync;
 
-/// The handle with which a server thread reports to the main thread: that the thread listens, and how many associations
-/// it accepted.
+/// Reports from a server thread to the main thread: that the thread listens, and how many associations it has accepted.
 #[derive(Clone)]
 pub struct WorkerHandle {
     number: usize,
@@ -54,8 +53,8 @@ impl WorkerHandle {
         }
     }
 
-    /// Whether this is the leading thread. Tasks that only one thread may do, for example printing, are done by this
-    /// thread.
+    /// Whether this is the leading thread. The leading thread does everything that only one thread may do, for example
+    /// printing.
     pub fn is_leader(&self) -> bool {
         self.number == 0
     }
@@ -118,8 +117,7 @@ impl ListenSpecs {
             }
             let can = listen.scheme.can();
             for part in parts {
-                // Some transports have their own word for a session, which the messages to the user then contain. For
-                // other transports, these messages say "sessions".
+                // If a transport has no word of its own for a session, the messages to the user say "sessions".
                 if part.group.is_some() && can.words == Words::default() {
                     specs.sessions = "sessions";
                 }

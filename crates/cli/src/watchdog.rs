@@ -1,4 +1,4 @@
-//! Ends a process that does not end after SIGINT or SIGTERM.
+//! Ends the process by force if it does not end after SIGINT or SIGTERM.
 //!
 //! Tasks handle SIGINT and SIGTERM, but a task that loops or blocks in a write keeps other tasks from running. A
 //! separate thread therefore waits for the same signals, and ends the process when the grace period is over.

@@ -92,7 +92,8 @@ impl SilentClients {
         for datagram in datagrams {
             client.socket.send_to(datagram, target).expect("sent");
             client.sent.push(datagram.len());
-            // Waits now and then, because a server's socket buffer holds only about 200 of the largest datagrams.
+            // After every 50 datagrams, waits until the server has read them. The server's socket buffer holds only
+            // about 200 of the largest datagrams.
             if client.sent.len().is_multiple_of(50) {
                 wait_until_datagrams_are_read(target.port());
             }
@@ -129,7 +130,7 @@ fn flight(scratch: &Scratch, scheme: &str, time: &str) -> Vec<Vec<u8>> {
     datagrams
 }
 
-/// Random datagrams, each with a different first byte.
+/// Returns 256 random datagrams of this length, each with a different first byte.
 fn junk(length: usize) -> Vec<Vec<u8>> {
     let mut datagrams: Vec<_> = noise(256 * length).chunks(length).map(<[u8]>::to_vec).collect();
     datagrams.iter_mut().enumerate().for_each(|(first, datagram)| datagram[0] = first as u8);
@@ -163,7 +164,7 @@ fn sctp(clients: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>])
         let all: Vec<_> =
             (0..=255).map(|kind| packet(5_000, 7, &[chunk(kind, 0, &vec![0; length])])).collect();
         clients.send(at, &format!("each kind of chunk with {length} bytes"), &all);
-        // A separate client sends only the COOKIE ECHO. If one client sent all chunks, a long response to the COOKIE
+        // A client of its own sends only the COOKIE ECHO. If one client sent all chunks, a long response to the COOKIE
         // ECHO would hardly raise the ratio.
         clients.send(at, &format!("a COOKIE ECHO of {length} bytes"), &all[10..11]);
     }

@@ -66,14 +66,14 @@ const WRONG: &[(&str, &str)] = &[
     ("serve --set rto_min=61s", "--set sctp:rto_min=61s is more than rto_max=60s"),
     // Too many streams for SCTP.
     (
-        "race --transport sctp:streams=70000",
-        "--transport sctp:streams=70000: streams=70000: out of range (streams in each direction, \
-         from 1 to 65535)",
+        "race --transport sctp:num_ostreams=70000",
+        "--transport sctp:num_ostreams=70000: num_ostreams=70000: out of range (outbound streams, \
+         from 1 to 65535; with max_instreams=auto as many inbound ones)",
     ),
     (
-        "race --transport sctp:streams=0",
-        "--transport sctp:streams=0: streams=0: out of range (streams in each direction, from 1 \
-         to 65535)",
+        "race --transport sctp:num_ostreams=0",
+        "--transport sctp:num_ostreams=0: num_ostreams=0: out of range (outbound streams, from 1 \
+         to 65535; with max_instreams=auto as many inbound ones)",
     ),
     // Addresses that no server can have.
     (
@@ -169,7 +169,10 @@ const WRONG: &[(&str, &str)] = &[
         "race --delay 40ms --rtt 80ms",
         "--delay, --rtt: delay is one way and rtt the round trip: give one of them",
     ),
-    ("race --objects 1kB --bulk 1MB", "--objects: goes not with --bulk: give one of page, objects and bulk"),
+    (
+        "race --objects 1kB --bulk 1MB",
+        "--objects: cannot be combined with --bulk: give one of page, objects and bulk",
+    ),
     ("race --fail path=2,at=1s", "--fail: path 2: there is one path, numbered from 1"),
     (
         "race --bulk 1MB --message-size 64KiB --transport sctp:profile=kame-2002",
@@ -260,7 +263,7 @@ const WRONG: &[(&str, &str)] = &[
         "galery: no such file (did you mean 'gallery'?); write a plan (TOML), a HAR file, a directory with index.html, or \
          a shipped page (news, gallery, article, osterdahl-news, osterdahl-gallery)",
     ),
-    ("race -n 10", "10: no such file; so many seeds are --runs 10 (and -n is --dry-run)"),
+    ("race -n 10", "10: no such file; for 10 seeds write --runs 10 (-n is --dry-run)"),
     // The file's content, not its name, decides whether a positional argument is a plan or a page.
     ("race empty.har", "empty.har: log.entries: empty, so there is nothing to fetch"),
     (
@@ -332,10 +335,13 @@ const WRONG: &[(&str, &str)] = &[
         "--loss, --trace: trace 'trip.csv': its column loss says what loss would: leave out one of them",
     ),
     ("race hollow", "hollow: the directory is empty; an index.html is needed"),
-    ("race empty.har --bulk 1MB", "empty.har: goes not with --bulk: give one of page, objects and bulk"),
+    (
+        "race empty.har --bulk 1MB",
+        "empty.har: cannot be combined with --bulk: give one of page, objects and bulk",
+    ),
     ("race old.json", "old.json: a result of race: --compare old.json compares with it"),
     ("race x.pcapng", "x.pcapng: a capture: anabranch decode x.pcapng reads it"),
-    // Units and flags as other programs write them.
+    // Units and flags that other programs accept, but `anabranch` does not.
     (
         "race --rate 10Mbps",
         "--rate: '10Mbps': 'bps' means bits to some tools and bytes to others (did you mean 10mbit?); write a rate such as \
@@ -367,7 +373,7 @@ const WRONG: &[(&str, &str)] = &[
         "unit.toml: delay: '40': the unit is missing; write a time such as 40ms, 1.08s, 250us, \
          10ns or 2min",
     ),
-    // Flags of the command itself.
+    // Wrong flags and values of the commands themselves.
     ("race --los 1%", "unexpected argument '--los' found; a similar argument exists: '--loss' (see --help)"),
     ("race --runs 0", "--runs: '0': write a number from 1 to 1000000"),
     ("race --threads 0", "invalid value '0' for '--threads <N>': 0 is not in 1..=4096 (see --help)"),
@@ -474,7 +480,7 @@ fn every_wrong_input_gets_one_line_and_exit_2_and_writes_nothing() {
     let before = listing(&scratch);
     let mut wrong = Vec::new();
     for (line, expected) in WRONG {
-        // These result files must not appear.
+        // The result files of this command line, which must not appear.
         let outputs = match line.starts_with("race") && !line.contains("--json") {
             true => " --json out.json --csv out.csv --out results",
             false => "",

@@ -75,11 +75,12 @@ fn report(directory: &Path, kind: &'static str, arguments: &str) -> Option<Repor
     Some(Report { kind, page, results: serde_json::from_str(&results).expect("JSON") })
 }
 
-const KINDS: [(&str, &str); 8] = [
+const KINDS: [(&str, &str); 9] = [
+    ("default", "--runs 5"),
     ("page", "--page news --loss 1% --runs 5 --transport tcp:connections=6 --transport tcp --transport sctp"),
     (
         "messages",
-        "--messages 50/s --size 300B --for 4s --loss 1% --runs 3 --transport tcp --transport sctp --transport sctp:streams=1",
+        "--messages 50/s --size 300B --for 4s --loss 1% --runs 3 --transport tcp --transport sctp --transport sctp:num_ostreams=1",
     ),
     ("bulk", "--bulk 1MB --loss 1% --runs 4 --transport tcp --transport sctp"),
     (
@@ -105,6 +106,9 @@ const KINDS: [(&str, &str); 8] = [
     ),
 ];
 
+/// The most pages that the report of the default race has on paper.
+const MAX_PAGES: usize = 12;
+
 /// Whether the test runs as root, who can set up emulated links on any host.
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -124,6 +128,10 @@ fn every_kind_of_report_is_whole_in_a_browser() {
             is_whole(&mut browser, &report, look);
         }
         browser.open(&report.page, Look::ALL[0]);
+        if report.kind == "default" {
+            let pages = browser.printed_pages();
+            assert!((2..=MAX_PAGES).contains(&pages), "the default race has {pages} pages on paper");
+        }
         says_what_results_say(&mut browser, &report);
         script_works(&mut browser, &report);
         let complaints = browser.complaints();
@@ -284,7 +292,8 @@ fn capture_is_drawn(browser: &mut Browser, report: &Report) {
     assert!(complaints.is_empty(), "decoded: {complaints:?}");
 }
 
-/// Checks what must hold for any page in any look.
+/// Checks a page that is displayed as `look` says: it must fit the width, label its figures, be readable, and cause no
+/// complaint of the browser.
 fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
     let what = format!("{} {look:?}", report.kind);
     browser.keep(&format!("{}-{}", report.kind, look.name()));
@@ -294,8 +303,19 @@ fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
         const style = getComputedStyle(document.body);
         const wide = [...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > innerWidth + 1
             && !e.closest('.scroll, pre, [hidden], .tip, svg'));
+        // Texts of one figure that cover each other.
+        const covered = [];
+        for (const svg of seen) {
+            const boxes = [...svg.querySelectorAll('text')].map((text) => [text, text.getBoundingClientRect()]);
+            boxes.forEach(([text, a], i) => boxes.slice(i + 1).forEach(([other, b]) => {
+                const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+                const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+                if (wide > 2 && high > 0.4 * Math.min(a.height, b.height)) covered.push([text.textContent, other.textContent]);
+            }));
+        }
         return {
             overflow: document.documentElement.scrollWidth - innerWidth,
+            covered: covered.slice(0, 5),
             wide: wide.slice(0, 3).map((e) => e.outerHTML.slice(0, 120)),
             headline: document.querySelector('h1').textContent,
             figures: seen.length,
@@ -308,6 +328,7 @@ fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
     // The page must not need a horizontal scroll bar.
     assert!(found["overflow"].as_f64() <= Some(0.0), "{what}: sticks out sideways: {found}");
     assert_eq!(found["wide"], Value::Array(Vec::new()), "{what}");
+    assert_eq!(found["covered"], Value::Array(Vec::new()), "{what}: texts that cover each other");
     assert!(
         found["figures"].as_u64() > Some(1) && found["mute"] == 0 && found["nameless"] == 0,
         "{what}: {found}"
@@ -353,9 +374,9 @@ fn time_of(point: &Value, run: &Value) -> Option<f64> {
     if point["workload"]["messages"] != true {
         return run["page_ns"].as_u64().map(|ns| ns as f64 / 1e6);
     }
-    let objects = run["objects"].as_array()?.iter();
-    let mut delays: Vec<u64> =
-        objects.filter_map(|o| Some(o["delivered_ns"].as_u64()? - o["issued_ns"].as_u64()?)).collect();
+    let column = |name: &str| run["objects"][name].as_array().map(|column| column.iter().map(Value::as_u64));
+    let times = column("delivered_ns")?.zip(column("issued_ns")?);
+    let mut delays: Vec<u64> = times.filter_map(|(delivered, issued)| Some(delivered? - issued?)).collect();
     delays.sort_unstable();
     let rank = (delays.len() * 95).div_ceil(100).checked_sub(1)?;
     Some(delays[rank] as f64 / 1e6)
@@ -397,14 +418,15 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
         let x = dots[0] + scale * (time - times[0]);
         assert!((dot - x).abs() < 0.25, "{}: {time} ms lies at {dot}, not at {x}", report.kind);
     }
-    // The headline must have the geometric mean of each contestant's times, to at least two significant digits.
+    // The bars must have the median of each contestant's times, to at least two significant digits.
+    let metric = if point["workload"]["messages"] == true { "object_p95_ms" } else { "page_ms" };
     let text = browser.run("return document.body.textContent;");
     for contestant in point["contestants"].as_array().expect("contestants") {
-        let runs = contestant["runs"].as_array().expect("runs").iter();
-        let logs: Vec<f64> = runs.filter_map(|run| time_of(point, run)).map(f64::ln).collect();
-        let mean = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
-        let shown =
-            if mean >= 999.5 { format!("{:.1}\u{a0}s", mean / 1e3) } else { format!("{mean:.0}\u{a0}ms") };
+        let median = contestant["summary"][metric]["median"].as_f64().expect("a median");
+        let shown = match median {
+            ms if ms >= 999.5 => format!("{:.1}\u{a0}s", ms / 1e3),
+            ms => format!("{ms:.0}\u{a0}ms"),
+        };
         assert!(text.as_str().is_some_and(|text| text.contains(&shown)), "{}: {shown}", report.kind);
     }
     // The first waterfall shows the best run of the first contestant, or its only run.
@@ -415,11 +437,9 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
         let median =
             runs.iter().find(|run| run["seed"] == point["contestants"][0]["median_seed"]).expect("a run");
         let delivered = |run: &Value| -> Vec<String> {
-            let objects = run["objects"].as_array().expect("objects").iter();
-            objects
-                .map(|o| {
-                    o["delivered_ns"].as_u64().map_or(String::new(), |ns| format!("{:.3}", ns as f64 / 1e6))
-                })
+            let delivered = run["objects"]["delivered_ns"].as_array().expect("objects").iter();
+            delivered
+                .map(|at| at.as_u64().map_or(String::new(), |ns| format!("{:.3}", ns as f64 / 1e6)))
                 .collect()
         };
         let shown: Vec<String> = rows.iter().map(|row| row[5].clone()).collect();
@@ -545,7 +565,7 @@ fn a_large_report_opens_at_once() {
         Scratch(std::env::temp_dir().join(format!("anabranch-browser-large-{}", std::process::id())));
     fs::create_dir_all(&directory.0).expect("a directory");
     let flags = "--objects 300x2kB --loss 1% --runs 30 --pcap off --transport tcp --transport tcp:connections=6 --transport sctp \
-                 --transport tcp:iw=2 --transport sctp:iw=4 --transport sctp:streams=10";
+                 --transport tcp:iw=2 --transport sctp:iw=4 --transport sctp:num_ostreams=10";
     let report = report(&directory.0, "large", flags).expect("it runs");
     browser.open(&report.page, Look::ALL[0]);
     let found = browser.run(

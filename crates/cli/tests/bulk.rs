@@ -189,7 +189,7 @@ fn messages_have_the_ppid_and_streams_the_order_that_were_asked_for() {
 #[test]
 fn all_of_it_goes_over_ipv6() {
     let mut listens = vec!["tcp://[::1]:0", "sctp://[::1]:0"];
-    // These URLs work only if raw sockets are permitted, and if the kernel supports MPTCP.
+    // The first URL works only if raw sockets are permitted, and the second only if the kernel supports MPTCP.
     for (url, listen) in
         [("sctp-ip://[::1]:9", "sctp-ip://[::1]:5961"), ("mptcp://[::1]:9", "mptcp://[::1]:0")]
     {
@@ -303,7 +303,7 @@ fn nothing_stands_above_a_test_that_has_not_begun() {
 fn a_test_over_a_protocol_of_the_kernels_ends_when_it_is_over() {
     let server = Server::start("--listen tcp://127.0.0.1:0");
     for arguments in ["", "--both", "--reverse", "--connections 2", "--both --connections 2"] {
-        // On a busy machine a transfer may take longer than 1.9 s, so it is enough that one of ten transfers is faster.
+        // On a busy machine a transfer may take longer than 1.9 s, so only one of ten transfers has to be faster.
         let is_sooner = |_| {
             let mut slow = Command::new("sleep").arg("1.9").spawn().expect("it starts");
             result(&bulk(&server.urls[0], &format!("--size 100kB --json - {arguments}")));
@@ -463,4 +463,18 @@ fn settings_are_those_of_the_end_that_sends() {
     assert_eq!(output.status.code(), Some(2));
     let shown = String::from_utf8_lossy(&bulk(&sctp.urls[0], "-R --dry-run").stdout).into_owned();
     assert!(shown.contains("rcvbuf=") && !shown.contains("sndbuf=") && !shown.contains("cc="), "{shown}");
+}
+
+#[test]
+fn a_page_draws_round_trip_time_and_bit_rate() {
+    let file = std::env::temp_dir().join(format!("anabranch-bulk-{}.html", std::process::id()));
+    let server = Server::start("--listen sctp://127.0.0.1:0");
+    let name = file.to_str().expect("UTF-8");
+    let output = bulk(&server.urls[0], &format!("--both --for 600ms --interval 200ms --html {name}"));
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = std::fs::read_to_string(&file).expect("a page");
+    std::fs::remove_file(&file).expect("removed");
+    for part in ["Round-trip time, ms", "Bit rate, Mbit/s", "at the client,0.2", "up,0.2", "down,0.2"] {
+        assert!(page.contains(part), "{part}: {} bytes", page.len());
+    }
 }

@@ -46,7 +46,7 @@ fn prepare_sweep(name: &str, plan: impl Fn(&Scratch) -> String) -> (Scratch, Str
     (scratch, whole)
 }
 
-/// Runs a script as a machine of the cluster would run it.
+/// Runs a script with the environment variables `set`, as a machine of the cluster would.
 fn typed(scratch: &Scratch, script: &str, set: &[(&str, String)]) -> Output {
     let path = format!("{}:{}", scratch.0.join("bin").display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("bash");

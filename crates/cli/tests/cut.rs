@@ -17,7 +17,7 @@ enum ServerClose {
     Reset,
 }
 
-/// Runs `get` against a server that sends `response` after a request and then ends the connection. Returns the exit
+/// Runs `get` against a server that reads a request, sends `response` and then ends the connection. Returns the exit
 /// code, the output, and whether `get` left a file.
 fn get(
     scratch: &Scratch,
@@ -74,7 +74,7 @@ fn has_headers(mut frames: &[u8]) -> bool {
     false
 }
 
-/// An HTTP/2 frame (RFC 9113 §4.1).
+/// Returns an HTTP/2 frame (RFC 9113 §4.1).
 fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     [&[0, 0, payload.len() as u8, kind, flags, 0, 0, 0, stream][..], payload].concat()
 }

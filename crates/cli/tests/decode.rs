@@ -10,7 +10,7 @@ use std::path::PathBuf;
 fn captures(scratch: &Scratch) -> [PathBuf; 2] {
     let out = scratch.0.join("out");
     let race = ["race", "-q", "--runs", "1", "--objects", "4x20kB", "--loss", "2%", "--transport", "tcp"];
-    let raced = run(anabranch().args(race).args(["--transport", "sctp:streams=3", "--out"]).arg(&out));
+    let raced = run(anabranch().args(race).args(["--transport", "sctp:num_ostreams=3", "--out"]).arg(&out));
     assert_eq!(raced.status.code(), Some(0), "{}", errors(&raced));
     let of = |what: &str| {
         let found = fs::read_dir(&out).expect("a directory").map(|entry| entry.expect("an entry").path());
@@ -23,7 +23,7 @@ fn captures(scratch: &Scratch) -> [PathBuf; 2] {
     [of("tcp"), of("sctp")]
 }
 
-/// `--why` shows the findings that the JSON has, and the page has them, too.
+/// The text of `--why`, the JSON and the HTML page must show the same findings.
 #[test]
 fn reasons_are_shown_in_text_json_and_page() {
     let scratch = Scratch::new("decode-why");
@@ -132,7 +132,7 @@ fn a_compressed_capture_is_unpacked_and_messages_are_told_by_their_ppid() {
         let output = run(anabranch().arg("decode").arg(file));
         assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
         let text = String::from_utf8(output.stdout).expect("text");
-        // Removes the file name, with which the first line begins.
+        // Removes the file name at the start of the first line.
         text.split_once(": ").expect("a name").1.to_owned()
     };
     let output = text(&sctp);

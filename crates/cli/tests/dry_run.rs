@@ -36,7 +36,7 @@ fn servers_tell_where_they_would_listen_and_do_not() {
         &text,
         &[&format!("directory: {root}"), "streams: 7", "threads: 2", "idle: 60s", "log: none"],
     );
-    assert!(text.contains(",streams=7,") || text.contains("set: streams=7,"), "{text}");
+    assert!(text.contains(",num_ostreams=7,") || text.contains("set: num_ostreams=7,"), "{text}");
     let text = dry_run(&format!("gateway {listen} --allow *.example.com --allow 10.0.0.0/8:80 -n"));
     assert_has_lines(&text, &listening);
     let carried =
@@ -132,4 +132,25 @@ fn a_seed_is_of_what_random_draws() {
     assert_eq!(drawn(" --seed 7"), Some(seven.clone()));
     assert_ne!(drawn(" --seed 8"), Some(seven));
     assert_eq!(drawn(""), None);
+}
+
+/// A knob of an earlier version is accepted under its old name, with one line.
+#[test]
+fn old_names_of_knobs_are_accepted_with_a_line() {
+    let scratch = Scratch::new("renamed");
+    let arguments = format!(
+        "serve {} --listen sctp://127.0.0.1:7000 --set streams=7,inbound=5 --dry-run",
+        scratch.text()
+    );
+    let output = run(anabranch().args(arguments.split(' ')));
+    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+    let told = errors(&output);
+    for line in [
+        "anabranch: --set streams: now num_ostreams; the old name works until 0.2",
+        "anabranch: --set inbound: now max_instreams; the old name works until 0.2",
+    ] {
+        assert_eq!(told.lines().filter(|other| *other == line).count(), 1, "{told}");
+    }
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains("max_instreams=5") && !text.contains("inbound="), "{text}");
 }

@@ -99,7 +99,8 @@ fn threads_share_a_port_over_dtls() {
     assert_eq!(code, 0, "{lines:?}");
 }
 
-/// Over DTLS, messages must pass in both directions, as without encryption. An untrusted server must receive nothing.
+/// Over DTLS, messages must pass in both directions, as they do without encryption. An untrusted server must receive
+/// nothing.
 #[test]
 fn bulk_goes_over_dtls() {
     let scratch = Scratch::new("dtls-bulk");
@@ -196,7 +197,7 @@ fn our_client_completes_a_dtls_1_2_handshake_with_openssl() {
     }
 }
 
-/// The output of a program.
+/// The standard output of a program, read by a thread while the program runs.
 struct OutputReader {
     receiver: Receiver<Vec<u8>>,
     bytes: Vec<u8>,

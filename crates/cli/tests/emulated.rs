@@ -110,8 +110,8 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
     if !has(&tried, "iptables") {
         return;
     }
-    // The rule drops every 20th packet, starting with packet 5. The number of drops must follow exactly from the number
-    // of packets.
+    // The iptables rule drops every 20th packet, starting with packet 5. The number of drops must follow exactly from
+    // the number of packets.
     let found = race(&format!("--loss-by iptables --loss nth:20/first=5 --runs 2 {network}"));
     assert_eq!(found["plan"]["loss-by"], "iptables");
     assert!(found["points"][0]["network"].as_str().is_some_and(|text| text.ends_with("; loss by iptables")));
@@ -138,15 +138,16 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
             let (arrived, dropped) = (number(&rules["packets"]), number(&rules["dropped"]));
             assert!(arrived >= 20, "{contestant} {direction}: {arrived}");
             assert_eq!(dropped, (arrived - 5) / 20 + 1, "{contestant} {direction}: of {arrived}");
-            // The queue never overflows, so the rule causes all losses. Of the packets that were not dropped, at most
-            // two may be in flight at the end.
+            // The queue never overflows, so the iptables rule causes all losses. Of the packets that were not dropped,
+            // at most two may be in flight at the end.
             assert_eq!(number(&packets["lost"]), dropped, "{contestant} {direction}");
             let under_way = number(&packets["sent"]) - arrived;
             assert!(under_way <= 2, "{contestant} {direction}: {under_way}");
         }
         assert!(number(&run["packets"]["down"]["retransmitted"]) > 0, "{contestant}: losses are mended");
     }
-    // Random loss by iptables must be like the link's own: 10 % of about 1000 packets, within six standard deviations.
+    // Random loss by iptables and by the link must have the same rate: 10 % of about 1000 packets, within six standard
+    // deviations.
     let found = race(&format!("--loss-by link,iptables --loss 10% --runs 3 {network}"));
     let of = |by: &str| {
         let points = found["points"].as_array().expect("points");
@@ -274,7 +275,7 @@ fn what_rules_cannot_do_is_refused() {
             2,
             "cc=no/name: write a name of the kernel's, such as cubic",
         ),
-        ("--transport mptcp:streams=3 --runs 1", 2, "'streams' is a key of sctp"),
+        ("--transport mptcp:num_ostreams=3 --runs 1", 2, "'num_ostreams' is a key of sctp"),
         ("--transport sctp-kernel:cc=reno --runs 1", 2, "sctp-kernel:cc=reno: 'cc' is a key of tcp"),
         ("--transport mptcp:paths=2 --runs 1", 2, "paths=2: the network has 1"),
         (

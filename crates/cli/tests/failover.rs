@@ -79,7 +79,7 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     let sum: u64 = intervals.iter().map(|it| it["acknowledged"].as_u64().expect("a number")).sum();
     let sent = result["up"]["sent"]["bytes"].as_u64().expect("a number");
     assert!(sum <= sent && sum > sent * 9 / 10, "{sum} of {sent}");
-    // The text and the JSON must agree on the number of bytes that were acknowledged at the end of the sending time.
+    // The text and the JSON must agree on the number of bytes that were acknowledged when the client stopped sending.
     let by_then = result["up"]["sent"]["acknowledged"].as_f64().expect("a number");
     let shown = format!("{:.2} MB", by_then / 1e6);
     let sender = text.lines().find(|line| line.ends_with("sender")).expect("a line");
@@ -223,7 +223,7 @@ fn printed_interruptions(text: &str) -> Vec<(f64, f64)> {
 
 /// Compares the printed interruptions with the waits in the capture. A wait is the time between two successive
 /// acknowledgements of new data, whether cumulatively or by SACK blocks. Each printed interruption must be a wait, and
-/// each wait in which a timer expired must be printed.
+/// each wait during which a timer expired must be printed.
 fn compare(text: &str, view: &View) {
     let first_sent = view.data[0].at_ns;
     let seconds = |at: u64| (at as f64 - first_sent as f64) / 1e9;
@@ -284,7 +284,7 @@ fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
     }
 }
 
-/// Two cases without the potentially failed state, so that T3-rtx expires several times on the failed path. The
+/// Checks two cases without the potentially failed state, in which T3-rtx expires several times on the failed path. The
 /// interruptions that `bulk` prints must be those in the capture. The second case is the row `rto200-pmr2` of the guide
 /// to failover.
 #[test]

@@ -148,7 +148,7 @@ fn an_answer_that_breaks_off_is_noticed_at_once() {
 fn raw_sockets_are_refused_in_one_line() {
     let scratch = Scratch::new("raw");
     scratch.file("site/index.html", "home");
-    // A copy that every user can execute.
+    // A copy of the program, which every user can execute.
     let program = scratch.0.join("anabranch");
     fs::copy(env!("CARGO_BIN_EXE_anabranch"), &program).expect("a copy");
     for arguments in [
@@ -229,7 +229,7 @@ fn an_output_that_is_closed_early_is_a_failed_transfer() {
     }
 }
 
-/// A server has all its connections in use. The output of further clients must say so.
+/// If a server has all its connections in use, the output of further clients must say so.
 #[test]
 fn a_full_server_is_told() {
     let scratch = Scratch::new("no-room");
@@ -257,7 +257,7 @@ fn a_full_server_is_told() {
         let printed = errors(&output);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {printed}");
         let why = "its program ended it, as a server does that is full, is ended itself or waits too long (ABORT with cause 12)";
-        // The reason is in the report of `load`, or in the error line of `get`.
+        // The reason must be in the report of `load` or in the error line of `get`.
         let printed = printed + &String::from_utf8_lossy(&output.stdout);
         assert!(printed.contains(why), "{arguments:?}: {printed}");
     }

@@ -15,7 +15,9 @@ fn documented_fields(format: &str) -> BTreeSet<String> {
     let (_, section) =
         page.split_once(&format!("\n## {format}\n")).unwrap_or_else(|| panic!("no heading {format}"));
     let lines = section.lines().take_while(|line| !line.starts_with("## "));
-    lines.filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned())).collect()
+    // The first column names one field or several.
+    let names = lines.filter(|line| line.starts_with("| `")).filter_map(|line| line.split('|').nth(1));
+    names.flat_map(|column| column.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
 }
 
 /// Compares a value with the documented fields. A field that is documented without subfields may have any subfields.

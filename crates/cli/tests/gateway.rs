@@ -72,7 +72,7 @@ fn the_same_bytes_pass_in_either_direction() {
     site.file("site/index.html", "<p>home");
     let server =
         Running::start(&["serve", &format!("{}/site", site.text()), "--listen", TCP, "--listen", SCTP, "-q"]);
-    // This gateway has TCP clients and an SCTP server.
+    // The gateway `near` has TCP clients and an SCTP server.
     let near = Running::start(&["gateway", "--listen", TCP, "-q", "--origin", server.url("http+sctp")]);
     // The gateway `far` has SCTP clients and a TCP server. The gateway `both` forwards from TCP to `far`.
     let far = Running::start(&["gateway", "--listen", SCTP, "-q", "--origin", server.url("http")]);

@@ -44,7 +44,7 @@ fn refused() -> Vec<Vec<u8>> {
         }
     }
     for text in [
-        // These heads are incomplete, but already invalid.
+        // These heads are incomplete, but the part that has arrived is already invalid.
         "HTTP/1.1 000 ",
         "HTTP/1.1 0",
         "HTTP/1.1 2000",

@@ -120,7 +120,8 @@ fn exchanges_of_killed_clients_end() {
             if round == 0 {
                 before = gateway.resident();
             }
-            // Waits, because the allocator returns free memory to the system only after some time.
+            // Waits until the memory has shrunk, because the allocator returns free memory to the system only after
+            // some time.
             let limit = before + 8_000;
             wait_until(&format!("{scheme}: it holds {limit} KiB at most"), || gateway.resident() < limit);
         }
@@ -204,7 +205,7 @@ fn a_failed_start_is_reported_in_one_line() {
         return;
     }
     let scratch = Scratch::new("gateway-nobody");
-    // A copy that every user can execute.
+    // A copy of the program, which every user can execute.
     let program = scratch.0.join("anabranch");
     fs::copy(PROGRAM, &program).expect("a copy");
     let root = fs::metadata("/proc/self").is_ok_and(|of| std::os::unix::fs::MetadataExt::uid(&of) == 0);

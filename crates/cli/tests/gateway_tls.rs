@@ -59,7 +59,7 @@ fn an_origin_of_https_is_reached_by_name_and_believed_by_trust() {
         let answer = gateway.ask(format!("GET {other} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
         assert!(answer.starts_with("HTTP/1.1 403 "), "{other}: {answer}");
     }
-    // TLS in a tunnel is between the client and the origin.
+    // Through a tunnel, the TLS connection is between the client and the origin.
     if has("curl") {
         let proxy = format!("http://{}", gateway.tcp());
         let output = run(Command::new("curl")

@@ -206,7 +206,7 @@ fn a_full_disk_is_one_line() {
         let stderr = String::from_utf8_lossy(&got.stderr).into_owned();
         assert_eq!(got.status.code(), Some(1), "{stderr}");
         assert!(stderr.lines().count() == 1 && stderr.contains("No space left"), "{stderr}");
-        // A directory must hold objects under their own names.
+        // If `-o` names a directory, an object must be stored there under its own name.
         let got = run(anabranch().args(["get", "-q", server.url(scheme), "-o"]).arg(&scratch.0));
         assert!(got.status.success() && scratch.0.join("index.html").exists());
     }

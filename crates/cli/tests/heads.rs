@@ -52,7 +52,7 @@ fn the_log_of_a_gateway_has_its_own_answers() {
     let scratch = Scratch::new("gateway-log");
     let log = scratch.0.join("log");
     let output = fs::File::create(&log).expect("a file");
-    // Nothing listens at this address.
+    // Nothing listens at the address of this gateway's origin.
     let refused =
         std::net::TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a port");
     let origin = format!("http://{refused}/");

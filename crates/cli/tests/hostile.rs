@@ -54,7 +54,7 @@ fn is_served(target: &Running) {
     }
 }
 
-/// Waits for the association to end by itself.
+/// Waits until the server ends the association.
 async fn ends(world: &OsWorld, session: &SctpSession<OsWorld>) {
     assert!(world.timeout(LONG, session.closed()).await.is_some(), "the association is still there");
 }

@@ -125,7 +125,7 @@ fn every_pace_brings_every_object() {
             assert_eq!(at(&text, "plan.latency_from"), from, "{url} {arguments}");
         }
     }
-    // A TCP connection has one stream, however many objects use it.
+    // A TCP connection has a single stream, whatever the number of objects on it.
     for (url, streams) in server.urls("1k").iter().zip([1, 20]) {
         let text = out(&load(url, "-c 1 --requests 20 --objects-per-session 20 --json -"));
         assert_eq!(at(&text, "plan.streams"), streams, "{url}");
@@ -265,4 +265,21 @@ fn a_signal_ends_it_with_what_was_measured() {
         let length = format!("Connection length [replies/conn]: {:.3}\n", replies as f64 / 2.0);
         assert!(text.contains(&length), "{text}");
     }
+}
+
+#[test]
+fn a_page_draws_latency_and_load_over_time() {
+    let server = Server::start("page");
+    let file = server.directory.join("load.html");
+    let file = file.to_str().expect("UTF-8");
+    let output = load(&server.urls("1k")[0], &format!("--rate 200/s --sessions 300 --html {file}"));
+    assert_eq!(output.status.code(), Some(0), "{}", out(&output));
+    let page = std::fs::read_to_string(file).expect("a page");
+    for part in ["Latency, ms", "Load, 1/s", "95th percentile,1.", "replies,1.", "--rate 200/s"] {
+        assert!(page.contains(part), "{part}: {}", page.len());
+    }
+    let output = load("http://127.0.0.1:9/", "-c 1 --html -");
+    let line = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{line}");
+    assert!(line.contains("--html -: expected a file name"), "{line}");
 }

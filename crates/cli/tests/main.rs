@@ -46,6 +46,7 @@ mod packages;
 mod peer;
 mod people;
 mod qlog;
+mod qlog_schema;
 mod quoted;
 mod raw_ports;
 mod raw_sctp;

@@ -30,7 +30,7 @@ struct Rig {
     _site: Scratch,
     _behind: Option<Running>,
     target: Running,
-    /// The target's `--memory` in MiB.
+    /// The `--memory` limit of the target, in MiB.
     memory: u64,
     stop: Arc<AtomicBool>,
     honest: JoinHandle<usize>,
@@ -121,12 +121,12 @@ fn half_of_the_budget_is_a_floor_for_each_session() {
     }
 }
 
-/// The factor by which attacks are repeated.
+/// Returns the factor by which the environment variable `ATTACK` prolongs all attacks; 1 by default.
 fn times() -> usize {
     std::env::var("ATTACK").ok().and_then(|times| times.parse().ok()).unwrap_or(1)
 }
 
-/// Continues the attack until the target's peak memory no longer grows.
+/// Continues the attack: answers the packets of the target until its peak memory no longer grows.
 fn go_on(rig: &Rig, raw: &mut Raw) {
     for _ in 0..times() {
         raw.listen_until_steady(|| rig.target.peak());
@@ -192,7 +192,7 @@ fn serve_readers_that_stop() {
     fast_then_shut(false, "1");
 }
 
-/// All threads must share one budget.
+/// All threads of the server must share one memory budget.
 #[test]
 fn serve_readers_that_stop_in_any_thread() {
     if !are_slow_tests_enabled() {
@@ -263,7 +263,7 @@ fn gateway_requests_with_large_heads() {
     rig.holds("large heads");
 }
 
-/// The origin conspires with the clients: it sends response heads of almost the maximum size, complete or incomplete.
+/// A malicious origin sends response heads of almost the maximum size, complete or incomplete.
 fn answers_with_large_heads(whole: bool) {
     let rig = Rig::in_front_of(&format!("memory-answers-{whole}"), move || {
         let listener = TcpListener::bind("127.0.0.1:0").expect("listening");

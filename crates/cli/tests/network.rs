@@ -101,7 +101,7 @@ fn the_same_bytes_come_over_ipv6() {
     let mut listen = vec!["tcp://[::1]:0", "sctp://[::1]:0"];
     let mut schemes = vec!["http", "http+sctp"];
     if has_raw_sockets(&probe) {
-        // Nothing listens at that address, and no other stack replies.
+        // Nothing listens at the address of the probe, and no other stack replies.
         assert_eq!(probe.status.code(), Some(1), "{}", String::from_utf8_lossy(&probe.stderr));
         listen.push("sctp-ip://[::1]:8061");
         schemes.push("http+sctp-ip");

@@ -75,3 +75,19 @@ fn there_is_a_man_page_for_each_verb_and_it_renders() {
     let race = fs::read_to_string(directory.join("anabranch-race.1")).expect("a page");
     assert!(race.contains("anabranch race") && race.contains("Gilbert"), "the flags are told");
 }
+
+#[test]
+fn lab_without_its_page_says_how_to_build_it() {
+    let scratch = Scratch::new("lab");
+    let file = scratch.0.join("lab.html");
+    let output = run(anabranch().arg("lab").arg("--out").arg(&file));
+    if cfg!(feature = "lab-page") {
+        assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+        let page = fs::read_to_string(file).expect("the page");
+        assert!(page.contains("Content-Security-Policy") && page.len() > 1_000_000, "{} bytes", page.len());
+        return;
+    }
+    assert_eq!(output.status.code(), Some(3), "{}", errors(&output));
+    assert_eq!(errors(&output).trim().lines().count(), 1, "{}", errors(&output));
+    assert!(errors(&output).contains("lab-page/build.sh") && !file.exists(), "{}", errors(&output));
+}

@@ -3,6 +3,7 @@
 
 #![cfg(target_os = "linux")]
 
+use crate::qlog_schema;
 use crate::running::{Running, Scratch, anabranch, errors, noise, run};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +25,8 @@ struct Log {
 
 /// Reads the log of one side (`side` is `client` or `server`) and checks it. The log must be a JSON text sequence
 /// (RFC 7464) that begins with the header. Times must not decrease. Each packet number must be sent once, in order, and
-/// received at most once. Every lost packet must have been sent. The log must record once that the connection closed.
+/// received at most once. Each record must follow the schema. Every lost packet must have been sent. The log must record
+/// once that the connection closed.
 /// Packets that announce the close may follow this record.
 fn read(text: &str, side: &str) -> Log {
     let mut records = text.split('\u{1e}');
@@ -47,12 +49,13 @@ fn read(text: &str, side: &str) -> Log {
     let (mut before, mut newest) = (0.0, BTreeMap::new());
     let mut ends = 0;
     for event in records {
+        qlog_schema::check(&event);
         let time = event["time"].as_f64().expect("a time");
         assert!(time >= before, "time goes back: {event}");
         before = time;
         let (name, data) = (event["name"].as_str().expect("a name").to_owned(), &event["data"]);
         let packet = || {
-            // 0-RTT and 1-RTT share a packet number space (RFC 9000 §12.3).
+            // Counts 0-RTT packets as 1-RTT packets, because both share a packet number space (RFC 9000 §12.3).
             let kind = data["header"]["packet_type"].as_str().expect("a type").replace("0RTT", "1RTT");
             (kind, data["header"]["packet_number"].as_u64().expect("a number"))
         };

@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the output of the command.
+/// Runs the program with these arguments and returns its output.
 fn printed(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_anabranch")).args(arguments).output().expect("it runs");
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -147,7 +147,7 @@ fn verbs() -> Vec<String> {
     let help = printed(&["--help"]);
     let rows =
         help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    // A line that continues a row is indented further than a row.
+    // A line that continues a row of the list is indented further than the row itself.
     let names = rows.filter_map(|row| row.strip_prefix("  ")?.split(' ').next());
     names.filter(|name| !name.is_empty() && *name != "help").map(str::to_owned).collect()
 }

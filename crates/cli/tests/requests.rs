@@ -62,7 +62,7 @@ fn start(site: &Scratch, arguments: &[&str]) -> Running {
     Running::start_as(command, Stdio::null())
 }
 
-/// Returns the responses over TCP, with a connection for each request.
+/// Returns the responses to `rows` over TCP, with a connection for each request.
 fn over_tcp(target: &Running, rows: &[Row]) -> Vec<Vec<u8>> {
     in_a_world(async |world| {
         let mut answers = Vec::new();
@@ -78,7 +78,7 @@ fn over_tcp(target: &Running, rows: &[Row]) -> Vec<Vec<u8>> {
     })
 }
 
-/// Returns the responses over TLS.
+/// Returns the responses to `rows` over TLS.
 fn over_tls(target: &Running, rows: &[Row]) -> Vec<Vec<u8>> {
     let url = target.url("https").trim_start_matches("https://").trim_end_matches('/').to_owned();
     in_a_world(async |world| {
@@ -103,7 +103,7 @@ fn over_tls(target: &Running, rows: &[Row]) -> Vec<Vec<u8>> {
     })
 }
 
-/// Returns the responses on streams of an association.
+/// Returns the responses to `rows` on streams of an SCTP association.
 fn over_sctp(target: &Running, rows: &[Row]) -> Vec<Vec<u8>> {
     in_a_world(async |world| {
         let host = host(&world, 400).await;

@@ -50,11 +50,10 @@ fn behind_links(scratch: &Scratch, links: &[&str], set: &str, script: &str) -> O
     run(&mut command)
 }
 
-/// Moves the client from its first network to its second network while the client downloads a file. With `ORDER=make`,
-/// the client gets its second address before it loses its first address. With any other `ORDER`, it loses the first
-/// address before it gets the second address. An interface without addresses loses its routes, including the default
-/// route. With `make`, the client then reaches only the server's second address. With any other `ORDER`, it reaches no
-/// address of the server for one second. After another second, it has a default route again.
+/// Moves the client from its first network to its second network during a download. An interface without addresses
+/// loses its routes, including the default route. With `ORDER=make`, the client gets its second address before it loses
+/// its first one, and then reaches only the server's second address. With any other `ORDER`, it loses its first address
+/// one second before it gets its second one. After another second, it has a default route again.
 const ROAM: &str = r#"
 ip -6 addr flush scope global
 ip addr del $SECOND/30 dev path2

@@ -107,9 +107,9 @@ fn site(name: &str) -> (Scratch, String) {
     (site, root)
 }
 
-/// Waits until new sessions may replace the sessions that are stalled now. To find out when this is the case, a client
-/// that reads nothing takes the only slot of a second server. This client stalls later than those sessions. The wait
-/// ends when the second server gives the slot to another client, because those sessions may then be replaced too.
+/// Waits until new sessions may replace the sessions that are stalled now. For this, another client takes the only slot
+/// of a second server, and stalls later than those sessions. When the second server gives the slot to a new client,
+/// those sessions may be replaced, too.
 fn stalled_ones_may_end(root: &str) {
     let arguments = ["serve", root, "-q", "--listen", TCP, "--connections", "1"];
     let server = Running::start(&[&arguments[..], &LIMITS[2..]].concat());

@@ -68,7 +68,7 @@ fn is_refused(form: &str, body: &str, answers: &[u8]) {
     let description = || format!("{form:?} {body:?}: {}", String::from_utf8_lossy(answers));
     assert!(statuses.len() <= 1, "{}", description());
     let chunks = form == "Transfer-Encoding: chunked";
-    // The server may find an error in the body only after it has responded.
+    // The server may find an error in a chunked body only after it has responded.
     let right = |status: &str| matches!(status, "400" | "501") || chunks && status == "405";
     assert!(statuses.first().map_or(chunks, |status| right(status)), "{}", description());
 }
@@ -240,7 +240,7 @@ fn an_absolute_url_overrides_the_host_field() {
     }
 }
 
-/// Waits for the first response.
+/// Waits for the first response. Returns the bytes that arrive until the stream ends or is silent for 50 ms.
 async fn answers_of(world: &OsWorld, stream: &mut impl Stream) -> Vec<u8> {
     let (began, mut all) = (world.now(), Vec::new());
     while all.is_empty() && world.now() < began + LONG {

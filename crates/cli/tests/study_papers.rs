@@ -193,8 +193,8 @@ fn map_of(name: &str, all: &Path) -> String {
     out
 }
 
-/// Returns the number of cells with each verdict for each table. Cells that are evidence come first; those of arithmetic
-/// and calibrated ones follow, each kind counted apart.
+/// Returns, for each table, a text with the number of cells of each verdict. Cells that are evidence come first.
+/// Arithmetic and calibrated cells follow, and each kind is counted separately.
 fn verdicts_of(cells: &str) -> BTreeMap<String, String> {
     let mut rows = csv::Reader::from_reader(cells.as_bytes());
     let header = rows.headers().expect("a header").clone();

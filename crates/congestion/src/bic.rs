@@ -1,15 +1,15 @@
 //! Reno and BIC counted in whole segments, as in Linux 2.6.8 to 2.6.12.
 //!
-//! Below a window of 14 segments the controller is Reno. Above it, the window grows by binary search towards the window
-//! at the last loss, and a loss takes a fifth of the window. [`Linux`](crate::Linux) has the arithmetic of Linux 6. This
-//! controller differs from it in three ways besides BIC:
+//! Up to a window of 14 segments the controller is Reno. Above it, the window grows by binary search towards the window
+//! at the last loss, and a loss takes a fifth of the window. [`Linux`](crate::Linux) has the arithmetic of Linux 6.
+//! This controller differs from `Linux` in three ways besides BIC:
 //! - An acknowledgement counts once, however many segments it acknowledges.
 //! - Slow start includes the window that is equal to the threshold.
 //! - The transport lowers the window during a recovery and after it ([`Controller::limit_window`]).
 //!
 //! No RFC specifies this algorithm. It is that of net/ipv4/tcp_input.c (bictcp_cwnd, reno_cong_avoid, tcp_enter_loss,
-//! tcp_undo_cwr) and include/net/tcp.h (tcp_recalc_ssthresh, tcp_current_ssthresh) in Linux 2.6.12-rc2. The idea is of
-//! "Binary Increase Congestion Control for Fast, Long Distance Networks" (Xu, Harfoush, Rhee, INFOCOM 2004).
+//! tcp_undo_cwr) and include/net/tcp.h (tcp_recalc_ssthresh, tcp_current_ssthresh) in Linux 2.6.12-rc2. The idea is
+//! from "Binary Increase Congestion Control for Fast, Long Distance Networks" (Xu, Harfoush, Rhee, INFOCOM 2004).
 
 use crate::reno::AfterIdle;
 use crate::{Acked, Controller, InitialParams};
@@ -43,7 +43,7 @@ pub struct Bic {
     cnt: u64,
     computed_for: u64,
     computed_at: Instant,
-    /// The threshold that undoing the last reduction restores.
+    /// The slow-start threshold before the last reduction. Undoing a spurious reduction restores it.
     prior_ssthresh: Option<u64>,
     /// Whether the retransmission timer has expired and no new data has been acknowledged since.
     timed_out: bool,
@@ -60,7 +60,7 @@ const MAX_INCREMENT: u64 = 32;
 /// The number of windows of acknowledgements in which the window grows by `B` segments near its target
 /// (BICTCP_FUNC_OF_MIN_INCR).
 const FUNC_OF_MIN_INCR: u64 = 11;
-/// Each step of the search goes a quarter of the way to the target (BICTCP_B).
+/// Each step of the binary search adds a quarter of the distance to the target window (BICTCP_B).
 const B: u64 = 4;
 /// The time for which a computed `cnt` is valid while the window does not change: HZ/32, in whole ticks of 1 ms.
 const CNT_VALID_FOR: Duration = Duration::from_millis(31);
@@ -242,8 +242,9 @@ mod tests {
         panic!("the window does not grow");
     }
 
-    /// Below 14 segments a loss halves the window, and the window then grows by one segment for each window of
-    /// acknowledgements. Linux counts one acknowledgement more for each step.
+    /// Up to 14 segments, a loss halves the window, and the window then grows by one segment for each window of
+    /// acknowledgements. As in Linux, the growth by one segment takes one acknowledgement more than the window has
+    /// segments.
     #[test]
     fn a_small_window_is_that_of_reno() {
         let (mut bic, mut now) = (controller(10), Instant::from_millis(1000));
@@ -257,8 +258,8 @@ mod tests {
         assert_eq!(bic.ssthresh, 4, "a second timeout in a row leaves the threshold");
     }
 
-    /// A large window loses a fifth, and then grows fast while it is far from the window at the loss, and slowly near
-    /// it.
+    /// After a loss, a large window falls by a fifth. The window then grows fast while it is far below the window at
+    /// the loss, and slowly near that window.
     #[test]
     fn a_large_window_is_searched_for() {
         let (mut bic, mut now) = (controller(1000), Instant::from_millis(1000));
@@ -269,7 +270,8 @@ mod tests {
             (bic.window, bic.counted) = (window, 0);
             until_growth(&mut bic, &mut now)
         };
-        // A quarter of the distance is 49, more than 32: a 32nd of the window. Then a quarter of the distance.
+        // At a window of 801, a quarter of the distance to the target is 49. The growth is therefore limited to 32
+        // segments for each window. At a window of 900, the window grows by a quarter of the distance, 25 segments.
         assert_eq!([step(801), step(900)], [801 / 32 + 1, 900 / 25 + 1]);
         assert_eq!([step(995), step(1002)], [995 * 11 / 4 + 1, 1002 * 11 / 4 + 1]);
         assert_eq!([step(1040), step(1200)], [1040 * 3 / 40 + 1, 1200 / 32 + 1]);

@@ -16,10 +16,10 @@ pub struct Acked {
     pub bytes: u64,
     /// The number of bytes in flight before the acknowledgement.
     pub flight_before: u64,
-    /// Whether the cumulative acknowledgement advanced. RFC 2960 and RFC 4960 §7.2.1 require the advance for growth of
-    /// the window, RFC 9260 does not. In TCP the value is always true.
+    /// Whether the cumulative acknowledgement advanced. RFC 2960 and RFC 4960 §7.2.1 allow growth of the window only
+    /// with this advance; RFC 9260 does not require it. In TCP the value is always true.
     pub cumulative: bool,
-    /// Whether the sender is repairing a loss, so that the window must not grow by the usual rules.
+    /// Whether the sender is repairing a loss, during which the window must not grow by the usual rules.
     pub in_recovery: bool,
     /// Whether the sender used its whole window before the acknowledgement (RFC 9260 §7.2.1, RFC 7661).
     pub window_limited: bool,

@@ -83,7 +83,8 @@ struct CurveState {
     /// cwnd_prior: the window before the last reduction.
     prior: Fixed,
     epoch: Option<Epoch>,
-    /// Whether the sender recovers from a timeout. Cleared when the next congestion avoidance stage begins.
+    /// Whether the sender recovers from a timeout. The field is cleared when the next congestion avoidance stage
+    /// begins.
     after_timeout: bool,
 }
 
@@ -167,8 +168,8 @@ impl Cubic {
         let window = self.state.window;
         let bytes = bytes.min(window >> FIXED_BITS);
 
-        // RFC 9438 §4.3 eq. 4: W_est grows by α segments for each acknowledged window. Once W_est is as large as the
-        // window was just before the last loss, α is 1.
+        // RFC 9438 §4.3 eq. 4: W_est (the window that Reno would have) grows by α segments for each acknowledged
+        // window. Once W_est is as large as the window was just before the last loss, α is 1.
         let share = (self.mss << FIXED_BITS).saturating_mul(bytes) / (window >> FIXED_BITS).max(1);
         let risen = self.config.alpha_rises && epoch.friendly >= self.state.prior;
         let (times, over) = if risen { (1, 1) } else { ALPHA };
@@ -354,7 +355,8 @@ mod tests {
         }
     }
 
-    /// Little of the window is in use. RFC 9438 computes the threshold from the bytes in flight, Linux from the window.
+    /// If little of the window is in use, the base of the slow-start threshold matters: RFC 9438 uses the bytes in
+    /// flight, Linux the window.
     #[test]
     fn the_setting_selects_the_base_of_ssthresh() {
         let after = |threshold_of_window| {

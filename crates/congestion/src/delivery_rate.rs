@@ -1,11 +1,10 @@
 //! Measures how fast a path delivers data: each acknowledgement gives one rate sample.
 //!
-//! Owns a record for each time at which data was sent: the totals of delivered, lost and outstanding bytes at that
-//! time. From each [`AckReport`] and these records, this module computes a [`RateSample`]. A sample covers the data
-//! delivered between the sending and the acknowledgement of the newest acknowledged packet. The sample's rate is the
-//! lower of two rates: the rate at which this data was sent, and the rate at which it was acknowledged. Records are
-//! found by their send time, so that a transport stores nothing with its packets. Packets sent at the same instant
-//! share a record.
+//! Computes a [`RateSample`] from each [`AckReport`]. A sample covers the data delivered between the sending and the
+//! acknowledgement of the newest acknowledged packet. Its rate is the lower of two rates: that at which this data was
+//! sent, and that at which it was acknowledged. For each time at which data was sent, a record has the totals of
+//! delivered, lost and outstanding bytes. Records are found by their send time, so that a transport stores nothing with
+//! its packets.
 //!
 //! Implements the section "Delivery Rate Samples" of draft-ietf-ccwg-bbr. This module differs from the draft in one
 //! way: the losses that an acknowledgement reveals are handled together, with the send time of the newest lost packet.
@@ -52,7 +51,7 @@ impl NewlyLost {
     }
 }
 
-/// The record of data that was sent at one instant.
+/// The record of the data that was sent at one instant, with the totals at that time.
 #[derive(Clone, Copy, Debug)]
 struct SendRecord {
     at: Instant,
@@ -83,7 +82,7 @@ pub struct RateSample {
     pub app_limited: bool,
 }
 
-/// A sample for the losses in one [`AckReport`]. Among the packets that this report newly declares lost, "the lost
+/// A summary of the losses in one [`AckReport`]. Among the packets that this report newly declares lost, "the lost
 /// packet" is the one that was sent last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LossSample {
@@ -177,8 +176,8 @@ impl RateSampler {
         self.in_flight = in_flight;
     }
 
-    /// UpdateRateSample and GenerateRateSample: processes a report and returns its rate sample. Also returns a sample
-    /// for the losses in the same report.
+    /// UpdateRateSample and GenerateRateSample: processes a report and returns its rate sample. Also returns a summary
+    /// of the losses in the same report.
     pub fn on_report(&mut self, now: Instant, report: &AckReport) -> (RateSample, Option<LossSample>) {
         self.delivered += report.delivered;
         self.lost += report.lost;

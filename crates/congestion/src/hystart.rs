@@ -1,8 +1,8 @@
 //! HyStart++ ends slow start before the queue overflows: growing round-trip times show that the queue is filling.
 //!
-//! Owns the rounds and their minimum round-trip times. The window belongs to the controller. [`HyStart`] only decides
-//! at which rate slow start continues ([`Acked::conservative`](crate::Acked)) and when it ends
-//! ([`Controller::leave_slow_start`](crate::Controller)).
+//! Owns the boundaries of rounds (one round trip each) and their minimum round-trip times. The window belongs to the
+//! controller. [`HyStart`] only decides at which rate slow start continues ([`Acked::conservative`](crate::Acked)) and
+//! when it ends ([`Controller::leave_slow_start`](crate::Controller)).
 //!
 //! Implements RFC 9406 §4.2 and §4.3.
 
@@ -86,7 +86,7 @@ impl HyStart {
                     self.conservative = Some((self.current_min_rtt, 0));
                 }
             }
-            // The rise of the round-trip time was temporary, so normal slow start resumes.
+            // The round-trip time has fallen below the baseline: its rise was temporary, so normal slow start resumes.
             Some((baseline, _)) if enough && self.current_min_rtt < baseline => self.conservative = None,
             _ => {}
         }

@@ -29,7 +29,8 @@ pub struct HyStartLinux {
     /// times measured in this round.
     current: u64,
     samples: u32,
-    /// The minimum round-trip time in nanoseconds since the start or the last timeout; 0 while unknown.
+    /// The minimum round-trip time in nanoseconds since the start of the connection or the last timeout; 0 while
+    /// unknown.
     min_rtt: u64,
 }
 
@@ -110,7 +111,7 @@ impl HyStartLinux {
         if !self.without_trains && now.since(self.train_end) <= TRAIN_GAP {
             self.train_end = now;
             // If a whole window is sent at once, its acknowledgements arrive at the rate of the bottleneck. If this
-            // train lasts for half a round trip, the window is half of the bandwidth-delay product.
+            // train of acknowledgements lasts for half a round trip, the window is half of the bandwidth-delay product.
             let apart = u128::from(AGGREGATED) * u128::from(self.min_rtt) / u128::from(2 * window.max(1));
             let aggregation = u64::try_from(apart).unwrap_or(u64::MAX).min(MAX_AGGREGATION);
             let longest = self.min_rtt.saturating_add(aggregation) / 2;
@@ -159,7 +160,8 @@ mod tests {
         let at = Instant::from_millis;
         assert_eq!(round(&mut hystart, at(100), 0, (20, MS(1)), MS(100)), None, "a train of 20 ms");
         assert_eq!(round(&mut hystart, at(200), 20, (40, MS(1)), MS(100)), None, "of 40 ms");
-        // The limit is half a round trip of 100 ms, plus half of the 1 ms allowed for segments sent together: 50.5 ms.
+        // Slow start ends when the train has lasted for 50.5 ms: half a round trip of 100 ms, plus half of the 1 ms
+        // allowed for segments sent together.
         assert_eq!(round(&mut hystart, at(300), 60, (80, MS(1)), MS(100)), Some(51));
         assert!(hystart.is_over());
     }

@@ -32,7 +32,7 @@ impl InitialWindow {
         let bytes = match self {
             Self::Packets(n) => u64::from(n) * mss,
             Self::Bytes(n) => n,
-            // RFC 5681 §3.1 eq. 1: the larger the segments are, the fewer are sent.
+            // RFC 5681 §3.1 eq. 1: the larger the segments are, the fewer segments the initial window has.
             Self::Rfc5681 if mss > 2_190 => 2 * mss,
             Self::Rfc5681 if mss > 1_095 => 3 * mss,
             Self::Rfc5681 => 4 * mss,

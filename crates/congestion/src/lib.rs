@@ -17,16 +17,15 @@
 //!
 //! [`rack`] and [`tlp`] detect losses by time. [`prr`] and [`rate_halving`] limit the sending rate in a recovery.
 //! [`hystart`] and [`hystart_linux`] end slow start before the queue overflows. [`pacer`] spreads packets over the
-//! round-trip time. Each of these modules holds the state of one path. SCTP and TCP can both use them.
+//! round-trip time. Each of these modules holds the state of one path. Both SCTP and TCP can use these modules.
 //!
 //! # How an engine drives a controller
 //!
-//! The engine reports each packet with data to the controller when it sends the packet (`on_sent`). A controller may
-//! set a pacing rate of its own (`pacing_rate`), which the engine's pacer obeys. A controller that models the path
-//! (BBR, draft-ietf-ccwg-bbr) gets an `AckReport` with each acknowledgement. The report has the number of bytes that
-//! arrived and the number of lost bytes, each with the send time of the newest packet. From these reports,
-//! `delivery_rate` computes rates with its own record of sent packets. The engines therefore store no controller data
-//! with their packets, and only a controller that models the path keeps a record.
+//! The engine reports each packet with data when it sends the packet (`on_sent`). If the controller sets a pacing rate
+//! (`pacing_rate`), the engine's pacer obeys it. A controller that models the path (BBR, draft-ietf-ccwg-bbr) gets an
+//! `AckReport` with each acknowledgement. The report has the numbers of delivered and of lost bytes, each with the send
+//! time of the newest packet. `delivery_rate` computes rates from these reports and from its own record of sent
+//! packets, so that the engines store no controller data with their packets.
 
 pub mod bbr;
 pub mod bic;

@@ -49,8 +49,8 @@ struct Epoch {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Curve {
     epoch: Option<Epoch>,
-    /// W_max in segments: the window at the last loss, or a lower value after fast convergence. 0 before the first
-    /// loss.
+    /// W_max of RFC 9438 in segments: the window at the last loss, or a lower value after fast convergence. 0 before
+    /// the first loss.
     max: u64,
     /// CUBIC's `cnt`: the window grows by one segment for every `cnt` segments delivered. The value was computed for
     /// the window size `window` at the time `computed`.
@@ -173,7 +173,7 @@ impl Linux {
         if curve.max == 0 {
             cnt = cnt.min(MAX_INITIAL_CNT);
         }
-        // The window grows at least as fast as Reno's window, which gains one segment for every `each` segments
+        // The window of CUBIC grows at least as fast as that of Reno, which gains one segment for every `each` segments
         // delivered.
         let each = (window * INVERSE_ALPHA_EIGHTHS / 8).max(1);
         let gained = epoch.counted.saturating_sub(1) / each;

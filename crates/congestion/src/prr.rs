@@ -1,7 +1,7 @@
 //! Proportional rate reduction: the sending rate in a recovery follows the rate at which data is delivered.
 //!
-//! Without this algorithm, the data lost in a heavy loss is retransmitted in bursts as soon as the losses are known.
-//! RFC 6675, for example, sends as much as fits the window. So the queue that has just overflowed would overflow again.
+//! Without this algorithm, a sender retransmits lost data in bursts as soon as the losses are known. RFC 6675, for
+//! example, sends as much as fits the window. The queue that has just overflowed would then overflow again.
 //!
 //! Implements RFC 6937 §3 with the slow-start reduction bound. [`Prr::linux`] is the Linux variant.
 
@@ -28,8 +28,8 @@ impl Prr {
 
     /// Creates the Linux variant (tcp_cwnd_reduction). `window` is the window before the loss, in bytes. While more
     /// than `ssthresh` bytes are in flight, `ssthresh` / `window` bytes are sent for each delivered byte. The variant
-    /// also sets a congestion window for the recovery. A byte that is found lost is no longer in flight, so the window
-    /// has room for another byte.
+    /// also sets a congestion window for the recovery. A byte that is declared lost is no longer in flight, so another
+    /// byte may be sent in its place.
     #[must_use]
     pub fn linux(window: u64) -> Self {
         Self { window: Some(0), ..Self::new(window) }

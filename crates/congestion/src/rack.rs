@@ -1,11 +1,11 @@
-//! RACK detects losses by time: a segment counts as lost if a segment that was sent sufficiently later has been
+//! RACK detects losses by time: a segment counts as lost if another segment that was sent sufficiently later has been
 //! delivered.
 //!
-//! Owns the reordering window and the state of the newest delivery, but no scoreboard, congestion window or timer. A
-//! transport passes the segments that each acknowledgement delivered to [`Rack`] (as a [`Delivered`]). Then the
-//! transport asks `Rack` which outstanding segments are lost. The end position of a segment is a byte position in TCP,
-//! and the TSN offset of the chunk plus one in SCTP. If two segments were sent at the same instant, the segment with
-//! the higher end position counts as sent later.
+//! Owns the reordering window and the state of the newest delivery. The transport owns the scoreboard, the congestion
+//! window and the timer. For each acknowledgement, the transport passes the delivered segments to [`Rack`] (as a
+//! [`Delivered`]), and then asks which outstanding segments are lost. The end position of a segment is a byte position
+//! in TCP, and the TSN offset of the chunk plus one in SCTP. If two segments were sent at the same instant, the segment
+//! with the higher end position counts as sent later.
 //!
 //! Implements RFC 8985 §6.2 (RACK, steps 1 to 5) and the condition in §6.3.
 

@@ -1,8 +1,8 @@
 //! Rate halving: during a recovery the window falls by one segment for every second acknowledgement.
 //!
-//! So a sender sends a new segment for every second one that arrives, instead of being silent for half of a round trip.
-//! [`Prr`](crate::Prr) has replaced rate halving in Linux 3.2. All amounts are in bytes, and multiples of the segment
-//! size.
+//! The sender therefore sends one segment for every second acknowledgement, instead of being silent for half of a round
+//! trip. Linux 3.2 replaced rate halving by proportional rate reduction ([`Prr`](crate::Prr)). All amounts are in
+//! bytes, and are multiples of the segment size.
 //!
 //! No RFC specifies the algorithm. It is tcp_cwnd_down of net/ipv4/tcp_input.c in Linux 2.6.12-rc2. The idea is that of
 //! "The Rate-Halving Algorithm for TCP Congestion Control" (Mathis, Semke, Mahdavi, 1999).
@@ -22,8 +22,9 @@ impl RateHalving {
         Self { window, lowers: false }
     }
 
-    /// Processes an acknowledgement. The window falls to half of `ssthresh` at least, and never exceeds the `pipe` bytes
-    /// in flight by more than a segment of `mss` bytes.
+    /// Processes an acknowledgement. Every second acknowledgement lowers the window by a segment of `mss` bytes, until
+    /// the window is at most half of `ssthresh`. The window never exceeds the `pipe` bytes in flight by more than a
+    /// segment.
     pub fn on_ack(&mut self, ssthresh: u64, pipe: u64, mss: u64) {
         if self.lowers && self.window > ssthresh / 2 {
             self.window -= mss.min(self.window);
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     /// One of ten segments is lost. Each acknowledgement of another segment lowers the number in flight by one, and the
-    /// window by half a segment on average.
+    /// window by half a segment on average. Eight acknowledgements therefore let four segments be sent.
     #[test]
     fn every_second_acknowledgement_lowers_the_window() {
         let (mut halving, mut pipe, mut sent) = (RateHalving::new(10_000), 7_000, 0);

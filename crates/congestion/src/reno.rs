@@ -115,7 +115,7 @@ pub struct Reno {
     counted: u64,
     /// Whether the timer has expired and no new data has been acknowledged since.
     timed_out: bool,
-    /// Whether slow start is in progress because of a timeout.
+    /// Whether the current slow start began with a timeout.
     after_timeout: bool,
     /// The window and the threshold before the last reduction.
     saved: Option<(u64, u64)>,

@@ -60,7 +60,7 @@ impl RttEstimator {
         Self { bounds, smoothed: None, rto: bounds.initial }
     }
 
-    /// Processes a measurement. The caller must apply Karn's rule.
+    /// Processes a measured round-trip time. The caller must leave out ambiguous measurements (Karn's algorithm).
     pub fn on_sample(&mut self, rtt: Duration) {
         let r = nanos(rtt);
         let (srtt, var) = match self.smoothed {
@@ -80,7 +80,7 @@ impl RttEstimator {
     }
 
     /// Undoes the back-off: sets the RTO to the value computed from measurements, or to the initial RTO if there are no
-    /// measurements. Called when the peer's answer gives no measurement.
+    /// measurements. Called when the peer has answered, but the answer gives no measurement.
     pub fn forget_back_off(&mut self) {
         self.rto = match self.smoothed {
             Some((srtt, var)) => self.bounds.within(srtt + (4 * var).max(self.bounds.granularity)),

@@ -152,7 +152,8 @@ impl Controller for Sctp {
     }
 
     fn leave_slow_start(&mut self) {
-        // In congestion avoidance, cwnd must be above the threshold (RFC 9260 §7.2.2).
+        // Slow start ends at once: in congestion avoidance, cwnd must be above the threshold (RFC 9260 §7.2.2), so the
+        // threshold is set below cwnd.
         self.ssthresh = self.ssthresh.min(self.cwnd.saturating_sub(1));
     }
 

@@ -1,4 +1,4 @@
-//! The rules that end slow start early, before a loss occurs.
+//! The algorithms that can end slow start before a loss occurs (HyStart++ and HyStart).
 //!
 //! Selects between [`HyStart`] (RFC 9406) and [`HyStartLinux`], so that TCP and SCTP call both in the same way.
 
@@ -6,7 +6,7 @@ use crate::{HyStart, HyStartLinux, SlowStart};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// A rule that ends slow start before a loss.
+/// An algorithm that can end slow start before a loss occurs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum SlowStartExit {
     /// HyStart++ (RFC 9406).
@@ -42,7 +42,7 @@ pub struct Progress {
 }
 
 impl SlowStartExitState {
-    /// Creates the state of the rule `exit` for a path on which no data has been sent.
+    /// Creates the state of the algorithm `exit` for a path on which no data has been sent.
     #[must_use]
     pub fn new(exit: SlowStartExit) -> Self {
         match exit {
@@ -83,7 +83,7 @@ impl SlowStartExitState {
         }
     }
 
-    /// Updates the rule after a loss or an ECN mark has reduced the window.
+    /// Updates the algorithm's state after a loss or an ECN mark has reduced the window.
     pub fn on_reduced(&mut self) {
         match self {
             Self::PlusPlus(hystart) => hystart.end(),
@@ -92,7 +92,7 @@ impl SlowStartExitState {
         }
     }
 
-    /// Updates the rule after the retransmission timer has expired.
+    /// Updates the algorithm's state after the retransmission timer has expired.
     pub fn on_timeout(&mut self) {
         match self {
             Self::PlusPlus(hystart) => hystart.end(),

@@ -1,6 +1,6 @@
-//! Tail loss probe: if acknowledgements stop arriving, one segment is sent, so that the receiver reports the data that
-//! it has. The probe is sent long before the retransmission timer expires. An expiry of that timer would mark all data
-//! as lost.
+//! Tail loss probe: if acknowledgements stop arriving, one segment is sent as a probe, so that the receiver reports the
+//! data that it has. The probe is sent long before the retransmission timer expires. An expiry of that timer would mark
+//! all data as lost.
 //!
 //! Owns the pending probe and computes the timeout. The transport owns the timer and chooses the segment to send.
 //!

@@ -1,5 +1,5 @@
 //! Runs each controller alone through slow start, losses, a timeout and idle periods. The window after each round is
-//! compared with a golden text and a golden picture.
+//! compared with an expected text and an expected picture in files.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p anabranch-congestion` rewrites the files.
 

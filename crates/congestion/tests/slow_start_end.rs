@@ -1,6 +1,6 @@
 //! The end of slow start on a link with a queue: one packet per millisecond, a round trip of 100 ms, and a queue of 100
 //! packets. The variants are CUBIC alone, CUBIC with HyStart++ (RFC 9406), CUBIC with pacing, and CUBIC with both. The
-//! window and the longest queue of each 100 ms are compared with golden texts and pictures.
+//! window and the longest queue of each 100 ms are compared with expected texts and pictures in files.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p anabranch-congestion` rewrites the files.
 
@@ -16,7 +16,7 @@ use expect_test::expect_file;
 use std::collections::VecDeque;
 
 const MSS: u64 = 1_000;
-/// The time in which the link sends a packet.
+/// The time that the link needs to send one packet.
 const SERVICE: Duration = Duration::from_millis(1);
 const ROUND_TRIP: Duration = Duration::from_millis(100);
 /// The capacity of the queue in packets.
@@ -43,8 +43,8 @@ struct Flow {
     busy_until: Instant,
     in_flight: VecDeque<PacketInFlight>,
     flight: u64,
-    /// The recovery in progress covers the losses of all packets with lower numbers than this; `None` outside a
-    /// recovery.
+    /// The number of the next packet when the current recovery began. Losses of earlier packets belong to this
+    /// recovery. `None` outside a recovery.
     recovery: Option<u64>,
     lost: u64,
     longest: u64,
@@ -131,7 +131,7 @@ impl Flow {
         }
     }
 
-    /// Runs until this time.
+    /// Simulates the transfer until the time `until`.
     fn run(&mut self, until: Instant) {
         loop {
             let paced = self.send().unwrap_or(Instant::MAX);

@@ -23,7 +23,7 @@ pub(crate) struct Connection {
     /// The record state; `None` until the keys are known.
     records: Option<Records>,
     pub client: bool,
-    /// The connection's deadline in `Peers::due`; `None` if it is not listed there.
+    /// The connection's deadline as it is listed in `Peers::deadlines`; `None` if it is not listed there.
     pub listed_deadline: Option<Instant>,
     usage: Usage,
     /// The cookie with which the client has proved its address. `None` if the client has returned no cookie, or if this
@@ -40,7 +40,7 @@ struct Handshake {
     name: String,
     /// The time at which dimpl wants to be called again.
     timer: Option<Instant>,
-    /// The first datagram of our current flight. An ICMP message is accepted only if it quotes this datagram.
+    /// The first datagram of our current handshake flight. An ICMP message is accepted only if it quotes this datagram.
     first_datagram: Vec<u8>,
     /// The random value of the client's hello. Key logs identify the connection by this value.
     random: [u8; 32],
@@ -277,8 +277,8 @@ impl Connection {
                     Output::Timeout(at) => {
                         handshake.timer = virtual_instant(&host.surroundings, at)
                             .filter(|at| *at < now + FOR_EVER)
-                            // dimpl may name a time that has already passed. Waiting at least one millisecond avoids a
-                            // busy loop.
+                            // dimpl may name a time that has already passed. The timer is therefore set to at least one
+                            // millisecond from now, which avoids a busy loop.
                             .map(|at| at.max(now + Duration::from_millis(1)));
                         return;
                     }
@@ -361,9 +361,10 @@ impl Connection {
         [timer, self.expires()].into_iter().flatten().min()
     }
 
-    /// Returns whether the deadline listed in `Peers::deadlines` must be updated now. A listed deadline that is later
-    /// than the connection's deadline must be updated. A listed deadline that is earlier may stay until `Peers::expire`
-    /// replaces it. Each packet postpones the connection's deadline, and an update for each packet would be slow.
+    /// Returns whether this connection's deadline in the list `Peers::deadlines` must be updated now. A listed deadline
+    /// that is later than the connection's deadline must be updated. A listed deadline that is earlier may stay until
+    /// `Peers::expire` replaces it. Each packet postpones the connection's deadline, and an update for each packet
+    /// would be slow.
     #[inline]
     pub fn is_listed_wrongly(&self) -> bool {
         match (self.listed_deadline, self.deadline()) {

@@ -19,7 +19,7 @@ impl Secret {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }
 
-    /// Makes the cookie for a hello that arrives at `now`. `addresses` holds our IP address and the peer's socket
+    /// Makes the cookie for a ClientHello that arrives at `now`. `addresses` holds our IP address and the peer's socket
     /// address.
     pub fn make(&self, now: Instant, addresses: (IpAddr, SocketAddr), order: Order, hello: &[u8]) -> Cookie {
         self.at(span(now), addresses, order, hello)

@@ -7,7 +7,7 @@
 
 use dimpl::crypto::{Dtls13CipherSuite, NamedGroup};
 
-/// The parameters of a server that determine its answer to a first hello.
+/// The parameters of a server that determine its answer to a client's first ClientHello.
 #[derive(Debug)]
 pub(crate) struct ServerParameters {
     /// Whether the server supports DTLS 1.2, and whether it supports DTLS 1.3.
@@ -17,7 +17,7 @@ pub(crate) struct ServerParameters {
     pub groups: Vec<NamedGroup>,
 }
 
-/// A ClientHello that is complete in one datagram. The datagram contains nothing else.
+/// A ClientHello that fills one datagram: it is complete, and the datagram contains nothing else.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClientHello<'a> {
     datagram: &'a [u8],
@@ -36,7 +36,7 @@ pub(crate) struct ClientHello<'a> {
     shares: &'a [u8],
 }
 
-/// The server's answer to a hello. The `bool` in a variant is true for DTLS 1.3.
+/// The server's answer to a ClientHello. The `bool` in a variant is true for DTLS 1.3.
 #[derive(Debug)]
 pub(crate) enum HelloAnswer {
     /// The hello has no cookie, so the server asks for one. The `bool` is true for DTLS 1.3.
@@ -146,7 +146,8 @@ impl<'a> ClientHello<'a> {
         }
     }
 
-    /// Returns the first of the client's cipher suites that the server supports. dimpl selects the same suite.
+    /// Returns the first of the client's cipher suites that the server supports. dimpl, the library that does the
+    /// handshake, selects the same suite.
     fn suite(&self, parameters: &ServerParameters) -> Option<[u8; 2]> {
         let suites = self.suites.chunks_exact(2).map(|suite| [suite[0], suite[1]]);
         let known =
@@ -220,7 +221,8 @@ impl<'a> ClientHello<'a> {
         }
     }
 
-    /// Returns the body of the client's first ClientHello: the body of this second ClientHello without the cookie.
+    /// Returns the body of the client's first ClientHello: the body of `self`, the second ClientHello, without the
+    /// cookie.
     fn without_cookie(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         if !newer {
             let (begins, end) = self.legacy;

@@ -66,12 +66,12 @@ pub enum HostConfigError {
     Library(String),
 }
 
-/// The settings of a host as a client and as a server, from which DTLS connections are created.
+/// The checked settings of a host as a DTLS client and as a DTLS server, from which DTLS connections are created.
 pub struct HostConfig {
     pub(crate) version: Version,
     pub(crate) surroundings: Surroundings,
     identity: Option<DtlsCertificate>,
-    /// The client certificate that dimpl requires. It is never sent.
+    /// A certificate of the client, because the library dimpl requires one. It is never sent.
     client: DtlsCertificate,
     certificate_judge: Option<CertificateJudge>,
     pub(crate) key_log: Option<Arc<dyn KeyLog>>,
@@ -180,8 +180,8 @@ impl HostConfig {
         }
     }
 
-    /// Creates a dimpl connection, as a client or a server, whose handshake datagrams have at most `mtu` bytes.
-    /// Exception: a server sends larger datagrams if its certificate would otherwise need too many.
+    /// Creates a dimpl connection, as a client or a server, whose handshake datagrams have at most `mtu` bytes. A
+    /// server sends larger datagrams if its certificate would otherwise need too many.
     pub(crate) fn begin(
         &self,
         client: bool,
@@ -243,7 +243,7 @@ impl HostConfig {
     }
 }
 
-/// Returns the certificate and key of an identity in the form that dimpl takes, if their kinds are supported.
+/// Returns the certificate and key of an identity in the form that dimpl takes, if these are of a supported type.
 fn usable(identity: &Identity, provider: &CryptoProvider) -> Result<DtlsCertificate, HostConfigError> {
     let wrong = |what: &str| HostConfigError::Identity(what.to_owned());
     let own = identity.chain.first().ok_or_else(|| wrong("there is no certificate"))?;

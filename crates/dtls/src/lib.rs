@@ -30,11 +30,10 @@
 //! `Engine::handle_peer` also reports that a peer is lost or not trusted. An association over DTLS has one path, and
 //! the addresses of its ends do not change.
 //!
-//! dimpl's state is dropped as soon as the handshake is done, and `records` does everything after the handshake. No
-//! nonce is used twice with one key; the documentation of `records` explains why. When a ClientHello has no cookie, the
-//! server asks for one, and keeps no state if possible. Some ClientHellos cannot be answered without state: the server
-//! keeps state for at most 64 of them at a time. At most 512 handshakes with clients that have returned a cookie are in
-//! progress at a time.
+//! dimpl's state is dropped as soon as the handshake is done; `records` does everything after the handshake. No nonce
+//! is used twice with one key; the documentation of `records` explains why. The server answers a ClientHello without a
+//! cookie by asking for a cookie, and keeps no state if possible. If it must keep state, it does so for at most 64 such
+//! ClientHellos at a time. At most 512 handshakes with clients that have returned a cookie are in progress at a time.
 //!
 //! DTLS has its own crate, so that no other crate depends on `dimpl` and its cryptography. Identities and trust come
 //! from the `tls` crate.

@@ -26,7 +26,7 @@ impl SendMeta {
         Self { source, target, ecn: Ecn::NotEct, may_fragment: true, lane: 0, tag: 0 }
     }
 
-    /// Returns the attributes of the first packet of a batch.
+    /// Returns the attributes for a datagram that carries the first packet of a batch.
     pub fn of(batch: &SendBatch) -> Self {
         Self {
             source: batch.source,

@@ -253,7 +253,7 @@ impl Peers {
         }
     }
 
-    /// Passes a datagram to a connection. If `datagram` is `None`, the connection handles its timeouts.
+    /// Passes a datagram to a connection or, if `datagram` is `None`, makes the connection handle its timeouts.
     pub fn call(
         &mut self,
         now: Instant,
@@ -290,7 +290,8 @@ impl Peers {
         self.after(half, key, progress);
     }
 
-    /// Acts on the result of a call to a connection: removes an ended connection, or reports a completed handshake.
+    /// Handles the result of a call to a connection: removes the connection if it has ended, and reports a completed
+    /// handshake.
     fn after(&mut self, half: bool, key: Key, progress: HandshakeProgress) {
         if progress.ended.is_some() {
             self.remove(half, key);

@@ -3,11 +3,11 @@
 //!
 //! RFC 9147 §5.1 and RFC 6347 §4.2.1: a request for a cookie is sent only in response to a hello, and is not
 //! retransmitted on a timer. dimpl does retransmit the request on a timer. dimpl also sends it again when a small
-//! fragment of a hello is repeated.
+//! fragment of a hello is repeated. The limit bounds these repetitions.
 
 use crate::hello::RETRY;
 
-/// The numbers of bytes and of datagrams that were received from a client (`received`) and sent to the client (`sent`).
+/// A client that has not returned a cookie, with the numbers of bytes and of datagrams received from it and sent to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct UnvalidatedClient {
     received: [usize; 2],

@@ -81,7 +81,7 @@ const CHACHA: Aead = Aead {
     placeholder: false,
 };
 
-/// Returns a cipher with this key, and records which cipher is in use.
+/// Returns a cipher with this key, and records that the connection uses this cipher.
 fn cipher(aead: Aead, key: &[u8]) -> Result<Box<dyn Cipher>, CryptoError> {
     secrets::note_cipher(aead);
     let key = UnboundKey::new(aead.algorithm, key).map_err(|_| failed(CryptoOperation::CreateCipher))?;
@@ -298,7 +298,7 @@ struct Key {
 }
 
 impl std::fmt::Debug for Key {
-    /// Shows no part of the key.
+    /// Writes a placeholder, so that no part of the key appears in debug output.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Key").finish_non_exhaustive()
     }

@@ -1,11 +1,11 @@
 //! The records of a connection once its keys are known. Encrypts and decrypts records in place, and implements the
 //! protocol after the handshake.
 //!
-//! dimpl does the handshake, and its state is dropped when the handshake is done. dimpl's own record handling would
-//! need kilobytes per connection, and four times the CPU time of the cipher. The keys are derived from secrets that are
-//! observed during the handshake (`secrets`). This module implements everything in RFC 9147 and RFC 6347 that follows a
-//! handshake: acknowledgements, key updates, retransmission of last flights, alerts, the replay window, and the limits
-//! of the ciphers.
+//! This module replaces dimpl's record handling, which would need kilobytes per connection, and four times the CPU time
+//! of the cipher. dimpl does the handshake, and its state is dropped when the handshake is done. The keys are derived
+//! from secrets that are observed during the handshake (`secrets`). This module implements everything in RFC 9147 and
+//! RFC 6347 that follows: acknowledgements, key updates, retransmission of last flights, alerts, the replay window, and
+//! the limits of the ciphers.
 //!
 //! **No nonce is used twice with one key.** Each epoch has a key and an IV. A nonce is made from the IV and the number
 //! of a record.

@@ -166,7 +166,7 @@ pub(crate) struct TrafficSecret {
 }
 
 impl fmt::Debug for TrafficSecret {
-    /// Shows no part of the secret.
+    /// Writes a placeholder, so that no part of the secret appears in debug output.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TrafficSecret").finish_non_exhaustive()
     }

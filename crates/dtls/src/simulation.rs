@@ -78,7 +78,7 @@ impl SignatureVerifier for Verifier {
 #[derive(Debug)]
 struct Keys;
 
-/// An encoded key, and the key that was loaded from it.
+/// An entry of the cache: an encoded key, and the key that was loaded from it.
 type Known = (Vec<u8>, Arc<Mutex<Box<dyn SigningKey>>>);
 
 impl KeyProvider for Keys {
@@ -203,7 +203,7 @@ struct Exchange {
 }
 
 impl std::fmt::Debug for Exchange {
-    /// Shows no part of the secret.
+    /// Writes a placeholder, so that no part of the secret appears in debug output.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Exchange").finish_non_exhaustive()
     }

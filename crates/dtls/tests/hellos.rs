@@ -1,5 +1,5 @@
-//! Clients send a hello and never continue. The server sends them little, keeps little memory for them, and still
-//! serves other clients.
+//! Tests of clients that send a ClientHello and never continue. The server must send them little, keep little memory
+//! for them, and still serve other clients.
 
 use crate::virtual_time::{ADDRESSES, LIMIT, UDP, host, identity, network, server, talk};
 use anabranch_base::time::Duration;

@@ -1,4 +1,4 @@
-//! SCTP over DTLS in virtual time: handshakes, data, losses, certificates, and the end of connections.
+//! Tests of SCTP over DTLS in virtual time: handshakes, data, losses, certificates, and the end of connections.
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -236,8 +236,8 @@ fn a_connection_without_associations_ends_with_an_alert() {
             let client = host(&here, settings, 0).await;
             talk(&here, &client, 1).await.expect("met");
             here.sleep_until(here.now() + Duration::from_secs(wait)).await;
-            // After a short wait, this association uses the DTLS connection of the first association. After a long
-            // wait, that connection has ended, and a new one starts.
+            // After a short wait, the second association uses the DTLS connection of the first association. After a
+            // long wait, that connection has ended, and a new one starts.
             let began = here.now();
             talk(&here, &client, 1).await.expect("met again")[0] - began
         };

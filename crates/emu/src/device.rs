@@ -1,4 +1,4 @@
-//! The devices over which packets leave a namespace and enter it: TUN, or pairs of Ethernet interfaces if there is no
+//! The devices through which packets leave and enter a namespace: TUN, or pairs of Ethernet interfaces if there is no
 //! TUN.
 //!
 //! In each pair of Ethernet interfaces, the inner interface is in the namespace. The emulator reads and writes the
@@ -145,7 +145,7 @@ fn finish_checksum(packet: &mut [u8]) {
     let mut sum = pseudo;
     sum.add(&packet[start..end]);
     let checksum = match sum.finish() {
-        // RFC 768: a checksum of 0 would mean that the packet has no checksum.
+        // RFC 768: a checksum of 0 is sent as 0xffff, because 0 means that the packet has no checksum.
         0 if is_udp_checksum(at) => 0xffff,
         sum => sum,
     };

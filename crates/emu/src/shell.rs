@@ -202,7 +202,8 @@ impl Drop for Guard {
         let send = |signal| group.map(|group| kill_process_group(group, signal));
         let _ = send(rustix::process::Signal::TERM);
         for _ in 0..MAX_WAIT_CENTISECONDS {
-            // The process group no longer exists once all its processes have ended and have been waited for.
+            // Returns once all processes of the group have ended and have been waited for. The group then no longer
+            // exists.
             let ended = !matches!(self.0.try_wait(), Ok(None));
             if ended && group.is_none_or(|group| !is_alive(group)) {
                 return;

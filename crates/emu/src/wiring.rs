@@ -43,7 +43,7 @@ pub struct AddressRange {
 pub enum LinkEnd {
     /// The end at which the command runs.
     Near,
-    /// The end opposite to the command.
+    /// The other end of the links.
     Far,
 }
 
@@ -340,7 +340,7 @@ impl Wiring {
                 }
             }
             ip(&[], &self.commands(links, end, ours))?;
-            // The host may have no IPv6. In that case the link has no IPv6 either.
+            // The error is ignored, because the host may have no IPv6. In that case, the link has no IPv6 either.
             let _ = ip(&["-6", "-force"], &self.commands_v6(end));
             Ok(())
         });

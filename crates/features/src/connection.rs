@@ -17,7 +17,7 @@ pub(super) fn probe(kind: TransportKind) -> Result<FeatureCell, String> {
     Ok(FeatureCell::of(yes, observed))
 }
 
-/// Returns the cell "not applicable" if the transport has no connections, otherwise `None`.
+/// Returns the cell "not applicable" if the transport has no connections. Otherwise returns `None`.
 pub(super) fn without_connection(kind: TransportKind) -> Result<Option<FeatureCell>, String> {
     let cell = probe(kind)?;
     let observed = format!("there is no connection: {}", cell.observed);

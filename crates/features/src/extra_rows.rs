@@ -7,7 +7,7 @@ use anabranch_base::time::Duration;
 use anabranch_sctp::Direction;
 use std::net::SocketAddr;
 
-/// The rows, in the order of the table.
+/// The additional rows, in the order of the feature table.
 pub const ROWS: &[Row] = &[
     Row {
         name: "data before the set-up is done",

@@ -1,5 +1,5 @@
-//! A flood of opening packets from addresses that never answer. An honest client tries to connect at the end of the
-//! flood.
+//! Tests how a listener withstands a flood of opening packets from addresses that never answer. An honest client tries
+//! to connect at the end of the flood.
 
 use super::connection::without_connection;
 use super::harness::{Harness, MessageOptions, MessageTransport, send_packet};
@@ -20,12 +20,12 @@ const AT_ONCE: u32 = 20;
 /// given up half-open connections.
 const LATER: u64 = 120_000;
 
-/// The state that a listener holds for peers.
+/// The state that a listener holds for its peers during or after a flood.
 #[derive(Clone, Copy)]
 struct ListenerState {
-    /// Number of connections, including half-open ones.
+    /// The number of connections that the listener holds, including half-open ones.
     connections: usize,
-    /// Bytes of state for all peers.
+    /// The bytes of state that the listener holds for all peers.
     bytes: usize,
 }
 
@@ -52,7 +52,8 @@ pub(super) fn probe(kind: TransportKind) -> Result<FeatureCell, String> {
     Ok(FeatureCell::switched(plain.is_bounded(), on.is_bounded(), observed))
 }
 
-/// Floods TCP with the settings of a profile. The verdict is of these settings alone: nothing is switched on.
+/// Floods TCP with the settings of a profile. The verdict applies to these settings alone, because no further mechanism
+/// is switched on.
 pub(super) fn with_tcp_profile(profile: &str) -> Result<FeatureCell, String> {
     let config =
         anabranch_tcp::Config::profile(profile).ok_or_else(|| format!("no profile '{profile}' of TCP"))?;

@@ -46,14 +46,14 @@ impl MessageTransport {
     }
 }
 
-/// Data that one read returned to a receiver.
+/// Data that a receiver got with one read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delivery {
-    /// The time of the read.
+    /// The time at which the application read the data.
     pub at: Instant,
     /// The stream on which the data arrived.
     pub stream: u16,
-    /// The data.
+    /// The data that the application read.
     pub bytes: Vec<u8>,
 }
 
@@ -135,12 +135,12 @@ enum TestHost {
     Sctp { host: Host<sctp::Endpoint>, id: Option<sctp::AssociationId> },
 }
 
-/// Both hosts, and the data they have received.
+/// Two hosts that are connected by a transport, and the data that they have received.
 pub struct Harness {
     worlds: [SimWorld; 2],
     ends: [TestHost; 2],
     addresses: [Vec<IpAddr>; 2],
-    /// The data that host A and host B received, in order of arrival.
+    /// The data that host A and host B have received, in order of arrival.
     pub received: [Vec<Delivery>; 2],
     /// For each host, whether its application reads the data that arrived.
     pub reads: [bool; 2],
@@ -152,7 +152,7 @@ pub struct Harness {
     pub closed: [bool; 2],
     /// Every event of the engines, as text. The index names the host of the engine.
     pub events: Vec<(usize, String)>,
-    /// For each host, the SCTP streams that have data to read.
+    /// For each host, the SCTP streams that have unread data.
     readable: [BTreeSet<u16>; 2],
     /// For each host, the messages that the transport has not accepted yet because its buffer was full.
     waiting: [VecDeque<(Vec<u8>, MessageOptions)>; 2],
@@ -322,7 +322,7 @@ impl Harness {
         }
     }
 
-    /// Lets `milliseconds` of virtual time pass. Reads received data once per millisecond.
+    /// Lets this number of milliseconds of virtual time pass. Reads received data once per millisecond.
     pub async fn pass(&mut self, milliseconds: u64) {
         self.until(milliseconds, |_| false).await;
     }

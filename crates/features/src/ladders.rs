@@ -1,5 +1,5 @@
-//! Packet ladders, shown side by side: connection set-up, termination, stream sequence numbers, and the addresses of an
-//! association.
+//! Draws packet ladders (sequence diagrams) side by side: connection set-up, termination, stream sequence numbers, and
+//! the addresses of an association.
 
 use super::harness::{MessageOptions, MessageTransport};
 use super::testbed::{A, B, PORT, QUIET, Testbed};
@@ -34,7 +34,7 @@ pub(super) fn all() -> Result<Vec<Drawing>, String> {
     ])
 }
 
-/// Renders the ladders side by side, each with its own times. The ladders show the names of packets, without their
+/// Renders packet ladders side by side, each with its own times. The ladders show the names of packets, without their
 /// contents.
 pub(super) fn side_by_side(titles: &[(&str, &str)], drawings: &[Drawing]) -> String {
     let columns: Vec<(&str, Vec<String>)> = titles
@@ -82,10 +82,10 @@ fn leg(line: &str) -> String {
     format!("{time} {arrow} {}", names.join("; "))
 }
 
-/// The titles of the drawings of connection set-up, by transport.
+/// The titles of the packet ladders that show connection set-up, by transport.
 pub(super) const SETUPS: [(&str, &str); 3] =
     [("SCTP", EARLY), ("SCTP, cookie_data=no", LATE), ("TCP", HANDSHAKE)];
-/// The titles of the drawings of termination, by transport.
+/// The titles of the packet ladders that show termination, by transport.
 pub(super) const ENDINGS: [(&str, &str); 2] = [("SCTP", THREE), ("TCP", FOUR)];
 
 const EARLY: &str = "4-way set-up of SCTP, data in the third packet";
@@ -108,7 +108,7 @@ fn setup(
         }
         harness.send(A, b"first bytes of data", MessageOptions::default());
         harness.until(1_000, |harness| !harness.received[B].is_empty()).await;
-        // Waits for packets that are still on the way back to A, so that the ladder includes them.
+        // Waits for packets that are still in flight to A, so that the ladder includes them.
         harness.pass(30).await;
         harness.received[B].first().map(|part| (part.at - started_at).as_millis())
     })?;
@@ -130,7 +130,7 @@ fn ending(title: &str, note: &str, kind: TransportKind) -> Result<Drawing, Strin
         harness.pass(1_000).await;
         started_at
     })?;
-    // This diagram leaves the packets of the handshake out, because other diagrams show them.
+    // This packet ladder leaves out the packets of the handshake, because other ladders show them.
     let from = started_at.as_nanos() / 1_000_000;
     let ladder = testbed.ladder(kind.ladder())?;
     let late = |line: &&str| {
@@ -143,7 +143,7 @@ fn ending(title: &str, note: &str, kind: TransportKind) -> Result<Drawing, Strin
 
 fn streams() -> Result<Drawing, String> {
     let testbed = Testbed::quiet()?;
-    connected(&testbed, &MessageTransport::sctp(&[("streams", "3")]), async |harness| {
+    connected(&testbed, &MessageTransport::sctp(&[("num_ostreams", "3")]), async |harness| {
         harness.pass(300).await;
         for _ in 0..2 {
             for stream in 0..3 {

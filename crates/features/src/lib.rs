@@ -1,4 +1,4 @@
-//! The feature table: which features each transport has, found by experiment.
+//! The feature table, which shows the features of each transport. Experiments in the simulation decide its cells.
 //!
 //! Each row of the table is a feature, and each column a transport. A probe in the simulation determines every cell. No
 //! cell is a constant: if a transport's feature breaks, its row changes. The cells of a published table are shown for
@@ -20,7 +20,7 @@ use serde::Serialize;
 use std::fmt::Write;
 use testbed::Testbed;
 
-/// The transport whose feature a cell describes.
+/// The transport that a column of the feature table describes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransportKind {
     /// UDP.
@@ -32,7 +32,7 @@ pub enum TransportKind {
 }
 
 impl TransportKind {
-    /// All transports, in the order of the table's columns.
+    /// All transports, in the order of the feature table's columns.
     pub const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Sctp];
 
     /// Returns the usual spelling of the transport's name.
@@ -62,7 +62,7 @@ impl TransportKind {
     }
 }
 
-/// The verdict of a cell.
+/// Whether a transport has a feature: the verdict in a cell of the feature table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FeatureVerdict {
@@ -95,10 +95,10 @@ impl FeatureVerdict {
     }
 }
 
-/// The result of a probe.
+/// The result of a probe: one cell of the feature table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FeatureCell {
-    /// The verdict.
+    /// Whether the transport has the feature.
     pub verdict: FeatureVerdict,
     /// The observation of the probe, in a few words.
     pub observed: String,
@@ -120,20 +120,20 @@ impl FeatureCell {
     }
 }
 
-/// A row of the table, and the probe that decides its cells.
+/// A row of the feature table (a feature), and the probe that decides its cells.
 struct Row {
     name: &'static str,
-    /// The description of the experiment.
+    /// A description of the experiment that the probe carries out.
     experiment: &'static str,
     probe: fn(TransportKind) -> Result<FeatureCell, String>,
 }
 
-/// The results of a row.
+/// The results of one row of the feature table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Line {
     /// The name of the feature.
     pub feature: String,
-    /// The description of the experiment.
+    /// A description of the experiment that decides the row.
     pub done: String,
     /// The cells of the row, one per transport.
     pub cells: Vec<Column>,
@@ -144,7 +144,7 @@ pub struct Line {
 pub struct Column {
     /// The transport's name.
     pub transport: String,
-    /// The result of the probe.
+    /// The result of the probe for this transport.
     #[serde(flatten)]
     pub cell: FeatureCell,
     /// The value in the published table; `None` for a row that is not in the published table.
@@ -167,14 +167,14 @@ pub struct Features {
     pub ladders: Vec<Drawing>,
 }
 
-/// A packet ladder of one conversation.
+/// A packet ladder (sequence diagram) of one conversation between the hosts A and B.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Drawing {
-    /// The title.
+    /// The title of the diagram.
     pub title: String,
     /// A note that says what the ladder shows.
     pub note: String,
-    /// The packets as seen by host A.
+    /// The packets as seen by host A, as a ladder diagram.
     pub ladder: String,
 }
 
@@ -204,7 +204,7 @@ pub fn run(mut progress: impl FnMut(usize)) -> Result<Features, String> {
     })
 }
 
-/// Runs the probes of one row of either table.
+/// Runs the probes of one row, either a published row or an extra row.
 ///
 /// # Errors
 /// A one-line message if there is no such row, or the error of [`run`].
@@ -213,7 +213,7 @@ pub fn line(feature: &str) -> Result<Line, String> {
     row.ok_or_else(|| format!("no row '{feature}' in the features"))?.line()
 }
 
-/// Runs the probe of a row against a transport with the settings of a profile and no other. Only the row about SYN
+/// Runs the probe of a row against a transport with the settings of a profile and no others. Only the row about SYN
 /// flooding has such a probe, for TCP.
 ///
 /// # Errors
@@ -226,7 +226,7 @@ pub fn with_profile(feature: &str, transport: &str, profile: &str) -> Result<Fea
 }
 
 impl Row {
-    /// Runs the probe over each transport.
+    /// Runs the row's probe over each transport.
     fn line(&self) -> Result<Line, String> {
         let column = |kind: TransportKind| -> Result<Column, String> {
             let cell =
@@ -303,7 +303,7 @@ fn switched<T: Copy>(
 }
 
 impl Features {
-    /// Returns the number of cells that differ from the published table for no known reason.
+    /// Returns the number of cells that differ from the published table without a known reason.
     #[must_use]
     pub fn unexplained(&self) -> usize {
         let cells = self.rows.iter().flat_map(|line| &line.cells);

@@ -12,7 +12,7 @@ use anabranch_link::spec::Direction;
 use anabranch_sim::{TapEvent, TapRecord};
 use anabranch_wire::ladder::Transport;
 
-/// The rows, in the order of the table.
+/// The rows of the published table, in its order.
 pub const ROWS: &[Row] = &[
     row("full-duplex data transmission", "both ends send 20 messages of 1000 B at once", full_duplex),
     row(
@@ -175,7 +175,7 @@ fn ordered(kind: TransportKind) -> Result<FeatureCell, String> {
     Ok(FeatureCell::of(yes, format!("{} of 200 came, {early} after one with a higher number", got.len())))
 }
 
-/// Makes the path lose every packet that is sent in this millisecond and in the next three milliseconds.
+/// Makes the path lose every packet that host A or B sends in this millisecond and in the next three milliseconds.
 async fn lose_next(harness: &mut Harness, testbed: &Testbed) {
     testbed.network.outage(testbed.links[0], harness.now(), Some(Duration::from_millis(4)));
     harness.pass(1).await;
@@ -204,14 +204,14 @@ fn unordered(kind: TransportKind) -> Result<FeatureCell, String> {
 }
 
 fn flow_and_congestion(kind: TransportKind) -> Result<FeatureCell, String> {
-    // Flow control: host B does not read the data that it receives.
+    // To test flow control, host B does not read the data that it receives.
     let testbed = Testbed::new(&["rate=100mbit,rtt=20ms,queue=1000p"])?;
     connected(&testbed, &kind.carrier(&[("rcvbuf", "64KiB")]), async |harness| {
         harness.reads[B] = false;
         offer(harness, 1000, 5_000).await;
     })?;
     let unread: u64 = entered(&testbed.take_link_events(), Direction::Up).map(|p| u64::from(p.bytes)).sum();
-    // Congestion control: the path is narrower than the rate of the offered messages.
+    // To test congestion control, the rate of the path is lower than the rate of the offered messages.
     let testbed = Testbed::new(&["rate=1mbit,rtt=40ms,queue=20p"])?;
     connected(&testbed, &kind.carrier(&[]), async |harness| {
         offer(harness, 1000, 20_000).await;

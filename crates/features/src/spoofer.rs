@@ -1,5 +1,5 @@
-//! A probe with a forger: a third host that sends a packet with A's address as the source. The hosts share no key, so B
-//! can only check the addresses and numbers in the packet's headers.
+//! Probes whether a transport accepts forged packets. A third host sends a packet with A's address as the source. The
+//! hosts share no key, so B can only check the addresses and numbers in the packet's headers.
 
 use super::harness::{Harness, numbered, send_packet};
 use super::testbed::{A, B, PORT, Testbed, v4};
@@ -12,7 +12,7 @@ use anabranch_world::{Local, World};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The size of each message in bytes.
+/// The size in bytes of each message that A or the forger sends.
 const SIZE: usize = 50;
 /// The number that the forged message carries.
 const FORGED: u32 = 666;

@@ -8,7 +8,7 @@ use anabranch_wire::pcap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// A path without loss, duplication or reordering.
+/// The specification of a path without loss, duplication or reordering.
 pub const QUIET: &str = "rate=10mbit,rtt=40ms,queue=100p";
 /// The index of host A, which opens the connection.
 pub const A: usize = 0;
@@ -18,7 +18,7 @@ pub const B: usize = 1;
 /// The port that B listens on.
 pub const PORT: u16 = 8000;
 
-/// The network of a probe.
+/// The simulated network in which a probe runs.
 pub struct Testbed {
     /// The simulated network.
     pub network: Network,
@@ -33,12 +33,12 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// Builds two hosts with one [`QUIET`] path.
+    /// Builds a network of two hosts that are joined by one [`QUIET`] path.
     pub fn quiet() -> Result<Self, String> {
         Self::new(&[QUIET])
     }
 
-    /// Builds two hosts with a path for each of `links`. All packets are recorded.
+    /// Builds a network of two hosts, with one path for each entry of `links`. All packets are recorded.
     ///
     /// # Errors
     /// Returns the error message of a link that cannot be built.
@@ -60,8 +60,8 @@ impl Testbed {
         Ok(Self { network, nodes, addresses, links: built, router: None })
     }
 
-    /// Builds two hosts with a router between them. A third host C on the same router has `third` addresses, or one
-    /// address if `third` is 0.
+    /// Builds a network of two hosts with a router between them. A third host C on the same router has `third`
+    /// addresses, or one address if `third` is 0.
     ///
     /// # Errors
     /// Returns the same errors as [`Testbed::new`].

@@ -25,8 +25,8 @@ use std::str::FromStr;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rules(Vec<Rule>);
 
-/// A rule: `HOST[:PORT]`, `*.DOMAIN[:PORT]`, `ADDRESS[/BITS][:PORT]` or `*[:PORT]`. PORT may be `*`, which means every
-/// port.
+/// A rule that allows targets: `HOST[:PORT]`, `*.DOMAIN[:PORT]`, `ADDRESS[/BITS][:PORT]` or `*[:PORT]`. PORT may be
+/// `*`, which means every port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
     pattern: HostPattern,
@@ -36,7 +36,7 @@ pub struct Rule {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ports {
     Every,
-    /// The ports in [`WEB`].
+    /// The usual ports of web servers ([`WEB`]).
     Web,
     One(u16),
 }
@@ -411,8 +411,8 @@ mod tests {
             assert!(!allows(&["*"], "innocent.example", near), "{near}");
             assert!(!allows(&["innocent.example"], "innocent.example", near), "{near}");
         }
-        // These addresses belong to the gateway's own host. A wildcard does not allow them, but a rule with the name or
-        // address does.
+        // The two addresses belong to the gateway's own host. A wildcard does not allow them, but a rule with the name
+        // or address does.
         for own in ["203.0.113.7:80", "[::ffff:203.0.113.7]:80"] {
             assert!(!allows(&["*"], "203.0.113.7", own) && !allows(&["*.example"], "a.example", own));
             assert!(allows(&["a.example"], "a.example", own) && allows(&["203.0.113.7"], "x", own));
@@ -446,7 +446,7 @@ mod tests {
                 assert!(allows(&["a.example"], "a.example", &format!("{public}:{port}")), "{public}:{port}");
             }
         }
-        // This address stands for a public IPv4 host behind a NAT64 translator.
+        // The address 64:ff9b::808:808 stands for a public IPv4 host behind a NAT64 translator.
         assert!(allows(&["*"], "a.example", "[64:ff9b::808:808]:80"));
         for elsewhere in [
             "0.1.2.3",

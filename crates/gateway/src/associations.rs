@@ -30,7 +30,7 @@ pub struct Associations<W: World, C: Connector> {
     pool: Rc<Pool<W, C>>,
 }
 
-/// The role of the peer.
+/// What the peer of a pool of associations is: another gateway, or an origin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Peer {
     /// The peer is another gateway. If there are rules, this gateway forwards to the peer only requests for origins
@@ -43,7 +43,7 @@ pub enum Peer {
 struct Pool<W: World, C: Connector> {
     world: W,
     connector: C,
-    /// The number of addresses of the peer. For the connector, each address is a separate server.
+    /// The number of addresses of the peer, each of which is a separate server for the connector.
     servers: usize,
     peer: Peer,
     /// Whether the peer is this gateway itself.
@@ -62,7 +62,7 @@ struct Association<S> {
     /// The lowest stream number that has never been used.
     next_unused: Cell<u64>,
     window: Rc<SharedWindow>,
-    /// Whether the association gets no new exchanges.
+    /// Whether the association is retired, which means that it gets no new exchanges.
     retired: Cell<bool>,
 }
 
@@ -105,8 +105,8 @@ impl<S: Session> Association<S> {
 }
 
 impl<W: World, C: Connector> Associations<W, C> {
-    /// Creates a pool of associations with `peer`. `connector` has `servers` servers, and each of them is one address
-    /// of the peer. A request waits at most `timeout` for a stream.
+    /// Creates a pool of associations with `peer`. `connector` can connect to `servers` addresses, which are
+    /// all addresses of the peer. A request waits at most `timeout` for a stream.
     #[must_use]
     pub fn new(world: &W, connector: C, servers: usize, peer: Peer, timeout: Duration) -> Self {
         let pool = Pool {

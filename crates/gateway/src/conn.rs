@@ -1,5 +1,5 @@
-//! A stream of the gateway ([`Conn`]) that is read and written at the same time, and that keeps bytes read ahead. The
-//! [`Pump`] forwards a body from one stream to another.
+//! The streams of the gateway. A [`Conn`] can be read and written at the same time, and keeps bytes that were read
+//! ahead. A [`Pump`] forwards a body from one stream to another.
 //!
 //! A pump reads again only after it has written all bytes of the previous read. If the receiver of a body is slow, the
 //! pump holds no more than these bytes, and the sender has to wait.
@@ -21,7 +21,8 @@ use std::task::{Context, Poll, ready};
 pub(super) struct Conn<T> {
     stream: RefCell<T>,
     read_ahead: RefCell<ReadAhead>,
-    /// Adds the bytes of this stream to the count of the client's session; `None` if they are not counted.
+    /// The counter of the client's session, to which the bytes of this stream are added; `None` if they are not
+    /// counted.
     meter: Option<SlotHandle>,
     /// The session's share of the memory budget, in which the bytes read ahead are counted.
     memory: Rc<SessionMemory>,
@@ -31,8 +32,7 @@ pub(super) struct Conn<T> {
 struct ReadAhead {
     bytes: Vec<u8>,
     at: usize,
-    /// The part of the memory budget that is used by bytes that have been read ahead. The first [`HEAD_BYTES`] bytes do
-    /// not count.
+    /// The part of the memory budget that the bytes read ahead occupy. The first [`HEAD_BYTES`] bytes do not count.
     hold: HeldBytes,
 }
 
@@ -50,7 +50,8 @@ impl ReadAhead {
         }
     }
 
-    /// Whether the memory budget allows reading more bytes ahead.
+    /// Returns whether the memory budget allows reading more bytes ahead. If so, also counts the bytes that were read
+    /// ahead so far.
     fn admits_more(&mut self) -> bool {
         let beyond = self.bytes.len().saturating_sub(HEAD_BYTES);
         let admits = self.hold.fits(beyond);
@@ -100,7 +101,7 @@ impl<W: World> ProgressClock<W> {
     }
 }
 
-/// The reason why no head was read.
+/// The reason why no head of a request or response could be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum HeadError {
     /// The stream ended before the first byte of a head.
@@ -124,7 +125,7 @@ impl<T: Stream> Conn<T> {
         Self { meter: Some(meter), ..Self::new(stream, memory) }
     }
 
-    /// Whether the memory budget allows `bytes` more bytes.
+    /// Returns whether the memory budget allows `bytes` more bytes.
     pub(super) fn fits(&self, bytes: usize) -> bool {
         self.memory.holding().fits(bytes)
     }
@@ -136,7 +137,7 @@ impl<T: Stream> Conn<T> {
         hold
     }
 
-    /// Whether the memory budget allows reading more bytes ahead.
+    /// Returns whether the memory budget allows reading more bytes ahead.
     pub(super) fn admits_more(&self) -> bool {
         self.read_ahead.borrow_mut().admits_more()
     }
@@ -163,7 +164,7 @@ impl<T: Stream> Conn<T> {
         self.stream.into_inner()
     }
 
-    /// Whether all bytes that were read have been used.
+    /// Returns whether all bytes that were read from the stream have been used.
     pub(super) fn is_clean(&self) -> bool {
         self.read_ahead.borrow().rest().is_empty()
     }
@@ -287,12 +288,12 @@ impl<T: Stream> Conn<Lease<T>> {
     }
 }
 
-/// The reason why a pump failed: its source, its sink, or the body's framing.
+/// The reason why a pump failed to forward a body: the stream it reads, the stream it writes, or the body's framing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum PumpError {
     /// Reading from the source failed.
     Source(CloseReason),
-    /// The body was not framed as announced, or it ended too early.
+    /// The framing of the body is invalid, or the body ended too early.
     Framing,
     /// Writing to the sink failed.
     Sink(CloseReason),
@@ -424,12 +425,12 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
                 return Poll::Pending;
             }
         }
-        // The pump could continue, but other tasks run first.
+        // The pump could continue, but it lets other tasks run first.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// Takes the next bytes of the body off the front of `input`; `None` if more input is needed.
+    /// Removes the next bytes of the body from the front of `input` and returns them; `None` if more input is needed.
     fn step<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<&'i [u8]>, PumpError> {
         let bytes = self.decoder.step(input).map_err(|Broken| PumpError::Framing)?;
         Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))

@@ -43,10 +43,10 @@ pub(super) enum ExchangeError {
 
 /// The result of receiving the peer's response.
 enum ReceivedResponse {
-    /// A complete response. `reusable` is whether the peer's stream can carry another request. `after` is the state of
-    /// the client's stream.
+    /// A complete response was forwarded. `reusable` says whether the peer's stream can carry another request. `after`
+    /// is the state of the client's stream.
     All { reusable: bool, after: ClientStreamEnd },
-    /// An open tunnel, with the status and the head that the client gets.
+    /// The response opens a tunnel. The fields are the status and the head that the client gets.
     Tunnel(u16, Vec<u8>),
 }
 
@@ -59,7 +59,8 @@ pub(super) struct ForwardTarget<'a> {
     forwarded: Option<Forwarded>,
 }
 
-/// Performs one exchange with the client on the stream `down`. All streams of the client's session share `activity`.
+/// Performs one exchange (a request and its response) with the client on the stream `down`. All streams of the client's
+/// session share `activity`.
 pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
@@ -84,7 +85,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             Ok(lease) => lease,
             Err(why) => {
                 let refusal = refusal_of(&why);
-                // Report the fault to the operator, because the client cannot repair it.
+                // Reports the fault to the operator, because the client cannot repair it.
                 if let (Some(faults), Some(line)) = (&service.options.faults, authentication_failure(&why)) {
                     faults.tell(&format!("{}: {line}", destination.to));
                 }
@@ -155,7 +156,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
     }
 }
 
-/// Returns the head that tells the client that the tunnel is open. The caller adds the empty line at its end.
+/// Returns the response head that tells the client that its tunnel is open. The caller adds the empty line at its end.
 fn opened<W, U>(service: &Service<W, U>) -> Vec<u8> {
     let mut head = b"HTTP/1.1 200 Connection established\r\n".to_vec();
     write_field(&mut head, "Via", format!("1.1 {}", service.options.name).as_bytes());
@@ -395,7 +396,7 @@ fn tunnel_head<W, U: Upstream>(
     if !switches {
         return Ok(Some(ReceivedResponse::Tunnel(200, opened(service))));
     }
-    // RFC 9110 §7.8: Upgrade and Connection apply to a single hop, so the gateway writes its own.
+    // RFC 9110 §7.8: Upgrade and Connection apply to a single hop, so the gateway writes these two fields itself.
     let mut head = response.write_client_head(Framing::Empty, false, &service.options.name, None, None);
     write_upgrade(&mut head);
     Ok(Some(ReceivedResponse::Tunnel(101, head)))
@@ -466,7 +467,7 @@ async fn deliver<W: World, U: Upstream, D: Stream>(
     }
 }
 
-/// Appends the fields that request or accept a WebSocket.
+/// Appends the header fields with which a head requests or accepts a WebSocket.
 fn write_upgrade(head: &mut Vec<u8>) {
     write_field(head, "Upgrade", WEBSOCKET.as_bytes());
     write_field(head, "Connection", b"Upgrade");
@@ -479,7 +480,7 @@ fn upgrades<W, U>(service: &Service<W, U>, request: &Request) -> bool {
         && (service.options.half_close || request.has_field_value(TUNNEL_FRAMING, "chunked"))
 }
 
-/// Answers the client with `refusal`. `complete` is whether the whole request has been read.
+/// Answers the client with `refusal`. `complete` says whether the whole request has been read.
 pub(super) async fn answer<W: World, U, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,

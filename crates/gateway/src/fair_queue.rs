@@ -8,9 +8,9 @@
 //! counts as new until the origin has sent data on it, or has had time to accept it. The client with the fewest new
 //! connections gets the next *turn*, which is the permission to begin one connection.
 //!
-//! The number of free places is the limit minus the number of new connections of all clients. A client may begin a
-//! connection only while it has fewer new connections than there are free places. This is the dynamic threshold of
-//! Choudhury and Hahne (1998).
+//! The number of free places is the limit on new connections minus the number of new connections of all clients. A
+//! client may begin a connection only while it has fewer new connections than there are free places. This is the
+//! dynamic threshold of Choudhury and Hahne (1998).
 
 use anabranch_http::authority::Authority;
 use anabranch_http::limits::Client;
@@ -54,8 +54,8 @@ struct QueueEntry {
     waker: RefCell<Option<Waker>>,
 }
 
-/// The place of a new connection in the queue, and after the grant its permission to begin. When the `Turn` is dropped,
-/// the next connection may begin.
+/// The place of a new connection in the queue. Once the turn is granted, this value is the permission to begin the
+/// connection. When the value is dropped, the next connection may begin.
 #[derive(Debug)]
 pub(super) struct Turn {
     queue: Rc<ConnectionQueue>,
@@ -92,7 +92,7 @@ impl ConnectionQueue {
 }
 
 impl OriginQueue {
-    /// Grants all turns that are possible now.
+    /// Grants all turns (permissions to begin a connection) that are possible now.
     fn grant(&mut self) {
         while self.new < MAX_NEW {
             let left = MAX_NEW - self.new;
@@ -165,12 +165,13 @@ mod tests {
         };
         let mut greedy = enter(80, 1, 5000);
         assert_eq!(granted(&greedy), MAX_NEW / 2);
-        // Connections of a second client begin immediately. So do connections to a second origin, which has port 81.
+        // Connections of a second client begin immediately, and so do connections to a second origin, which has port 81.
         let modest = enter(80, 2, 10);
         assert_eq!((granted(&modest), granted(&enter(81, 3, 10))), (10, 10));
         let second = enter(80, 3, 5000);
         assert!(granted(&second) > MAX_NEW / 8 && granted(&greedy) + granted(&second) + 10 < MAX_NEW);
-        // When connections end, waiting connections take their places, and each client's connections begin in order.
+        // When new connections end, waiting connections take their places in the queue of the origin, and each client's
+        // connections begin in order.
         let before = granted(&greedy);
         drop(greedy.drain(..100));
         assert!(granted(&greedy) >= before - 100 && granted(&greedy) + granted(&second) + 10 < MAX_NEW);
@@ -201,8 +202,8 @@ mod tests {
         assert!((1..=11).contains(&over), "{over}");
     }
 
-    /// In a million random steps, connections enter the queue and leave it. At regular intervals, the counters of the
-    /// queue must equal a count over all connections in the queue.
+    /// In this test, connections enter the queue and leave it in a million random steps. At regular intervals, the
+    /// counters of the queue must equal a count over all connections in the queue.
     #[test]
     fn a_million_random_turns_are_counted_as_a_naive_model_counts_them() {
         let (queue, mut rng) = (Rc::<ConnectionQueue>::default(), Rng::new(39));

@@ -62,7 +62,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-/// The destination of requests.
+/// The destination to which a gateway forwards requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Route {
     /// Requests are forwarded to the target that each of them names (forward proxy).
@@ -95,7 +95,7 @@ impl fmt::Debug for Faults {
 /// The settings of a gateway for one listener.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The destination of requests.
+    /// The destination to which the gateway forwards requests.
     pub route: Route,
     /// The trusted proxies in front of a reverse gateway. The gateway keeps and extends the Forwarded and X-Forwarded-*
     /// fields of their requests.
@@ -173,7 +173,7 @@ struct Activity {
     requests_in_progress: Cell<u32>,
     /// The slot of the session. The session reports its requests and bytes to this slot.
     slot_handle: SlotHandle,
-    /// The share of the session in [`Options::exchanges`].
+    /// The share that the session has in the limit [`Options::exchanges`].
     share: Rc<Share>,
     /// The share of the session in the memory budget.
     memory: Rc<SessionMemory>,
@@ -428,13 +428,14 @@ async fn end<W: World, U, N: Session>(
             session.close();
         }
         ClientStreamEnd::Tear(_) if half_close => session.abort(),
-        // No unread data is left, so the next data on the stream is a new request.
+        // The client has finished its request, and no unread data is left. The next data on the stream is a new
+        // request.
         ClientStreamEnd::Close if conn.is_clean() => {}
         ClientStreamEnd::Close | ClientStreamEnd::Part | ClientStreamEnd::Tear(_) | ClientStreamEnd::Cut => {
-            // Only a reset separates the data of this exchange from later data on a stream of an association. If the
-            // exchange failed (`Tear(false)`), the gateway resets the stream immediately. Otherwise a response was
-            // sent, which has to arrive before the reset. The gateway then first waits up to `LINGER` for the client's
-            // request to end.
+            // On a stream of an association, only a reset separates the data of this exchange from later data. After a
+            // failed exchange (`Tear(false)`), the gateway resets the stream immediately. In the other cases a response
+            // was sent, which must arrive before the reset. The gateway therefore first waits up to `LINGER` for the
+            // client's request to end.
             if after != ClientStreamEnd::Tear(false) {
                 service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             }
@@ -488,8 +489,8 @@ async fn next_request<W: World, U, T: Stream>(
 /// A session may begin an exchange while it has fewer than `SESSION_MULTIPLE` · n exchanges. Here n is the number of
 /// exchanges that the whole gateway may still begin.
 const SESSION_MULTIPLE: usize = 8;
-/// The factor that replaces [`SESSION_MULTIPLE`] for all sessions from one client address together. It is greater, so
-/// that several clients behind one address do not lock each other out.
+/// The factor that replaces [`SESSION_MULTIPLE`] for all sessions from one client address together. It is greater than
+/// that factor, so that several clients behind one address do not lock each other out.
 const CLIENT_MULTIPLE: usize = 31;
 /// The interval at which the gateway checks whether the client has acknowledged the written data.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);

@@ -1,9 +1,9 @@
-//! Resolves names for clients, such that no client can delay the lookups of other clients.
+//! Resolves names for clients. No client can delay the lookups of other clients.
 //!
 //! A host can resolve only a few names at a time, and a name without an answer occupies a lookup for many seconds.
-//! Therefore a client may start a lookup only while it has fewer lookups in progress than the host has free places for
-//! lookups. A name that several clients ask for at the same time is resolved once. Names that the host's own
-//! configuration contains need no lookup.
+//! Therefore a client may start a lookup only while it has fewer lookups in progress than the host could still start. A
+//! name that several clients ask for at the same time is resolved once. Names that the host's own configuration
+//! contains need no lookup.
 
 use anabranch_http::authority::Authority;
 use anabranch_http::limits::{Client, ConcurrencyLimit, Share, SharePermit};

@@ -92,8 +92,8 @@ impl<W: World + NameResolver, D: Dial> Origins<W, D> {
     }
 
     /// Refuses connections to the addresses at which this gateway itself listens. A request could otherwise be tunneled
-    /// through the gateway to itself again and again. Each pass would use new connections, and no `Via` field would
-    /// reveal the loop.
+    /// through the gateway to itself again and again. Each pass through the gateway would use new connections, and no
+    /// `Via` field would reveal the loop.
     pub fn never_reach(&self, listening: &[SocketAddr]) {
         self.pool.listening.borrow_mut().extend_from_slice(listening);
     }

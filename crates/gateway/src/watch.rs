@@ -32,7 +32,7 @@ pub(super) struct Progress {
     pub(super) is_restartable: bool,
 }
 
-/// The reason why a watched future was ended early.
+/// The reason why [`watched`] ended the future of an exchange early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum WatchEnd {
     /// The exchange made no progress for too long, or it blocked other exchanges for too long.
@@ -55,8 +55,8 @@ pub(super) struct SharedSessions<'a> {
 }
 
 /// Polls `wait` until it is done, and ends it early if the exchange stalls. Acknowledgements of written bytes count as
-/// progress. `unacknowledged` returns the number of unacknowledged bytes on the session with the server, and then the
-/// same for the session with the client. Each number includes the bytes of all exchanges on that session.
+/// progress. `unacknowledged` returns two numbers of unacknowledged bytes: on the session with the server, and on the
+/// session with the client. Each number includes the bytes of all exchanges on that session.
 pub(super) async fn watched<W: World, U, T>(
     service: &Service<W, U>,
     progress_clock: &ProgressClock<W>,
@@ -98,8 +98,8 @@ pub(super) async fn watched<W: World, U, T>(
                 }
             }
             if down.blocked.get() {
-                // It counts as progress if fewer bytes are unacknowledged than at the last check. A slow client may be
-                // reading, although it rarely makes room for another write.
+                // If fewer bytes are unacknowledged than at the last check, the exchange has made progress: a slow
+                // client may be reading, although it rarely makes room for another write.
                 let unacknowledged = unacknowledged().1;
                 if unacknowledged < std::mem::replace(&mut unacknowledged_by_client, unacknowledged) {
                     progress_clock.record_progress();
@@ -136,8 +136,8 @@ pub(super) async fn watched<W: World, U, T>(
     .await
 }
 
-/// Polls both directions until `downward`, the direction to the client, is done. If `needs_both` is set, `upward` must
-/// also be done. Ends early if either direction fails.
+/// Polls the two directions of an exchange until `downward`, the direction to the client, is done. If `needs_both` is
+/// set, `upward` must also be done. Ends early if either direction fails.
 pub(super) async fn both<T, E>(
     upward: impl Future<Output = Result<(), E>>,
     downward: impl Future<Output = Result<T, E>>,
@@ -163,7 +163,7 @@ pub(super) async fn both<T, E>(
     .await
 }
 
-/// The bytes that an exchange has written to the peer, the server behind the gateway, and that the peer has not
+/// The bytes that an exchange has written to the server behind the gateway (the peer), and that this server has not
 /// acknowledged.
 #[derive(Default)]
 struct UnacknowledgedBytes {
@@ -171,9 +171,9 @@ struct UnacknowledgedBytes {
     last_progress: Option<Instant>,
     /// The number of unacknowledged bytes on the whole session at the last check.
     unacknowledged: u64,
-    /// An upper bound on the number of unacknowledged bytes of this exchange. At the first check after progress, the
-    /// bound is set to the value of `unacknowledged`. Every byte of the session that the peer acknowledges later
-    /// reduces the bound by 1.
+    /// An upper bound on the number of unacknowledged bytes of this exchange. At the first check after the exchange has
+    /// made progress, the bound is set to the value of `unacknowledged`. Every byte of the session that the peer
+    /// acknowledges later reduces the bound by 1.
     max_unacknowledged: u64,
 }
 
@@ -197,8 +197,8 @@ impl UnacknowledgedBytes {
     }
 }
 
-/// A mark that an exchange can set and remove. `count` is either [`SharedWindow::blocking`] or
-/// [`SharedWindow::starved`], and counts the exchanges whose mark is set.
+/// A mark that an exchange can set and remove, for example that it is starved. `count` is either
+/// [`SharedWindow::blocking`] or [`SharedWindow::starved`], and counts the exchanges whose mark is set.
 struct Mark<'a> {
     count: Option<&'a Cell<u32>>,
     marked: bool,

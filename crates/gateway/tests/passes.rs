@@ -199,8 +199,8 @@ fn trailers_are_forwarded_to_clients_that_accept_them() {
     }
 }
 
-/// The end of a response is missing. Checks that the gateway ends the client's stream with an error, or does not end
-/// the stream. After an end without an error, the client could take the response for complete.
+/// If the end of a response is missing, the gateway must end the client's stream with an error, or not end the stream.
+/// After an end without an error, the client could take the response for complete.
 #[test]
 fn a_response_that_was_cut_does_not_end() {
     for gateways in [1, 2] {

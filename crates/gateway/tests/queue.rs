@@ -236,7 +236,7 @@ async fn associations(client: &SimWorld, count: usize) -> Vec<SctpSession<SimWor
 
 async fn sctp(world: &SimWorld) -> SctpHost<SimWorld> {
     let mut config = Config::default();
-    config.streams = 100;
+    config.num_ostreams = 100;
     SctpHost::new(world.clone(), config, LowerProtocol::Ip, None).await.expect("a host")
 }
 

@@ -26,7 +26,7 @@ fn clock() -> Option<fn() -> u64> {
     Some(|| 1_900_000_000)
 }
 
-/// Sends each row's request in a session of its own.
+/// Sends the request of each row of the table in a session of its own.
 async fn ask_all(world: &SimWorld, meeting: &Meeting, rows: &[Row]) -> Vec<Vec<u8>> {
     let mut answers = Vec::new();
     for row in rows {

@@ -21,8 +21,8 @@ impl Alternative {
         format!("h3=\":{port}\"; ma={}", DAY.as_secs())
     }
 
-    /// Returns the first HTTP/3 alternative in the value of an Alt-Svc field. Returns `None` if the value contains no
-    /// such alternative, is `clear`, or is malformed.
+    /// Returns the first alternative service with HTTP/3 in the value of an Alt-Svc field. Returns `None` if the value
+    /// contains no such alternative, is `clear`, or is malformed.
     #[must_use]
     pub fn read(field: &str) -> Option<Self> {
         let mut rest = field;

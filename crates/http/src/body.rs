@@ -1,4 +1,4 @@
-//! Generates the content of objects.
+//! Generates the content of the objects that a server sends in an experiment.
 //!
 //! The body of an object is a section of an endless sequence, which repeats a fixed table of pseudo-random bytes. The
 //! object's name determines where the section begins. Therefore a body of any length costs no memory and is written

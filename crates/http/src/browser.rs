@@ -1,20 +1,20 @@
-//! A browser as the client: which objects it knows when, and which of them it requests when.
+//! Models a browser as the client: when it finds each object of a page, and when it requests the object.
 //!
 //! [`Browser`] is a state machine without input or output. The client reports bytes that were delivered, responses that
-//! ended and servers that were found to take priorities. The browser answers with the requests to send now, each with its
-//! priority. The rules are those of Chromium; each names its source. Values that change between versions are in [`Rules`].
-//! Of the time that a browser computes, the model has two parts that the caller waits for: committing the document
-//! ([`Browser::commit`]) and passing a request on ([`Browser::receive`]). A page may grow while it is loaded
-//! ([`Browser::update`]).
+//! ended and servers that were found to support priorities. The browser answers with the requests to send now, each
+//! with its priority. The rules are those of Chromium, and each rule names its source. Values that change between
+//! versions are in [`Rules`]. The model includes two parts of a browser's processing time, and the caller waits for
+//! both. They are the time to commit the document ([`Browser::commit`]) and the time to pass on a request
+//! ([`Browser::receive`]). A page may grow while it is loaded ([`Browser::update`]).
 //!
 //! - [`rules`]: the values of the rules
-//! - [`layout`]: where a page names its objects, and what is assumed if the page does not say it
+//! - [`layout`]: where a page refers to its objects, and what is assumed if the page does not record it
 //! - [`discovery`]: the parser, which finds objects as the bytes of documents, style sheets and scripts arrive
 //! - [`priority`]: the priority of a request
 //! - [`quality`]: whether the network is slow, which the limits depend on
 //! - [`schedule`]: the two schedulers that hold requests back
 //!
-//! How many connections are opened, and which request gets one, is decided in [`crate::mapping`].
+//! [`crate::mapping`] decides how many connections are opened, and which request gets one.
 
 pub mod discovery;
 pub mod layout;
@@ -60,13 +60,14 @@ impl FromStr for Client {
     }
 }
 
-/// What a browser remembers of the servers of a page.
+/// Whether a browser visits a page for the first time, or what it remembers of the page's servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Visit {
-    /// Nothing.
+    /// A first visit: the browser remembers nothing.
     #[default]
     First,
-    /// The protocols of the servers, that they take priorities, and the tickets of their sessions. Objects are not cached.
+    /// A repeated visit: the browser remembers the protocols of the servers, their support of priorities, and their
+    /// session tickets. Objects are not cached.
     Repeat,
 }
 
@@ -90,15 +91,15 @@ pub struct Browser {
     renderer: Renderer,
     service: Service,
     quality: NetworkQuality,
-    /// Whether the host of each object has a public address. net `network_quality_estimator_util.cc`, `IsPrivateHost`: other
-    /// hosts say nothing about the network.
+    /// For each object, whether its host has a public address. The round trips of other hosts are not used to estimate
+    /// the network's quality (net `network_quality_estimator_util.cc`, `IsPrivateHost`).
     is_public: Vec<bool>,
     /// Requests of the browser process, which no scheduler holds back.
     navigations: VecDeque<usize>,
-    /// What arrived of the document before it was committed to a renderer: the number of bytes, and whether it is
-    /// complete. `None` once it has been committed.
+    /// The part of the document that arrived before the document was committed to a renderer: the number of bytes, and
+    /// whether it is complete. `None` once the document has been committed.
     uncommitted: Option<(u64, bool)>,
-    /// For each object its priority, once it was requested.
+    /// The priority of each object; `None` until the object is requested.
     requested: Vec<Option<LoadPriority>>,
     /// Whether a layout has raised the priority of the visible images.
     has_layout: bool,
@@ -107,7 +108,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Returns a browser that begins to load `page`. If `keep_origins` is false, all hosts are one.
+    /// Returns a browser that begins to load `page`. If `keep_origins` is false, all hosts count as one.
     #[must_use]
     pub fn new(rules: &'static Rules, page: &Page, keep_origins: bool) -> Self {
         let layout = Layout::of(page);
@@ -130,8 +131,8 @@ impl Browser {
         }
     }
 
-    /// Reads the object `object` of `page`, which is being loaded. The object is the next one, or it was preloaded and the
-    /// document has named it again. All hosts are one.
+    /// Adds the next object of `page`, which is being loaded, or updates a preloaded object that the document has named
+    /// again. All hosts count as one.
     pub fn update(&mut self, page: &Page, object: usize) {
         self.discovery.update(page, object);
         if object == self.requested.len() {
@@ -141,7 +142,7 @@ impl Browser {
         }
     }
 
-    /// Records where the body of a document begins that is being loaded.
+    /// Sets the offset at which the body of the document begins. Only for a document that is still being loaded.
     pub const fn set_body_start(&mut self, offset: u64) {
         self.discovery.set_body_start(offset);
     }
@@ -157,7 +158,8 @@ impl Browser {
         }
     }
 
-    /// Whether `object` is the document, which the caller commits [`Rules::commit`] after its response has begun.
+    /// Whether `object` is the document and has not been committed yet. The caller commits it at the time
+    /// [`Rules::commit`] after its response has begun.
     #[must_use]
     pub fn is_committed_later(&self, object: usize) -> bool {
         self.uncommitted.is_some() && self.discovery.is_document(object)
@@ -174,7 +176,14 @@ impl Browser {
         self.loosen();
     }
 
-    /// Reports that the response for `object` has begun, this long after its request was sent.
+    /// Whether the document has been rendered. It is rendered for the first time when its parser has reached the body, and
+    /// the style sheets of the head have arrived. The parser waits for the blocking scripts of the head before that.
+    #[must_use]
+    pub const fn has_rendered(&self) -> bool {
+        self.has_layout
+    }
+
+    /// Reports that the response for `object` has begun. `rtt` is the time since its request was sent.
     pub fn answered(&mut self, object: usize, rtt: Duration) {
         if self.is_public[object]
             && let Some(is_slow) = self.quality.observe(rtt)
@@ -196,7 +205,7 @@ impl Browser {
         }
     }
 
-    /// Reports that the host with this index takes priorities, because it speaks HTTP/2 or announced HTTP/3.
+    /// Reports that the host with this index supports priorities, because it speaks HTTP/2 or announced HTTP/3.
     pub fn takes_priorities(&mut self, host: usize) {
         self.service.takes_priorities(host);
     }
@@ -213,7 +222,7 @@ impl Browser {
         let priority = if resource.visible && self.has_layout { LoadPriority::High } else { computed };
         self.requested[object] = Some(priority);
         if self.discovery.is_navigation(object) {
-            // The browser process requests the document, which has no part in the limits of the page's requests.
+            // The browser process requests the document. This request does not count towards the limits.
             self.navigations.push_back(object);
         } else {
             self.renderer.request(object, priority, resource.kind);
@@ -226,7 +235,7 @@ impl Browser {
         self.renderer.next()
     }
 
-    /// Takes the request for an object in the network service, whose scheduler decides when it is sent.
+    /// Passes the request for `object` to the network service, whose scheduler decides when it is sent.
     pub fn receive(&mut self, object: usize) {
         self.service.request(object, self.priority(object));
     }
@@ -236,20 +245,22 @@ impl Browser {
         self.navigations.pop_front().or_else(|| self.service.next())
     }
 
-    /// Returns the priority that `object` was requested with; that of a document if it has not been requested.
+    /// Returns the priority that `object` was requested with. An object that has not been requested has the priority of
+    /// a document.
     #[must_use]
     pub fn priority(&self, object: usize) -> LoadPriority {
         self.requested[object].unwrap_or(LoadPriority::VeryHigh)
     }
 
-    /// Returns the priority of `object` as the request states it (RFC 9218).
+    /// Returns the priority of `object` in the form of the request's `priority` field (RFC 9218).
     #[must_use]
     pub fn urgency(&self, object: usize) -> Priority {
         priority::stated(self.priority(object), self.discovery.resource(object).kind)
     }
 
-    /// Whether `object` is requested without credentials, for which a browser has connections of their own. net
-    /// `url_request.cc`, `DeterminePrivacyMode`: the privacy mode is part of the keys of sessions and socket groups.
+    /// Whether `object` is requested without credentials. A browser uses separate connections for these requests.
+    /// Source: net `url_request.cc`, `DeterminePrivacyMode`: the privacy mode is part of the keys of sessions and
+    /// socket groups.
     #[must_use]
     pub fn is_without_credentials(&self, object: usize) -> bool {
         self.discovery.resource(object).without_credentials
@@ -260,7 +271,7 @@ impl Browser {
         std::mem::take(&mut self.is_reprioritized)
     }
 
-    /// Returns the values of the browser's rules.
+    /// Returns the limits and times in the browser's rules.
     #[must_use]
     pub const fn rules(&self) -> &'static Rules {
         self.rules
@@ -275,7 +286,7 @@ impl Browser {
         }
     }
 
-    /// Raises the priority of images in the visible part of the page. blink `resource_fetcher.cc`,
+    /// Raises the priority of images in the visible part of the page. Source: blink `resource_fetcher.cc`,
     /// `UpdateAllImageResourcePriorities`, which is called after a layout.
     fn raise_visible_images(&mut self) {
         for object in self.discovery.visible() {

@@ -118,7 +118,7 @@ impl Decoder {
         }
     }
 
-    /// Processes one byte of framing.
+    /// Processes one byte of framing: of a chunk-size line, a line end or a trailer line.
     fn frame(&mut self, byte: u8) -> Result<(), Broken> {
         match (self.state, byte) {
             (DecoderState::ChunkCr, b'\r') => self.state = DecoderState::ChunkLf,

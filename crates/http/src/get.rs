@@ -4,7 +4,7 @@
 //!
 //! Implements RFC 9110 §7.2 (Host) and §10.1.5 (User-Agent): these fields are in each request of this client.
 //!
-//! - `options`: what a request asks for besides its target
+//! - `options`: the options of a request, apart from its target
 //! - `requests`, `reply`: requests and responses on connections where each exchange has a stream of its own
 //! - `http2`, `http3`: the two HTTP versions that have such connections
 

@@ -6,10 +6,10 @@
 //! - `file` converts the bytes of a file to JSON text, and `prune` decides which JSON values are kept.
 //! - `pages` finds the pages and their entries.
 //! - `times` determines when an entry was queued, and `timings` when it was sent and answered.
-//! - `size` and `post_data` determine how large an entry is, `initiator` which entry caused it, and `references` where that
-//!   entry refers to it.
-//! - `network` infers from the times the network and the server's times, and `coalesce` which hosts are public or share
-//!   connections.
+//! - `size` and `post_data` determine the sizes of the request and the response of an entry. `initiator` determines
+//!   which entry caused it, and `references` where the text of that cause refers to it.
+//! - `network` infers the round trip and the rate of the network and the servers' times. `coalesce` determines which
+//!   hosts are public, and which share connections.
 //! - [`shipped`] holds the pages that ship with the program.
 //! - [`write`](mod@write) writes HAR.
 //!
@@ -83,7 +83,7 @@ pub fn read_bytes(name: &str, bytes: &[u8], number: Option<usize>) -> Result<Pag
 /// Reads page `number`, counted from 1, from the HAR file at `path`.
 ///
 /// # Errors
-/// [`PageError`] if the file cannot be read or is not a HAR; the errors of [`read_page`].
+/// [`PageError`] if the file cannot be read or is not a HAR, and the errors of [`read_page`].
 pub fn load_page(path: &Path, number: Option<usize>) -> Result<Page, PageError> {
     let name = path.display().to_string();
     let wrong = |why: std::io::Error| PageError::new(format!("{name}: {why}"));
@@ -163,7 +163,7 @@ fn broken(why: &serde_json::Error, text: &str, is_script: bool) -> String {
     format!("not a HAR, not even JSON: {why}; correct it there, or save the HAR again")
 }
 
-/// Returns page `number` of the file, with every entry that can be fetched.
+/// Builds page `number` of the file from all of its entries that can be fetched.
 fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Page, PageError> {
     let wrong = |why: &str| PageError::new(format!("{name}: {why}"));
     if pages.entries.is_empty() {
@@ -229,7 +229,7 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
     let (kept, unordered) = times::in_order(kept);
     let mut page = build(name, pages, chosen, &kept, left_out)?;
     if unordered > 0 {
-        // Without the starts, the times of the entries do not show what happened at the same time.
+        // Drop the recorded times. Without the starts of all entries, they do not show which entries overlapped.
         page.recording = None;
         page.objects.iter_mut().for_each(|object| object.recorded = None);
     }

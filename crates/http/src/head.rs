@@ -83,7 +83,7 @@ pub type Room<'a> = SmallVec<[httparse::Header<'a>; 16]>;
 /// How strictly requests are checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Strictness {
-    /// Every request must be valid, whichever client sent it.
+    /// Every request must be valid. This is for requests from arbitrary clients.
     #[default]
     Strictly,
     /// Requests for recorded pages are accepted. Their hosts and targets come from a recording and need not be valid

@@ -73,7 +73,7 @@ impl Default for Windows {
 pub(crate) mod server {
     /// The maximum number of concurrent streams, as in nginx's `http2_max_concurrent_streams 128`.
     pub(crate) const CONCURRENT: u32 = 128;
-    /// The number of bytes of one response that are written before the next response's turn, as in nginx's
+    /// The number of bytes of one response that are written before it is the turn of the next response, as in nginx's
     /// `http2_chunk_size 8k`.
     pub(crate) const CHUNK: usize = 8 * 1024;
     /// The maximum number of response bytes that h2 holds. It is enough for two chunks of `CHUNK` bytes, so that the

@@ -25,8 +25,9 @@
 //!
 //! # Notes on some modules
 //!
-//! - `browser` is a state machine. `fetch/browse.rs` tells it what was delivered and queues what it requests. `mapping` assigns
-//!   these requests to connections, and opens more of them while the protocol of a server is unknown.
+//! - `browser` is a state machine. `fetch/browse.rs` reports to it what was delivered, and queues the objects that it
+//!   requests. `mapping` assigns these requests to connections, and opens more of them while the protocol of a server
+//!   is unknown.
 //! - `limits` limits the number of sessions of a server, over all threads. If no slot is free, it ends the session that
 //!   has waited longest for a request.
 //! - `root_dir` resolves paths inside one directory through open handles. Therefore a symbolic link that is changed

@@ -42,14 +42,15 @@ struct LimitState {
     /// The number of servers that use the limit. Each server can end only its own sessions, so a new session that gets
     /// no slot waits until another server frees one. If there is no other server, this session is refused at once.
     servers: AtomicUsize,
-    /// The number of slots that each client has.
+    /// The number of session slots that each client has.
     clients: ClientSlots,
-    /// Held while a server ends a session for a request. Without it, two servers would each end one for the same request.
+    /// Held while a server ends a session to fulfil a request for a slot. Otherwise two servers could each end a
+    /// session for the same request.
     preempting: Mutex<()>,
 }
 
 impl ConcurrencyLimit {
-    /// Returns a limit that allows `max` holders at a time.
+    /// Returns a limit of `max` sessions: it has a slot for each.
     #[must_use]
     pub fn new(max: usize) -> Self {
         let (available, none) = (AtomicUsize::new(max), || AtomicUsize::new(0));

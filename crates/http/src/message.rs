@@ -116,8 +116,8 @@ impl Section {
             b":authority" => &mut pseudo.authority,
             b":path" => &mut pseudo.path,
             b":status" => &mut pseudo.status,
-            // RFC 9114 §4.3: other pseudo-header fields are not defined. Only servers that offer extended CONNECT
-            // accept `:protocol` (RFC 9220).
+            // RFC 9114 §4.3: pseudo-header fields other than those above are not defined. Only servers that offer
+            // extended CONNECT accept `:protocol` (RFC 9220).
             _ => return Err(Malformed("an undefined pseudo-header field")),
         };
         if of.replace(value.to_vec()).is_some() {
@@ -289,7 +289,7 @@ pub fn field_value(value: &[u8]) -> Result<HeaderValue, Malformed> {
 /// A field is malformed, or occurs more often than allowed.
 pub fn check_fields(fields: &HeaderMap) -> Result<Option<u64>, Malformed> {
     let (mut host, mut length) = (false, None);
-    // One pass, because a look-up by name costs more than a comparison.
+    // Check all fields in one pass, because looking up a field by its name costs more than comparing the name.
     for (name, value) in fields {
         check_unpadded(value.as_bytes())?;
         check_connection_specific(name, value)?;
@@ -366,8 +366,7 @@ pub fn check_host(authority: Option<&str>, host: Option<&str>) -> Result<(), Mal
 /// RFC 9114 §4.3.1: returns the authority as text. An empty or malformed authority, or one with userinfo, is an error.
 fn checked_authority(authority: &[u8]) -> Result<&str, Malformed> {
     let text = std::str::from_utf8(authority).ok();
-    // The parser requires a default port. Only the form of the text is checked here, so the value of the port does not
-    // matter.
+    // The parser requires a default port. Only the syntax is checked here, so the value of that port does not matter.
     text.filter(|text| Authority::parse(text, Some(443)).is_some())
         .ok_or(Malformed("an authority is not a host with a port"))
 }

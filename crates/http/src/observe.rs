@@ -39,14 +39,15 @@ pub struct ExchangeId {
     pub index: u32,
 }
 
-/// The assignment of an object to a stream. The request for the object is written at the time of the assignment.
+/// The milestone "assigned": an object was assigned to a stream. The request for the object is written at the time of
+/// the assignment.
 ///
 /// If data may be sent with the handshake (`Session::early_data`), an object can be assigned before the connection is
 /// usable. An analysis that divides the response time into parts must therefore start at the later of two times. These
 /// are the time of the assignment and the time of the connection's event `Established` in the trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assigned {
-    /// The time of the assignment.
+    /// The time at which the object was assigned.
     pub at: Instant,
     /// The exchange to which the object was assigned.
     pub exchange: ExchangeId,
@@ -56,7 +57,7 @@ pub struct Assigned {
     pub attempt: u32,
 }
 
-/// The delivery of an object to the application, complete and verified.
+/// The milestone "delivered": an object was delivered to the application, complete and verified.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delivered {
     /// When the last byte of the response was read.
@@ -70,10 +71,10 @@ pub struct Delivered {
 /// The reason why an object was not delivered.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FetchError {
-    /// None of the object's bytes moved for the whole `--timeout`.
+    /// No byte of the object was transferred for the time `--timeout`.
     #[error("no progress within the timeout")]
     Timeout,
-    /// The object that triggers this fetch failed.
+    /// The object that causes the request of this object failed.
     #[error("object {0}, which causes this fetch, failed")]
     InitiatorFailed(usize),
     /// No connection to the server could be established.
@@ -99,7 +100,7 @@ pub enum FetchError {
 /// All milestones of one object.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ObjectRecord {
-    /// When the client decided to request the object. The request may then wait for a connection or a stream.
+    /// When the client decided to request the object. After this, the request may wait for a connection or a stream.
     pub issued: Option<Instant>,
     /// The last assignment of the object to an exchange. A new assignment replaces the previous record.
     pub assigned: Option<Assigned>,
@@ -108,6 +109,8 @@ pub struct ObjectRecord {
     /// The reads of body bytes since the object was last assigned to an exchange: time and number of bytes. Reads
     /// within one millisecond are combined and have the time of the first read.
     pub read: Vec<(Instant, u64)>,
+    /// The sum over the body bytes in `read` of the times at which they were read, in nanoseconds and not combined.
+    pub read_times: u128,
     /// The byte range of the response in the data that the server sends on the stream, if the server reported it.
     pub placed: Option<Range<u64>>,
     /// The delivery of the object, if it was delivered.
@@ -140,6 +143,9 @@ pub struct ServedRecord {
 /// All recorded milestones.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Record {
+    /// When the browser could render the document for the first time; `None` if it never could, or if no browser loaded
+    /// the page.
+    pub start_render: Option<Instant>,
     /// The records of the objects, by index in the page, up to the highest index recorded.
     pub objects: Vec<ObjectRecord>,
     /// The records of the connections, by identifier of the session.
@@ -221,6 +227,7 @@ impl Recorder {
             o.assigned = Some(assigned);
             o.first_byte = None;
             o.read.clear();
+            o.read_times = 0;
         });
     }
 
@@ -232,9 +239,19 @@ impl Recorder {
     /// `bytes` more bytes of the object's body were read.
     pub fn read(&self, object: usize, at: Instant, bytes: u64) {
         let millisecond = |at: Instant| at.as_nanos() / 1_000_000;
-        self.object(object, |o| match o.read.last_mut() {
-            Some((first, sum)) if millisecond(*first) == millisecond(at) => *sum += bytes,
-            _ => o.read.push((at, bytes)),
+        self.object(object, |o| {
+            o.read_times += u128::from(bytes) * u128::from(at.as_nanos());
+            match o.read.last_mut() {
+                Some((first, sum)) if millisecond(*first) == millisecond(at) => *sum += bytes,
+                _ => o.read.push((at, bytes)),
+            }
+        });
+    }
+
+    /// The browser can render the document from `at` on. Only the first call counts.
+    pub fn rendered(&self, at: Instant) {
+        self.change(|record| {
+            record.start_render.get_or_insert(at);
         });
     }
 

@@ -45,7 +45,7 @@ pub struct Page {
     /// index of the first of these hosts. HTTP/1.1 never shares connections between hosts.
     pub coalesce: Vec<usize>,
     /// The hosts that have a publicly routable address in the recording, as indices into [`hosts`](Self::hosts) in
-    /// ascending order. Chromium measures the network only by such hosts.
+    /// ascending order. Chromium estimates the quality of the network only from requests to such hosts.
     pub public: Vec<usize>,
     /// The objects to fetch. The initiator of an object precedes it in the list.
     pub objects: Vec<Object>,
@@ -55,7 +55,8 @@ pub struct Page {
     pub warnings: Vec<String>,
     /// The offset of `<body>` in the transferred bytes of the document, if its text is known.
     pub body_start: Option<u64>,
-    /// What the recording says about the load and the network; `None` if the page is no recording with times.
+    /// The times of the recorded load, and estimates of its network; `None` if the page was not read from a recording
+    /// with times.
     pub recording: Option<Recording>,
 }
 
@@ -82,7 +83,7 @@ pub struct Object {
     pub think: Duration,
     /// How the initiator refers to this object.
     pub reference: Reference,
-    /// The recorded times; `None` if the page is no recording with times.
+    /// The recorded times; `None` if the page was not read from a recording with times.
     pub recorded: Option<Recorded>,
 }
 
@@ -212,9 +213,9 @@ impl Page {
         Ok(self)
     }
 
-    /// Checks the page: it has at least one object, every host exists, and the number and sizes of objects are bounded.
-    /// Every name is a valid request target and occurs once. Every object stands after its initiator, so there is no
-    /// cycle.
+    /// Checks that the page is valid: it has at least one object, every host exists, and the number and sizes of
+    /// objects are bounded. Every name is a valid request target and occurs once. Every object stands after its
+    /// initiator, so there is no cycle.
     ///
     /// # Errors
     /// [`PageError`], which names the object and the field.
@@ -264,8 +265,8 @@ impl Page {
         Ok(())
     }
 
-    /// Returns the index of the document: the first object, or the object that its redirects lead to. If that is no HTML,
-    /// the first HTML object is the document.
+    /// Returns the index of the document: the first object, or the object that its redirects lead to. If that object is
+    /// not HTML, the document is the first HTML object.
     #[must_use]
     pub fn document(&self) -> usize {
         let mut document = 0;
@@ -324,7 +325,7 @@ mod tests {
         assert!(page.objects[1..].iter().all(|object| object.initiator == Some(0)));
         let names: Vec<_> = page.objects.iter().map(|object| object.name.as_str()).collect();
         assert_eq!((names[0], names[1], names[12]), ("/object-00", "/object-01", "/object-12"));
-        // An object with an initiator keeps its initiator.
+        // An object with an initiator must keep its initiator.
         let mut page = Page::from_sizes("3x1kB").expect("a page");
         page.objects[2].initiator = Some(1);
         let page = page.with_first(1).expect("a page");

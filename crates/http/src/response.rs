@@ -182,7 +182,7 @@ impl ResponseParser {
         Answer { head, ..self.answer.clone().unwrap_or_default() }
     }
 
-    /// Whether the parser is between responses: no byte of a further response has been received.
+    /// Returns whether the last response is complete and no byte of a further response has been received.
     #[must_use]
     pub fn is_between(&self) -> bool {
         matches!(self.state, ParserState::Head) && self.partial.is_empty()
@@ -197,7 +197,7 @@ impl ResponseParser {
         loop {
             match self.state {
                 ParserState::Head => match self.head(input)? {
-                    // RFC 9110 §15.2: interim responses come before the final one.
+                    // RFC 9110 §15.2: interim responses come before the final one. They are skipped.
                     Some(Some(head)) => return Ok(Step::Head(head)),
                     Some(None) => {}
                     None => return Ok(Step::More),
@@ -259,8 +259,8 @@ impl ResponseParser {
             if self.partial.len() >= MAX_HEAD {
                 return Err(ResponseError::HeadTooLarge);
             }
-            // Check the first bytes now rather than after 64 KiB: a peer that speaks another protocol may be waiting
-            // for us.
+            // Check the first bytes now and not only after 64 KiB, because a peer that speaks another protocol may be
+            // waiting for us to send.
             let start = self.partial.trim_ascii_start();
             if !start.iter().zip(b"HTTP/1.").all(|(byte, expected)| byte == expected) {
                 return Err(ResponseError::Head(httparse::Error::Version));
@@ -396,7 +396,7 @@ mod tests {
     use super::*;
     use anabranch_base::Rng;
 
-    /// Returns all responses that a parser finds in `bytes`, fed in pieces of `piece` bytes.
+    /// Returns all responses that a parser finds in `bytes` when it gets them in pieces of `piece` bytes.
     fn read(bytes: &[u8], piece: usize) -> Result<Vec<(u16, Vec<u8>, bool)>, ResponseError> {
         let mut parser = ResponseParser::new();
         let mut all: Vec<(u16, Vec<u8>, bool)> = Vec::new();

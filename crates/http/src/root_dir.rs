@@ -27,7 +27,7 @@ pub struct RootDirectory {
     open_root: std::cell::RefCell<handle::OpenRoot>,
 }
 
-/// The result of looking up a name.
+/// The result of looking up the name of a file.
 #[derive(Debug)]
 pub struct FileLookup {
     /// The type, the size and the times of the file.
@@ -158,8 +158,8 @@ mod handle {
             Ok(self.resolve(&*self.root()?, relative, DIRECTORY, false)?)
         }
 
-        /// Returns the handle of the root directory. If the directory at its path has been replaced, for example by a
-        /// new version of the site, the new directory is opened.
+        /// Returns the handle of the root directory. Opens the directory again if another directory is now at its path,
+        /// for example with a new version of the site.
         fn root(&self) -> io::Result<Rc<OwnedFd>> {
             let metadata = self.real.symlink_metadata()?;
             let mut open_root = self.open_root.borrow_mut();
@@ -302,7 +302,7 @@ mod handle {
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     const LOOKUP: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
     const DIRECTORY: OFlags = LOOKUP.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-    /// Whether the kernel may be able to resolve whole names.
+    /// Whether this platform's kernel may be able to resolve whole names (`openat2`).
     const WHOLE: bool = cfg!(any(target_os = "linux", target_os = "android"));
     /// How many times a name is resolved again because it changed during the resolution.
     const TRIES: u32 = 16;
@@ -313,7 +313,8 @@ mod handle {
     const MAX_LINKS: u32 = 40;
 }
 
-/// This platform has no handles of directories. A name is checked first, and the file is then opened by its path.
+/// This implementation is for platforms without handles of directories. A name is checked first, and the file is then
+/// opened by its path.
 #[cfg(not(unix))]
 impl RootDirectory {
     fn real(&self, relative: &Path) -> io::Result<PathBuf> {

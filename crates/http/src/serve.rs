@@ -345,7 +345,7 @@ where
     }
 }
 
-/// The streams that a session has had so far.
+/// The streams of a session that are or were served: their tasks, and the state of their exchanges.
 struct ServedStreams<W: World> {
     tasks: Tasks<W>,
     /// The state of the exchanges of each stream, by stream number. A later stream with the same number continues with

@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Provides streams to origins, or to the next gateway.
+/// Provides streams on which requests are sent to origins, or to the next gateway.
 pub trait Upstream: 'static {
     /// The type of the streams.
     type Stream: Stream;
@@ -42,7 +42,7 @@ pub trait Upstream: 'static {
 /// The reason why no stream is available.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReachError {
-    /// The rules do not allow the target.
+    /// The gateway's rules do not allow the target.
     #[error("the target is not allowed")]
     Forbidden,
     /// The target is the gateway itself.
@@ -96,7 +96,7 @@ pub enum StreamOutcome {
 /// The receive window that all leased streams of a session share.
 #[derive(Debug, Default)]
 pub struct SharedWindow {
-    /// The number of streams that are leased now.
+    /// The number of streams of the session that exchanges have leased now.
     pub leased: Cell<u32>,
     /// The number of streams with unread data, which fills the window and blocks the other streams.
     pub blocking: Cell<u32>,
@@ -163,7 +163,7 @@ impl<T: Stream> Lease<T> {
 }
 
 impl<T: Stream> Lease<T> {
-    /// Returns `of` applied to the stream, or `default` if the stream has been given back.
+    /// Returns the result of the function `of` for the stream, or `default` if the stream has been given back.
     fn get<R>(&self, default: R, of: impl FnOnce(&T) -> R) -> R {
         self.leased.as_ref().map_or(default, |(stream, _)| of(stream))
     }

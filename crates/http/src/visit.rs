@@ -1,6 +1,6 @@
 //! `get --page`: fetches a document, and then the objects that it embeds, as they are discovered. The plain client
-//! requests them when the document that embeds them is complete. With a browser, they are found while it arrives, and the
-//! rules of the browser decide when they are requested.
+//! requests these objects when the document that embeds them is complete. A browser finds them while the document
+//! arrives, and its rules decide when they are requested.
 //!
 //! Documents and style sheets are parsed to find the addresses that they embed (`page::embed`). Scripts are not run.
 //! Objects on other hosts are not fetched, but the result lists their addresses. Redirections within the host are
@@ -58,11 +58,11 @@ pub trait BodySink: 'static {
     /// The same as for [`open`](Self::open).
     fn done(&self, file: Self::File) -> Result<(), String>;
 
-    /// Reports that object `object` made a step.
+    /// Reports a step in fetching the object with the index `object`.
     fn progress(&self, object: usize, step: Step);
 }
 
-/// A step in fetching an object.
+/// A step in fetching an object, which is reported as progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// The object was found. Objects are found in the order of their numbers.
@@ -90,7 +90,7 @@ pub struct Plan {
     pub at_once: usize,
     /// The program that loads the page.
     pub client: Client,
-    /// Whether the server is known to take priorities, because it speaks HTTP/2 or has many streams.
+    /// Whether the server is known to support priorities, because it speaks HTTP/2 or has many streams.
     pub takes_priorities: bool,
     /// The timeout: an object fails if no bytes of it arrive for this time.
     pub timeout: Duration,
@@ -225,7 +225,7 @@ struct Progress {
     alternative_connection: Option<(Requests, u64)>,
 }
 
-/// A response, or a redirection.
+/// The result of one request: the complete response, or a redirection.
 enum Fetched {
     /// The complete response and the text of its body. The last field is the reason why the body could not be stored;
     /// `None` if there was no error.
@@ -259,7 +259,7 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
         match (&mut state.browser, initiator) {
             (None, _) => state.queue.push_back(index),
             (Some(browser), Some(initiator)) => browser.name(index, initiator, target, reference),
-            // The browser has the document from the beginning.
+            // The browser has known the document from the start.
             (Some(_), None) => {}
         }
         self.sink.progress(index, Step::Found);
@@ -295,7 +295,8 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
         }
     }
 
-    /// Adds the objects that the beginning of the text of object `index` names, if there is a browser.
+    /// If there is a browser, adds the objects to which the received text of object `index` refers, and reports the
+    /// text to the browser.
     fn scan(&self, index: usize, content_type: &str, target: &str, text: &[u8]) {
         if self.plan.client == Client::Plain {
             return;
@@ -306,7 +307,8 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
             if let Some(offset) = found.body_start.filter(|_| index == 0) {
                 self.browse(|browser| browser.set_body_start(offset));
             }
-            // At the end of the text, an address of a style element may be cut.
+            // A reference that ends at the end of the text is skipped, because in a style element its address may be
+            // incomplete.
             let whole = |reference: &Reference| reference.offset < Some(text.len() as u64);
             for (address, reference) in found.with_references().filter(|(_, reference)| whole(reference)) {
                 if let Destination::Here(target) = resolve_embedded(host, &base, &address) {
@@ -499,7 +501,7 @@ impl<F> Body<'_, F> {
                 visitor.sink.progress(self.index, Step::Started(answer.head.length));
                 match visitor.sink.open(self.target) {
                     Ok(opened) => self.file = opened,
-                    // A document that cannot be stored may embed objects that can be stored.
+                    // Continue, because a document that cannot be stored may embed objects that can be stored.
                     Err(error) if is_text(answer) => self.not_kept = Some(error),
                     Err(error) => return Err(error),
                 }
@@ -574,7 +576,8 @@ const MAX_OBJECTS: usize = 10_000;
 pub const MAX_REDIRECTIONS: usize = 10;
 /// The maximum number of bytes of a document or style sheet that are searched for embedded addresses.
 const MAX_TEXT: usize = 16 << 20;
-/// The maximum number of bytes of a document that are searched while it arrives. With each piece, the search begins anew.
+/// The maximum number of bytes of a document that are searched while it arrives. The search starts again with each
+/// piece that arrives, so this limit bounds its cost.
 const MAX_SCANNED: usize = 1 << 20;
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ fn load(changes: &[(&str, &str)], server_changes: &[(&str, &str)]) -> (fetch::Ou
     let run = async {
         let config = |changes: &[(&str, &str)]| {
             let mut config = anabranch_sctp::Config::profile("rfc9260").expect("a profile");
-            config.streams = 2;
+            config.num_ostreams = 2;
             for (key, value) in changes {
                 config.set(key, value).expect("a knob");
             }
@@ -52,7 +52,7 @@ fn the_stream_of_a_timed_out_object_is_reused() {
     let streams = |object: usize| record.objects[object].assigned.as_ref().expect("assigned").exchange.stream;
     assert_eq!([2, 3, 4].map(streams), [1, 1, 1]);
     // The client and the server must use the same identifier for an exchange. The server must therefore have a record
-    // of the exchange that the client names.
+    // of the exchange that the client has recorded.
     let last = record.objects[4].assigned.as_ref().expect("assigned").exchange;
     assert!(record.served[&last].written.is_some(), "{last:?}");
     // The server must not have sent the two cancelled objects (1 MB each). The other objects have 4,003,000 bytes,

@@ -419,7 +419,8 @@ fn odd_answers_are_failures_not_panics() {
     assert_eq!(answered(twice, 7).end, FetchStatus::Failed);
 }
 
-/// A browser has connections of their own for requests without credentials: fonts of other hosts than the document's.
+/// A browser must use a separate connection for requests without credentials. These are requests for fonts on another
+/// host than the document's.
 #[test]
 fn fonts_of_another_host_have_their_own_connection() {
     let connections = |font_host: usize| {
@@ -437,7 +438,8 @@ fn fonts_of_another_host_have_their_own_connection() {
     assert_eq!((connections(0), connections(1)), (2, 3));
 }
 
-/// At the maximum number of sockets, idle ones are closed, so that other hosts get a connection.
+/// When the maximum number of sockets is open, the browser must close idle sockets, so that other hosts get a
+/// connection.
 #[test]
 fn a_browser_closes_idle_sockets_at_its_limit() {
     let hosts = CHROMIUM.sockets + 20;
@@ -450,7 +452,7 @@ fn a_browser_closes_idle_sockets_at_its_limit() {
     assert_eq!((outcome.end, outcome.connections), (FetchStatus::Done, hosts));
 }
 
-/// A browser loads every object of a page, however its requests are assigned to connections.
+/// A browser must load every object of a page, however its requests are assigned to connections.
 #[test]
 fn a_browser_loads_a_page_under_every_policy() {
     let page = Rc::new(har::shipped::named("article").expect("a page"));

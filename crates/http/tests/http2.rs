@@ -50,7 +50,7 @@ fn a_page_comes_whole_over_streams_of_one_connection() {
     }
 }
 
-/// Returns a frame (RFC 9113 §4.1).
+/// Returns the bytes of an HTTP/2 frame (RFC 9113 §4.1).
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u32).to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
@@ -205,8 +205,8 @@ fn malformed_trailers_of_a_request_are_reset_with_protocol_error() {
     }
 }
 
-/// A request with two Content-Length fields must be rejected even if their values are equal (RFC 9110 §8.6). HTTP/2 and
-/// HTTP/3 must agree in this.
+/// A request with two Content-Length fields must be rejected even if their values are equal (RFC 9110 §8.6). The rule
+/// must be the same over HTTP/2 and HTTP/3.
 #[test]
 fn lengths_of_a_request_that_agree_are_still_two() {
     with_client(Versions::Http2, async |mut client| {
@@ -219,7 +219,7 @@ fn lengths_of_a_request_that_agree_are_still_two() {
 }
 
 /// If SETTINGS does not follow the preface (RFC 9113 §3.4), the connection must end. The server must not answer
-/// requests that follow.
+/// requests that follow the preface.
 #[test]
 fn a_preface_without_settings_is_a_connection_error() {
     for first in [frame(PING, 0, 0, &[0; 8]), frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]), frame(99, 0, 0, &[])]
@@ -337,8 +337,8 @@ fn a_malformed_response_is_refused() {
         );
         assert_eq!(resets, [[0, 0, 0, 1]], "{rule}: {error}");
     }
-    // In these cases the client does not always send RST_STREAM, because the stream may already be closed in both
-    // directions. So resets are not checked.
+    // In the cases of this table, the client does not always send RST_STREAM, because the stream may already be closed
+    // in both directions. So resets are not checked.
     for (rule, frames, line) in [
         ("8.2.1 in trailers", [ok(&[]), data("abc"), trailers(&[("x", " y")])].concat(), padded),
         (
@@ -377,8 +377,9 @@ fn a_malformed_response_is_refused() {
     }
 }
 
-/// h2 drops these pseudo-header fields before the client can check them. The guide lists them as limits of `serve` and
-/// `get`. If a later version of h2 refuses them, these cases belong in `a_malformed_response_is_refused`.
+/// The library h2 drops some invalid pseudo-header fields before the client can check them. The guide lists this as a
+/// limit of `serve` and `get`. If a later version of h2 refuses them, these cases belong in
+/// `a_malformed_response_is_refused`.
 #[test]
 fn pseudo_header_fields_that_h2_drops_are_not_seen() {
     let data = frame(DATA, 0, 1, b"abc");

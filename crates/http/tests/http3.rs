@@ -308,7 +308,7 @@ async fn open_one_way(session: &QuicSession<SimWorld>, bytes: &[u8]) -> QuicStre
     stream
 }
 
-/// Returns a frame (RFC 9114 §7.1).
+/// Returns the bytes of an HTTP/3 frame (RFC 9114 §7.1).
 fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u16 | 0x4000).to_be_bytes();
     [&[kind][..], &length, payload].concat()
@@ -460,7 +460,7 @@ fn client_protocol_errors_are_reported_to_the_client() {
         let ended = ended.expect("the connection is over").to_string();
         assert!(answer.is_empty() && ended.contains(line), "'{ended}' is not '{line}'");
     }
-    // These errors must end the request, but not the connection.
+    // The errors in these two requests must end the request, but not the connection.
     for request in [vec![], frame(HEADERS, &[0, 0])] {
         let (answer, ended) = with_client(request);
         assert!(answer.is_empty() && ended.is_none(), "{answer:?} {ended:?}");

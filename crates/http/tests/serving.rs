@@ -77,14 +77,14 @@ fn the_head_timeout_does_not_run_during_a_response() {
         second.write_all(b"\r\n").await.expect("written");
         pause(&world, 60).await;
         read_at_least(&world, &mut stream, LENGTH).await;
-        // The head timeout must start now.
+        // At this time the response is complete, so the head timeout must start.
         let since = world.now();
         (session.closed().await.is_graceful(), world.now() - since)
     });
     assert_eq!(ended, (false, Duration::from_secs(10)));
 }
 
-/// Bytes that are not part of a request must not keep a session open, even if more and more of them arrive.
+/// Bytes that are not part of a request must not keep a session open, however many arrive.
 #[test]
 fn empty_lines_and_what_follows_a_refusal_come_to_an_end() {
     for (partial, more) in [(&b"\r\n\r\n"[..], &b"\r\n"[..]), (b"GET / HTTP/1.1\nX: y\r\n\r\n", b"GET ")] {

@@ -274,7 +274,7 @@ fn early_requests_on_ungranted_streams_are_repeated() {
         let rig = Rig::new(&[DEFAULT], 1);
         let config = |(streams, inbound)| {
             let mut config = anabranch_sctp::Config::default();
-            (config.streams, config.inbound) = (streams, inbound);
+            (config.num_ostreams, config.max_instreams) = (streams, inbound);
             config
         };
         let run = async {

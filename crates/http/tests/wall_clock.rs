@@ -21,7 +21,7 @@ thread_local! {
     static WALL: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The date of the example in RFC 9110.
+/// The date of the example in RFC 9110, as Unix time.
 const BEFORE: u64 = 784_111_777;
 
 /// Sends a request, reads the response, and returns its Date.
@@ -30,7 +30,7 @@ async fn date(stream: &mut impl Stream, target: &str) -> String {
     let written = poll_fn(|cx| stream.poll_write(cx, request.as_bytes())).await;
     assert_eq!(written, Ok(request.len()));
     let (mut answer, mut buffer) = (String::new(), [0; 4096]);
-    // The content has ten bytes.
+    // The response is complete when ten bytes of content have arrived.
     while answer.split_once("\r\n\r\n").is_none_or(|(_, content)| content.len() < 10) {
         let read = poll_fn(|cx| stream.poll_read(cx, &mut buffer)).await.expect("an answer");
         assert!(read > 0, "closed after: {answer}");

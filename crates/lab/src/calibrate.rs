@@ -1,9 +1,9 @@
 //! Simulates the recorded load of a HAR, so that the user sees how near the simulation is to the recording.
 //!
-//! A HAR comes from a browser, so a browser makes the load, on a first visit. It uses what the recording used: its HTTP
-//! version, its hosts, the server's times, and its network. The network of the race is used where the recording agrees
-//! with it or does not show its own. Objects that the recording took from a cache, and those requested after the load
-//! event, are left out on both sides.
+//! The simulated client is a browser on a first visit, because a browser recorded the HAR. The simulation uses the HTTP
+//! version, the hosts, the server times and the network of the recording. If the recording does not show a property of
+//! its network, or agrees with the race, the race's value is used. Objects from a cache, and objects that were
+//! requested after the load event, are left out of both loads.
 
 use crate::plan::{Contestant, Network, Plan, PointPlan, Workload};
 use crate::run::batch::{self, Options, RaceError};
@@ -20,8 +20,9 @@ use anabranch_results::{Run, World};
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-/// Simulates the recorded loads of the pages of `points`, which are points of `plan`, with the first of its seeds. Returns
-/// the results, and warnings. A warning names each load that cannot be simulated although the plan takes its network.
+/// Simulates the recorded load of each page in `points`, with the first seeds of `plan`. The points must be points of
+/// the plan. Returns the results and the warnings. If the plan uses the recorded network, there is a warning for each
+/// load that cannot be simulated.
 ///
 /// # Errors
 /// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.
@@ -65,7 +66,7 @@ pub fn of<P: Borrow<PointPlan>>(
     Ok((calibrations, warnings))
 }
 
-/// Converts an interval to its form in the results.
+/// Converts an interval to the type that the result file uses.
 fn range(interval: Interval) -> Range {
     Range {
         value: interval.value,
@@ -74,7 +75,7 @@ fn range(interval: Interval) -> Range {
     }
 }
 
-/// A recorded load and what simulates it.
+/// A recorded page load, with the contestant and the point of the plan that simulate it.
 struct Subject<'a> {
     recording: &'a Recording,
     /// The recorded HTTP version, and the number of objects that used it.
@@ -84,7 +85,8 @@ struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// Returns the subject of a simulation, or the reason why there is none.
+    /// Returns the contestant and the point of a plan that simulate the recorded load, or the reason why the load
+    /// cannot be simulated.
     fn of(point: &PointPlan, recording: &'a Recording, plan: &Plan) -> Result<Self, &'static str> {
         if plan.world == World::Emulated {
             return Err("the race is in real time");
@@ -123,7 +125,8 @@ impl<'a> Subject<'a> {
             (0, Scenario { point: &self.point, contestants, cross: None, seed })
         };
         let jobs: Vec<_> = seeds.iter().map(scenario).collect();
-        // These runs are not among those that the user sees progressing.
+        // The reported progress counts only the runs of the race, so the runs of the calibration do not report
+        // progress.
         let options = Options { progress: &|_| {}, ..*options };
         let runs = batch::carry_out(&jobs, &options, &|scenario, _| one::run(scenario))?;
         let runs: Vec<&Run> = runs.iter().flatten().collect();
@@ -148,7 +151,7 @@ impl<'a> Subject<'a> {
 /// Returns the objects of `page` that crossed the network before the load event, or `None` if there are none.
 fn loaded(page: &Page, recording: &Recording) -> Option<Page> {
     let mut loaded = Page { objects: Vec::new(), ..page.clone() };
-    // The position of each object, or of the object that causes it if it is left out.
+    // For each object: its index in `loaded` or, if the object is left out, the index of the object that caused it.
     let mut placed: Vec<Option<usize>> = Vec::with_capacity(page.objects.len());
     for object in &page.objects {
         let cause = object.initiator.and_then(|cause| placed[cause]);
@@ -168,19 +171,20 @@ fn loaded(page: &Page, recording: &Recording) -> Option<Page> {
     loaded.validate().is_ok().then_some(loaded)
 }
 
-/// Returns the network of the recording. What the recording does not show, or what agrees with it, is that of `given`.
+/// Returns the recorded network. The value in `given` is used for a property that the recording does not show, or with
+/// which it agrees.
 fn network(given: &Network, recording: &Recording) -> Network {
     let agrees = |interval: Option<Interval>, value: u64| {
         interval.is_none_or(|interval| (interval.low..=interval.high).contains(&value))
     };
     let path = given.paths.first().cloned().unwrap_or_default();
-    // Losses, failures and other events belong to the question, and not to the recording.
+    // Losses, failures and other events of the race are not part of the recording, so the network has none.
     let mut spec = LinkSpec::default();
     (spec.up.queue, spec.down.queue) = (path.up.queue, path.down.queue);
     (spec.up.rate, spec.down.rate) = (path.up.rate.clone(), path.down.rate.clone());
     (spec.up.delay, spec.down.delay) = (path.up.delay, path.down.delay);
     if let Some(rtt) = recording.rtt_ns.filter(|rtt| !agrees(Some(*rtt), nanos(path.rtt()))) {
-        // In steps of 0.1 ms, as in `--network recorded`.
+        // The round trip is rounded down to a multiple of 0.1 ms, as with `--network recorded`.
         let one_way = Duration::from_nanos((rtt.value / 100_000).max(1) * 50_000);
         (spec.up.delay, spec.down.delay) = (one_way, one_way);
     }
@@ -194,8 +198,8 @@ fn network(given: &Network, recording: &Recording) -> Network {
     Network { paths: vec![spec], fails: Vec::new(), handover: None }
 }
 
-/// Returns the object whose time from the end of its cause differs most between the recording and the runs. An object that
-/// no run delivered has no time.
+/// Returns the object whose load time differs most between the recording and the simulated runs. A load time counts
+/// from the end of the object that caused the request. An object that no run delivered is left out.
 fn largest(page: &Page, runs: &[&Run]) -> Option<Difference> {
     let simulated: Vec<Option<u64>> = (0..page.objects.len())
         .map(|index| {

@@ -14,13 +14,14 @@
 //! packets; in any order of packets, the last one never arrives before the fluid ends. So the page time is a true lower bound, and so is [`Limit::earliest`] for a single
 //! object.
 //!
-//! The arithmetic is exact. Times are integer nanoseconds, rounded up once at the end of each transmission. At the rate
-//! [`UNLIMITED`] a transmission takes no time.
+//! The calculation uses integers. Times are in nanoseconds, and are rounded up once at the end of each transmission. At
+//! the rate [`UNLIMITED`], a transmission takes no time.
 
-/// The capacity of one direction of one path over time. It is constant between steps, and zero during outages.
+/// The capacity of one direction of one network path over time. It is constant between steps, and zero during outages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Capacity {
-    /// Each step as (start in nanoseconds, bits per second), in ascending order. The first step starts at 0.
+    /// The times at which the capacity changes: each step as (start in nanoseconds, bits per second), in ascending
+    /// order. The first step starts at 0.
     steps: Vec<(u64, u64)>,
     /// The length in nanoseconds of the pattern of capacities, which then repeats from its start; `None` if the pattern
     /// does not repeat.
@@ -38,7 +39,7 @@ pub struct Direction {
     pub delay_ns: u64,
 }
 
-/// One object to transfer.
+/// One object of a page, with the bytes that the network must transfer for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Item {
     /// Bytes of the request, including the HTTP head.
@@ -49,10 +50,10 @@ pub struct Item {
     pub initiator: Option<usize>,
     /// The number of bytes of the initiator's response that release this item, if not all of them are needed.
     pub part: Option<u64>,
-    /// The time in nanoseconds from the delivery of the initiator until the request for this item is issued. Without an
-    /// initiator, it counts from the start of the page load.
+    /// The think time: nanoseconds from the delivery of the initiator until the request for this item is issued.
+    /// Without an initiator, it counts from the start of the page load.
     pub think_ns: u64,
-    /// Processing time of the server, nanoseconds.
+    /// The processing time that the server needs for the object, nanoseconds.
     pub server_ns: u64,
 }
 
@@ -67,13 +68,13 @@ pub struct Limit {
 }
 
 impl Capacity {
-    /// Returns a constant capacity.
+    /// Returns a capacity that never changes.
     #[must_use]
     pub fn constant(bits_per_second: u64) -> Self {
         Self { steps: vec![(0, bits_per_second)], period: None, outages: Vec::new() }
     }
 
-    /// Returns a capacity that changes at each of the `steps` (nanosecond, bits per second). Nothing passes before the
+    /// Returns a capacity that changes at each of the `steps` (nanosecond, bits per second). It is zero before the
     /// first step.
     #[must_use]
     pub fn stepwise(mut steps: Vec<(u64, u64)>) -> Self {
@@ -97,8 +98,8 @@ impl Capacity {
         let period = milliseconds.iter().copied().max().unwrap_or(0).max(1);
         let mut counts = std::collections::BTreeMap::new();
         for &at in milliseconds {
-            // Time t is the end of the millisecond with the index t - 1. Time 0 has no millisecond before it, so its
-            // bytes pass in the first millisecond.
+            // A recorded time t means the millisecond that ends at t, which has the index t - 1. Time 0 has no
+            // millisecond before it, so its bytes pass in the first millisecond.
             *counts.entry(at.max(1) - 1).or_insert(0_u64) += 1;
         }
         let mut steps = Vec::new();
@@ -152,12 +153,12 @@ impl Capacity {
         (if out { 0 } else { rate }, change)
     }
 
-    /// Returns whether no capacity is left after `at` (nanoseconds), because an outage never ends or the rate of all
-    /// remaining steps is 0.
+    /// Returns whether the capacity stays zero after `at` (nanoseconds), because an outage never ends or the rate of
+    /// all remaining steps is 0.
     fn is_over(&self, at: u64) -> bool {
         let cut_off = self.outages.iter().any(|&(from, until)| from <= at && until == u64::MAX);
-        // If the steps repeat, each of them can be in force after `at`. Otherwise, only the step in force at `at` and
-        // the later steps can be in force after `at`.
+        // Selects the steps that can be in force after `at`. If the steps repeat, these are all steps. Otherwise, these
+        // are the step in force at `at` and the later steps.
         let current = self.steps.partition_point(|&(step, _)| step <= at).saturating_sub(1);
         let first = if self.period.is_some() { 0 } else { current };
         let silent = self.steps[first..].iter().all(|&(_, rate)| rate == 0);
@@ -172,8 +173,8 @@ struct Fluid<'a> {
     now: u64,
     /// The unused capacity between the exact end of the last transmission and `now`, in bits/s times ns.
     spare: u128,
-    /// The common period of all paths in ns; the capacity of all paths together in one period, in bits/s times ns; the
-    /// time in the run, in ns, after which no outage starts or ends. `None` if the paths have no common period.
+    /// If all paths have a common period: the period in ns, the capacity of all paths together in one period in bits/s
+    /// times ns, and the time in ns after which no outage starts or ends.
     common_period: Option<(u64, u128, u64)>,
 }
 
@@ -305,7 +306,7 @@ pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
 /// transmission is 0, and not rounded up.
 pub const UNLIMITED: u64 = 1 << 62;
 
-/// Nanoseconds in a millisecond.
+/// The number of nanoseconds in a millisecond.
 const MS: u64 = 1_000_000;
 
 #[cfg(test)]
@@ -386,7 +387,7 @@ mod tests {
         // rate halves, so the remaining data takes 120 ms instead of 60 ms.
         let down = direction(Capacity::stepwise(vec![(0, 10_000_000), (60_400_000, 5_000_000)]), 40);
         assert_eq!(limit(&[object(100_000, None)], &up, &down).page_ns, Some(220_400_000));
-        // One path has an outage, and the other path carries the object.
+        // One path has an outage, so the other path must carry the object.
         let down = Direction {
             paths: vec![
                 Capacity::constant(5_000_000).with_outage(0, u64::MAX),
@@ -436,7 +437,8 @@ mod tests {
 
     #[test]
     fn rounding_is_not_added_up() {
-        // A byte takes 8/3 ns. 300 bytes, each its own object, take 800 ns, not 900 ns.
+        // A byte takes 8/3 ns, and times are rounded up only once. The 300 objects of one byte take 800 ns together,
+        // not 900 ns.
         let net = Direction { paths: vec![Capacity::constant(3_000_000_000)], delay_ns: 0 };
         let page = vec![Item { response: 1, ..Item::default() }; 300];
         assert_eq!(limit(&page, &net, &net).page_ns, Some(800));

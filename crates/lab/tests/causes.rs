@@ -1,5 +1,4 @@
-//! Checks the causes that the experiments find, and the reports of these causes. The true causes of the tested races
-//! are known.
+//! Tests the search for causes with races whose true causes are known. Also tests how causes are reported.
 //!
 //! These tests use few seeds. `cargo run --release --bin causes` in `benches/` uses more seeds.
 
@@ -44,7 +43,7 @@ fn no_named_cause_is_wrong() {
     assert!(rows.iter().all(|row| row.right), "\n{table}");
 }
 
-/// A plan with three contestants. The first one in the plan is neither the winner nor the runner-up.
+/// A plan with three contestants. The contestant that the plan names first is neither the winner nor the runner-up.
 const THREE: &str = r#"
     objects = "12x50kB"
     loss = "2%"
@@ -95,16 +94,16 @@ fn a_full_search_tests_every_pair_in_both_directions() {
         let experiment = comparison.experiment.as_ref().expect("it is there");
         let shares: f64 = experiment.factors.iter().map(|it| it.shapley.expect("a share").ratio.ln()).sum();
         let left = experiment.unexplained.as_ref().expect("all were set").ratio.ln();
-        // At most, the experiment applies every subset of the factors to each of the two contestants. It also runs both
-        // contestants under each condition. All this is done with 12 seeds.
+        // The maximum number of runs. The experiment applies at most every subset of the factors to each of the two
+        // contestants. It also runs both contestants under each condition. All this is done with 12 seeds.
         let most = 12 * (2 * (1 << experiment.factors.len()) + 2 * experiment.conditions.len() as u64);
         assert!(experiment.runs <= most, "{} runs of at most {most}", experiment.runs);
         assert!((shares + left - experiment.gap.ln()).abs() < 1e-9, "shares and the rest are the gap");
     }
 }
 
-/// Checks a gap that comes only from handshakes. It must disappear if all connections are established before the page
-/// time starts.
+/// If a gap comes only from handshakes, it must disappear when all connections are established before the page time
+/// starts.
 #[test]
 fn a_gap_of_handshakes_alone_is_only_where_they_are_waited_for() {
     let without = |objects: &str, loser: &str| {
@@ -164,8 +163,8 @@ fn a_gap_of_a_short_queue_is_only_where_it_is_short() {
     assert_eq!(experiment.conditions.iter().map(|it| it.needed).collect::<Vec<_>>(), [false, true, true]);
     let why = reasons::all(found).join("\n");
     assert!(why.contains("with an unlimited queue, "), "{why}");
-    // Without randomness, one run represents all seeds. Three conditions are removed, one at a time, and both
-    // contestants run once without each condition.
+    // Without randomness, one run represents all seeds. The experiment removes three conditions, one at a time, and
+    // runs both contestants without each of them: six runs.
     assert_eq!(experiment.runs, 6);
 }
 
@@ -195,7 +194,7 @@ fn no_causes_are_searched_if_disabled_or_impossible() {
 fn a_plan_can_say_what_a_change_does() {
     let claim = |bounds: &str| {
         let text = format!(
-            "{THREE}\ncauses = 'off'\n[[cause]]\nof = 'sctp:profile=modern'\nchange = ['connections=6', 'streams=20']\n{bounds}"
+            "{THREE}\ncauses = 'off'\n[[cause]]\nof = 'sctp:profile=modern'\nchange = ['connections=6', 'num_ostreams=20']\n{bounds}"
         );
         race(&plan(&text), 1).expectations
     };
@@ -203,7 +202,7 @@ fn a_plan_can_say_what_a_change_does() {
     assert_eq!(met.len(), 1);
     assert!(met[0].met && met[0].found.is_some_and(|found| found > 1.2), "{met:?}");
     assert!(!claim("ratio_max = 1.1")[0].met && claim("ratio_max = 5")[0].met);
-    // The claim is restricted to one of the two points.
+    // The plan has two points. The claim about a cause is restricted to one of them.
     let two = THREE.replace("'2%'", "['1%', '2%']").replace("\"2%\"", "['1%', '2%']");
     let table = "of = 'sctp:profile=modern'\nchange = 'connections=6'\nratio_min = 0.1\nloss = '2%'";
     let expectations = race(&plan(&format!("{two}\ncauses = 'off'\n[[cause]]\n{table}")), 1).expectations;
@@ -221,13 +220,14 @@ fn a_plan_can_say_what_a_change_does() {
     }
 }
 
-/// Each cause that the documentation names must hold with a thousand seeds that the search for causes did not use.
+/// Each cause that a documentation page names must have its stated effect with a thousand seeds that the search for
+/// causes did not use.
 #[test]
 fn causes_that_pages_name_hold_on_a_thousand_fresh_seeds() {
     if !are_slow_tests_enabled() {
         return;
     }
-    // This plan is from docs/guide/race.md: the race without encryption.
+    // This plan is the race without encryption in docs/guide/race.md.
     let page = plan(
         "cleartext = true\nruns = 1000\nseed = 1001\ncauses = 'off'\n\
          [[cause]]\nof = 'six-sctp'\nchange = 'connections=1'\nloss = '0'\nratio_min = 1.2\n\

@@ -1,4 +1,5 @@
-//! Tests which changes a race tries, and that their results are those of races with these changes.
+//! Tests which changes of the network or the contestants a race tries. The reported results must equal those of races
+//! with these changes.
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::causes::Causes;
@@ -49,7 +50,8 @@ fn a_point_shows_what_a_change_does_to_its_neighbor() {
     let page = [("objects", "6x20kB"), ("runs", "6"), ("transport", "tcp"), ("transport", "sctp")];
     let found = race(&[&page[..], &[("loss", "0,2%")]].concat());
     let [lossless, lossy] = found.points.as_slice() else { panic!("two points") };
-    // The objects have no hosts, and no browser loads them.
+    // The race does not try changes of the hosts and the visit, because the objects have no hosts and no browser loads
+    // them.
     assert_eq!(names(&lossless.changes), ["loss=2%", "rtt=320ms", "rate=40mbit", "cc=bbr"]);
     assert_eq!(names(&lossy.changes), ["loss=0", "rtt=320ms", "rate=40mbit", "cc=bbr"]);
     assert_eq!(lossy.changes[0].n, 1, "without loss nothing is random");
@@ -73,8 +75,8 @@ fn other_values_of_a_key_are_tried_only_if_the_race_has_none() {
         ("rtt", "20ms,80ms"),
         ("rate", "1mbit,2mbit"),
     ];
-    // Only the congestion control is tried: at four points without loss with one seed, and at four with all six. Each
-    // time there are two contestants.
+    // At each point, only a change of the congestion control is tried. Four points have no loss and run with one seed;
+    // the other four run with all six seeds. Two contestants run at each point.
     let two = [("transport", "tcp"), ("transport", "sctp")];
     assert_eq!(count(&[&grid[..], &two[..]].concat()), 4 * 2 + 4 * 2 * 6);
     assert_eq!(count(&[("bulk", "1MB"), two[0], two[1]]), 0, "a bulk transfer");

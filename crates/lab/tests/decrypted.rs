@@ -1,4 +1,4 @@
-//! Tests that the captures of encrypted races are decoded completely: what the captures show equals the results.
+//! Tests that captures of encrypted races can be decoded completely. The decoded packets must agree with the results.
 
 use anabranch_base::Rng;
 use anabranch_capture::Settings;
@@ -38,7 +38,7 @@ const NETWORKS: [&[(&str, &str)]; 20] = [
 #[test]
 fn captures_of_encrypted_races_show_the_results() {
     for network in NETWORKS {
-        // With one host, one server has all requests.
+        // All hosts of the page are merged, so that one server gets all requests.
         let flags = network.iter().copied().chain([("runs", "1"), ("origins", "merge")]);
         let plan = Draft::from_flags(flags)
             .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
@@ -60,8 +60,8 @@ fn captures_of_encrypted_races_show_the_results() {
     }
 }
 
-/// Decodes the packets of a capture up to the moment at which the client had the page. Results contain no later packets,
-/// such as those that close the connections.
+/// Decodes the packets of a capture up to the moment at which the client had received the page. Results do not count
+/// later packets, such as those that close the connections.
 fn until(end: u64, pcapng: &[u8]) -> Decoded {
     let mut reader = Reader::new(pcapng).expect("a capture");
     let mut writer = Writer::new(Vec::new(), "test").expect("a section");
@@ -82,7 +82,7 @@ fn compare(run: &Run, captures: [&Decoded; 2], context: &str) {
     for (direction, expected) in
         [run.packets.up.retransmitted, run.packets.down.retransmitted].into_iter().enumerate()
     {
-        // The sender's own capture has each retransmission together with what it repeats.
+        // The sender's own capture shows every retransmission, because it also contains the original packet.
         let found = |talk: &Conversation| talk.directions[direction].retransmitted_packets;
         let found: u64 = captures[direction].conversations.iter().map(found).sum();
         assert_eq!(found, expected, "retransmitted in direction {direction}: {context}");
@@ -97,7 +97,8 @@ fn compare(run: &Run, captures: [&Decoded; 2], context: &str) {
         let mut objects: Vec<u64> = run.objects.iter().map(|object| object.bytes).collect();
         let messages = decoded.conversations.iter().find(|talk| talk.transport == "sctp");
         if let Some(talk) = messages {
-            // Each request is a message. The messages of a response have its head, too.
+            // The capture shows each request as one message. Sizes are not compared, because the messages of a response
+            // also contain its head.
             assert_eq!(talk.directions[0].messages, objects.len() as u64, "{context}");
             continue;
         }
@@ -127,7 +128,7 @@ fn damaged_packets_are_decoded_without_a_panic() {
             writer.interface("all", 0).expect("an interface");
             for (at, packet) in &packets {
                 let mut packet = packet.clone();
-                // The headers of IP are left alone, so that the packets reach the decoders of encryption.
+                // The IP headers are not damaged, so that the packets reach the decoders of encryption.
                 if rng.below(4) == 0 && packet.len() > 28 {
                     let byte = 28 + rng.below(packet.len() as u64 - 28) as usize;
                     packet[byte] = rng.next_u64() as u8;

@@ -1,5 +1,5 @@
-//! A snapshot of goodput over round-trip times and losses. A change of behaviour changes this table, and must be
-//! reviewed.
+//! A snapshot of goodput over round-trip times and loss rates. If the behaviour of a transport changes, this table
+//! changes, and the new table must be reviewed.
 //!
 //! This test runs a few seeds only. They are too few to judge the cells of the grid in which few packets are lost.
 //! `cargo run --release --bin grid` in `benches/` runs more seeds.

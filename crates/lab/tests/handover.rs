@@ -33,7 +33,7 @@ fn race(flags: &[(&str, &str)]) -> Race {
 /// Returns a ladder diagram of the packets at the client's interfaces.
 fn ladder(transport: &str, keys: &[(&str, &str)]) -> String {
     let flags = [("bulk", "40kB"), ("handover", "320ms"), ("transport", transport)];
-    // A workload in `keys` replaces the default workload, a bulk transfer.
+    // If `keys` names a workload, it replaces the default workload, which is a bulk transfer.
     let own = |key: &str| keys.iter().any(|(own, _)| *own == key || key == "bulk" && *own == "objects");
     let flags: Vec<_> = flags.iter().filter(|(key, _)| !own(key)).chain(keys).copied().collect();
     let captures = one::capture(&batch::scenario(&plan(&flags), 0, Some(0), 1)).expect("a capture").1;
@@ -351,8 +351,8 @@ fn a_tunnel_adds_to_each_packet_for_who_keeps_its_address() {
     assert_eq!(bare[1..], tunnel[1..]);
 }
 
-/// Loss must grow on the whole edge of a network, before the client reaches the other network. Without a length, the
-/// edge must be the overlap.
+/// Loss must grow on the whole edge of a network, before the client reaches the other network. Without a length in the
+/// plan, the edge must be as long as the overlap.
 #[test]
 fn loss_grows_on_the_edge_before_the_overlap() {
     let lost = |keys: &[(&str, &str)]| {
@@ -364,7 +364,7 @@ fn loss_grows_on_the_edge_before_the_overlap() {
     };
     let near = [("overlap", "1m"), ("edge-loss", "50%")];
     let far = [("overlap", "1m"), ("edge-loss", "50%"), ("edge-length", "15m")];
-    // The run is over before the overlap begins, at 1.8 s.
+    // The run ends before the client reaches the overlap of the networks, at 1.8 s.
     assert_eq!(lost(&near), 0);
     assert!(lost(&far) > 0);
 }

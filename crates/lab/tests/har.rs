@@ -25,7 +25,7 @@ fn run(race: &Race) -> &Run {
     &race.points[0].contestants[0].runs[0]
 }
 
-/// Writes `entries` as a HAR, and returns its path.
+/// Writes `entries` as a HAR file, and returns the path of the file.
 fn file(name: &str, entries: &[Value]) -> String {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let log = json!({"log": {"version": "1.2", "entries": entries}});
@@ -33,8 +33,8 @@ fn file(name: &str, entries: &[Value]) -> String {
     path.display().to_string()
 }
 
-/// Returns an entry that was queued at `at_ms`. `parts` are the times to connect, of TLS in it, to wait and to receive in
-/// milliseconds.
+/// Returns an entry of a HAR file for a request that was queued at `at_ms`. `parts` has four times in milliseconds: for
+/// the connection with TLS, for TLS alone, for the wait, and for the receipt.
 fn entry(url: &str, at_ms: f64, [connect, ssl, wait, receive]: [f64; 4], body: u64) -> Value {
     let kind = if url.ends_with('/') { "text/html" } else { "image/png" };
     let took: f64 = [connect, wait, receive].into_iter().filter(|part| *part > 0.0).sum();
@@ -99,7 +99,7 @@ fn coalesced_hosts_share_what_carries_several_requests() {
         ],
     );
     for (transport, connections) in
-        [("tcp:http=2,tls=yes", 1), ("quic", 1), ("sctp:streams=10", 1), ("tcp", 2)]
+        [("tcp:http=2,tls=yes", 1), ("quic", 1), ("sctp:num_ostreams=10", 1), ("tcp", 2)]
     {
         let found = race(&with(&[("page", &path), ("transport", transport)]));
         assert_eq!(run(&found).connections, connections, "{transport}");
@@ -114,7 +114,8 @@ fn recorded_server_times_are_kept_and_can_be_replaced() {
         run(&race(&with(&flags))).objects[0].delivered_ns.expect("delivered") / 1_000_000
     };
     let (kept, none, other) = (time(&[]), time(&[("server-time", "0ms")]), time(&[("server-time", "50ms")]));
-    // Packets of a later response meet other acknowledgements, which moves its end by a few milliseconds.
+    // A response that starts later meets other acknowledgements on the link, which change its end by a few
+    // milliseconds.
     let near = |time: u64, wanted: u64| (time - none).abs_diff(wanted) <= 5;
     assert!(near(kept, 300) && near(other, 50), "{none} {kept} {other}");
 }
@@ -147,7 +148,8 @@ fn the_recorded_network_fills_in_what_the_flags_leave_out() {
     );
 }
 
-/// A simulated load is written as a HAR. The simulation of that HAR takes as long, and the network is found.
+/// Writes a simulated load as a HAR. The simulation of this HAR must take as long as the load, and must find the same
+/// network.
 #[test]
 fn the_calibration_of_a_simulated_load_agrees_with_it() {
     let flags = [("page", "gallery"), ("rate", "10mbit"), ("rtt", "80ms")];
@@ -172,11 +174,12 @@ fn the_calibration_of_a_simulated_load_agrees_with_it() {
     // The times in the file are in microseconds.
     let page_ns = run(&load).page_ns.expect("done");
     assert!(protocol == "HTTP/2" && recorded_ns.abs_diff(page_ns) < 10_000, "{calibration:?} {page_ns}");
-    // The file lacks the offsets in the HTML at which the browser found the objects.
+    // The HAR file does not say where in the HTML the browser found the objects, so the simulated times differ a
+    // little.
     assert!(calibration.error().abs() < 0.1, "{calibration:?}");
     let rtt = rtt_ns.expect("a round trip").value;
     assert!((76_000_000..=84_000_000).contains(&rtt), "{rtt}");
-    // Much of this load is slow start, so the rate of the link lies at the upper end.
+    // Much of this load is slow start, so the rate of the link is at the upper end of the estimated range.
     let rate = rate_bps.expect("a rate");
     assert!(rate.low < 10_000_000 && rate.high.is_some_and(|high| high >= 10_000_000), "{rate:?}");
 }
@@ -187,7 +190,7 @@ fn a_recording_that_is_not_met_warns_of_its_largest_object() {
         "slow-script.har",
         &[
             entry("https://a.example/", 0.0, [160.0, 80.0, 80.0, 20.0], 30_000),
-            // Nobody knows why the browser requested this object a second later.
+            // The HAR does not show why the browser requested this object a second later.
             entry("https://a.example/late.png", 1300.0, [-1.0, -1.0, 80.0, 5.0], 1_000),
         ],
     );
@@ -226,7 +229,7 @@ fn start_jitter_delays_the_load_and_request_jitter_each_request() {
     let of = |run: &Run| (run.page_ns, run.objects.clone());
     let runs = |race: &Race| race.points[0].contestants[0].runs.clone();
     for (other, plain) in runs(&late).iter().zip(&runs(&plain)) {
-        // Nothing in the network depends on the time, so a load that begins later is the same load.
+        // The network does not change over time, so a load that begins later must give the same results.
         assert!(of(other) == of(plain), "{other:?}\n{plain:?}");
         assert!(other.started_ns.is_some_and(|at| (1..50_000_000).contains(&at)), "{:?}", other.started_ns);
     }
@@ -242,7 +245,7 @@ fn loads_without_loss_differ_by_their_seeds() {
     assert!(found.points[0].chance && contestant.distinct_runs == 5, "{}", contestant.distinct_runs);
     let heading = &found.points[0].workload.name;
     assert!(heading.contains("loads vary"), "{heading}");
-    // Without a variation, all runs are one.
+    // Without variation, all runs must be identical.
     let equal = race(&with(&[("page", "gallery"), ("runs", "5")]));
     assert!(!equal.points[0].chance && equal.points[0].contestants[0].distinct_runs == 1);
 }

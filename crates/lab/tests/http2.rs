@@ -45,7 +45,7 @@ fn requests_are_streams_of_one_connection() {
         let streams: Vec<_> = run.objects.iter().map(|object| object.stream.expect("ridden")).collect();
         assert_eq!(streams, (0..10).map(|n| 2 * n + 1).collect::<Vec<u64>>());
     }
-    // HTTP/2 compresses heads of 400 and 300 bytes.
+    // HTTP/2 compresses the heads of requests and responses, which have 400 and 300 bytes.
     let [old, new] = ["tcp", "tcp:http=2"].map(|transport| run(transport, &flags, 1).wire_bytes);
     assert!(new.up + 2_000 < old.up && new.down + 1_000 < old.down, "{old:?} {new:?}");
 }
@@ -76,7 +76,7 @@ fn what_is_blocked_is_what_the_packets_show() {
         let plan = plan(&flags).expect("a plan");
         let (runs, hosts) = one::capture(&batch::scenario(&plan, 0, Some(0), 1)).expect("a capture");
         let client = hosts.iter().find(|host| host.host == "client").expect("it is there");
-        // The server's segments: arrival time, sequence number, payload length.
+        // The TCP segments of the server: arrival time, sequence number, payload length.
         let mut segments: Vec<(u64, u32, u32)> = Vec::new();
         let mut reader = Reader::new(&client.pcapng).expect("a capture");
         while let Some(record) = reader.next_packet().expect("whole") {
@@ -143,7 +143,7 @@ fn the_urgent_come_first() {
     }
 }
 
-/// Checks that a window smaller than the bandwidth-delay product slows a transfer down.
+/// A window smaller than the bandwidth-delay product must slow a transfer down.
 #[test]
 fn windows_are_in_force() {
     let page = |windows: &str| {

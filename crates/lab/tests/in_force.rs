@@ -59,10 +59,10 @@ fn six_connections_are_six() {
         "sctp:connections=6,cookie_data=no",
         "sctp:connections=6,encap=udp",
         "sctp:connections=6,profile=modern",
-        "sctp:connections=6,streams=2",
-        "sctp:connections=6,streams=2,when-full=rr",
-        "sctp:connections=6,streams=2,when-full=spf",
-        "sctp:connections=6,streams=1,when-full=grow",
+        "sctp:connections=6,num_ostreams=2",
+        "sctp:connections=6,num_ostreams=2,when-full=rr",
+        "sctp:connections=6,num_ostreams=2,when-full=spf",
+        "sctp:connections=6,num_ostreams=1,when-full=grow",
         "sctp:connections=6,objects-per-connection=50",
     ] {
         let found = race(&format!("--objects 60x2kB --loss 0 --runs 1 --transport {keys}"));
@@ -78,7 +78,7 @@ fn six_connections_are_six() {
         );
         let noun = if keys.starts_with("sctp") { "associations" } else { "connections" };
         assert!(shown(&found).contains(&format!("{keys} 6 {noun},")), "{}", shown(&found));
-        // Each connection has its own streams.
+        // Each connection has its own set of streams.
         if keys == "sctp:connections=6" {
             let highest = run.objects.iter().filter_map(|object| object.stream).max();
             assert!(
@@ -87,7 +87,8 @@ fn six_connections_are_six() {
             );
         }
     }
-    // With a limit on objects per connection, connections are replaced, and six are open at the same time.
+    // With a limit on objects per connection, a connection that reached the limit is replaced. Six connections must
+    // still be open at the same time.
     for (keys, opened) in [
         ("sctp:connections=6,objects-per-connection=5", 12),
         ("tcp:connections=6,objects-per-connection=5", 12),
@@ -115,10 +116,10 @@ fn six_connections_are_six() {
         }
         assert_eq!(most, 6, "{keys}");
     }
-    // With `--arrivals-of connections`, each arrival fills one connection. Its objects are not spread over several
-    // connections.
+    // With `--arrivals-of connections`, the objects of each arrival must use one connection and must not be spread over
+    // several.
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";
-    let found = race(&format!("{line} --transport sctp:connections=3,streams=4"));
+    let found = race(&format!("{line} --transport sctp:connections=3,num_ostreams=4"));
     assert_eq!(objects_per_connection(&found.points[0].contestants[0].runs[0]), [4, 4, 4]);
     // Messages and a bulk transfer must also be spread over all six connections.
     for (workload, keys) in
@@ -200,7 +201,7 @@ fn every_setting_that_is_printed_was_in_force() {
 /// number must limit the exchanges.
 #[test]
 fn streams_are_those_of_both_directions() {
-    let found = race("--objects 12x1kB --loss 0 --runs 1 --transport sctp:streams=100,inbound=4");
+    let found = race("--objects 12x1kB --loss 0 --runs 1 --transport sctp:num_ostreams=100,max_instreams=4");
     assert!(shown(&found).contains("1 association, 4 streams "), "{}", shown(&found));
     let used = found.points[0].contestants[0].runs[0].objects.iter().filter_map(|object| object.stream).max();
     assert_eq!(used, Some(3));
@@ -211,7 +212,7 @@ fn streams_are_those_of_both_directions() {
 #[test]
 fn arrivals_that_fill_a_connection_share_it() {
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";
-    let found = race(&format!("{line} --transport sctp:connections=3,streams=4"));
+    let found = race(&format!("{line} --transport sctp:connections=3,num_ostreams=4"));
     for together in found.points[0].contestants[0].runs[0].objects.chunks(4) {
         let connections: Vec<_> = together.iter().map(|object| object.connection).collect();
         assert!(connections.iter().all(|one| one.is_some() && *one == connections[0]), "{connections:?}");

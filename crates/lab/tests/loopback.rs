@@ -1,4 +1,4 @@
-//! Both ends on one machine: one processor, and losses in the sender's packet filter.
+//! Tests a client and a server on one machine: runs with one processor, and losses in the sender's packet filter.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::{self, Options};
@@ -21,13 +21,14 @@ fn runs(line: &str) -> Vec<Run> {
     race.points.into_iter().flat_map(|point| point.contestants).flat_map(|one| one.runs).collect()
 }
 
-/// Ten connections, a good while apart.
+/// A plan with ten connections on a loopback interface, which begin 40 ms apart.
 const LOOPBACK: &str = "rate=unlimited rtt=40us queue=unlimited mtu=16436 objects=10x100B arrivals=25/s \
                         arrivals-of=connections runs=1 loss=0 causes=off \
                         transport=tcp:profile=linux-2.6,per-object=yes,fin=alone,byte-cost=6ns,request-cost=400us";
 
-/// On one processor the server has written and closed before the client reads, so the client's FIN carries the
-/// acknowledgement of the server's FIN. With two processors the FINs cross, and each needs an acknowledgement of its own.
+/// With one processor, the server has sent its response and closed before the client reads. The client's FIN therefore
+/// carries the acknowledgement of the server's FIN. With two processors, the FINs cross, and each needs an
+/// acknowledgement of its own.
 #[test]
 fn a_connection_on_one_processor_has_a_packet_less() {
     let packets = |processors: &str| {
@@ -36,12 +37,13 @@ fn a_connection_on_one_processor_has_a_packet_less() {
         run.packets.up.sent + run.packets.down.sent
     };
     let [one, two] = ["one", "two"].map(packets);
-    // Ten packets and eleven. The run ends with the last object, when the last connection has sent nine and seven.
+    // A connection takes ten packets with one processor, and eleven with two. The run ends with the last object, when
+    // the last connection has sent nine or seven packets.
     assert_eq!((one, two), (9 * 10 + 9, 9 * 11 + 7));
 }
 
-/// Every fifth packet of the server is dropped. In the link, TCP must detect each loss and retransmit. In the sender's
-/// packet filter, TCP knows of the drop: no segment of data counts as retransmitted.
+/// Every fifth packet of the server is dropped. If the link drops the packet, TCP must detect the loss and retransmit.
+/// If the sender's packet filter drops it, TCP knows of the drop, and no data segment may count as retransmitted.
 #[test]
 fn a_sender_that_knows_of_a_drop_retransmits_nothing() {
     let network = "rate=10mbit rtt=20ms queue=unlimited down-loss=nth:5/first=5 objects=1x200kB runs=1 \
@@ -60,7 +62,7 @@ fn a_sender_that_knows_of_a_drop_retransmits_nothing() {
     assert_eq!((rules.up.dropped, rules.down.dropped), (0, rules.down.packets / 5));
 }
 
-/// One rule sees the packets of both hosts.
+/// With a shared packet count, one rule must count the packets of both hosts, and drop packets of both.
 #[test]
 fn a_rule_of_one_machine_counts_both_directions() {
     let line =
@@ -71,8 +73,8 @@ fn a_rule_of_one_machine_counts_both_directions() {
     assert_eq!(rules.up.dropped + rules.down.dropped, sent / 5);
 }
 
-/// SCTP takes a packet for sent that the packet filter drops, so a run differs from one with losses in the link only by
-/// where the packet disappears.
+/// SCTP considers a packet sent even if the packet filter drops it. A run must therefore have the same times and losses
+/// as a run in which the link drops the packets.
 #[test]
 fn sctp_is_not_told_of_a_drop() {
     let network =

@@ -1,4 +1,4 @@
-//! Tests messages at a fixed rate: which messages arrive, with which delay, and why.
+//! Tests messages that are sent at a fixed rate: which messages arrive, and why some are delayed.
 
 use anabranch_capture::Settings;
 use anabranch_lab::causes;
@@ -56,7 +56,7 @@ fn a_hole_holds_up_its_stream_alone() {
         ("runs", "5"),
         ("transport", "tcp"),
         ("transport", "sctp"),
-        ("transport", "sctp:streams=1"),
+        ("transport", "sctp:num_ostreams=1"),
     ]);
     sound(&race, 1000);
     let contestants = &race.points[0].contestants;
@@ -145,7 +145,8 @@ fn messages_that_are_missing_count_as_late_as_the_deadline() {
     assert!(contestant.summary.undelivered.mean.is_some_and(|lost| (100.0..200.0).contains(&lost)));
 }
 
-/// Checks that the sender shuts the association down when everything is acknowledged, and that the receiver agrees.
+/// When everything is acknowledged, the sender must shut the association down. The captures of both sides must show the
+/// shutdown, and no ABORT.
 #[test]
 fn associations_end_in_good_order() {
     for (transport, associations) in [("sctp", 1), ("sctp:connections=3", 3)] {
@@ -192,14 +193,14 @@ fn wrong_messages_are_answered_in_one_line() {
         --for: 0 messages; write a time and a rate that give from 1 to 1000000
         --for: 1000000000 messages; write a time and a rate that give from 1 to 1000000
         --size: goes with messages only; write --messages 100/s
-        --page: goes not with messages: give one of page, objects and messages
+        --page: cannot be combined with messages: give one of page, objects and messages
         --think: goes with a page or objects, not with messages
     "#]]
     .assert_eq(&(lines.join("\n") + "\n"));
 }
 
-/// Checks every delivered message: all parts of its response time must be known, and must add up. Also checks that more
-/// than 50 messages were abandoned.
+/// Checks every delivered message: all parts of its delay must be known, and must add up. Also checks that more than 50
+/// messages were abandoned.
 fn sound_though_given_up(race: &Race) {
     for run in runs(race) {
         assert_eq!(run.outcome, Outcome::Done);
@@ -214,8 +215,8 @@ fn sound_though_given_up(race: &Race) {
     }
 }
 
-/// A sender abandons some messages, and only the sender knows which ones. The parts of the response time must still be
-/// known for the delivered messages.
+/// A sender abandons some messages, and only the sender knows which ones. All parts of the delay must still be known
+/// for the delivered messages.
 #[test]
 fn the_parts_are_known_where_others_are_given_up() {
     let expiring = race(&[
@@ -230,7 +231,7 @@ fn the_parts_are_known_where_others_are_given_up() {
         ("seed", "654237"),
         (
             "transport",
-            "sctp:profile=rfc9260,partial_reliability=yes,lifetime=100ms,streams=2,unordered=yes,interleaving=no",
+            "sctp:profile=rfc9260,partial_reliability=yes,lifetime=100ms,num_ostreams=2,unordered=yes,interleaving=no",
         ),
     ]);
     sound_though_given_up(&expiring);
@@ -244,7 +245,7 @@ fn the_parts_are_known_where_others_are_given_up() {
         ("loss", "0"),
         ("runs", "2"),
         ("transport", "sctp:profile=rfc9260,paths=2,partial_reliability=yes,lifetime=500ms,unordered=yes"),
-        ("transport", "sctp:profile=rfc9260,paths=2,partial_reliability=yes,lifetime=500ms,streams=1"),
+        ("transport", "sctp:profile=rfc9260,paths=2,partial_reliability=yes,lifetime=500ms,num_ostreams=1"),
     ]);
     sound_though_given_up(&failing);
 }
@@ -341,9 +342,9 @@ fn large_messages_that_are_given_up() {
         ("rtt", "40ms"),
         ("loss", "3%"),
         ("runs", "4"),
-        ("transport", "sctp:streams=2,lifetime=250ms"),
-        ("transport", "sctp:streams=2,interleaving=no,lifetime=250ms"),
-        ("transport", "sctp:streams=2,unordered=yes,lifetime=250ms"),
+        ("transport", "sctp:num_ostreams=2,lifetime=250ms"),
+        ("transport", "sctp:num_ostreams=2,interleaving=no,lifetime=250ms"),
+        ("transport", "sctp:num_ostreams=2,unordered=yes,lifetime=250ms"),
     ]);
     for run in runs(&race) {
         assert_eq!(run.outcome, Outcome::Done);

@@ -28,12 +28,13 @@ const LOSS_FREE: [(u64, u64); 7] = [
     (2000, 4_176_320),
 ];
 
-/// The loss, the number of packets, and the mean duration in milliseconds in ns-2.35 over seeds 1 to 40. The standard
-/// errors are 1.4 to 3.3 %.
+/// Results of ns-2.35 with loss: the loss rate, the number of packets, and the mean duration in milliseconds over seeds
+/// 1 to 40. The standard errors are 1.4 to 3.3 %.
 const LOSSY: [(&str, u64, u64); 4] =
     [("1%", 690, 4_659), ("1%", 3444, 21_585), ("2%", 690, 6_732), ("2%", 3444, 32_911)];
 
-/// Returns the microseconds from the departure of the first packet to the arrival of the last packet, for each seed.
+/// Runs our simulation. Returns the microseconds from the departure of the first packet to the arrival of the last
+/// packet, for each seed.
 fn simulated(packets: u64, loss: &str, runs: &str) -> Vec<u64> {
     let bulk = format!("{}B", packets * CHUNK);
     let flags = [
@@ -74,7 +75,7 @@ fn event(line: &str) -> Option<Event<'_>> {
     (columns.len() >= 15).then_some(Event { is_arrival: columns[0] == "r", micros, kind, columns })
 }
 
-/// Returns the output of ns-2, or `None` if it is not installed.
+/// Returns the trace that ns-2 prints, or `None` if ns-2 is not installed.
 fn trace(loss: &str, seed: u64, seconds: &str) -> Option<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/physics/ns2/sctp.tcl");
     let output = Command::new("ns").arg(script).args([loss, &seed.to_string(), seconds]).output().ok()?;

@@ -80,8 +80,8 @@ fn sctp_has_a_line_for_each_chunk() {
     .assert_eq(&text);
 }
 
-/// Of each packet number, one line must say that it was sent, and one line that it was received or dropped. A packet that
-/// the network loses must be dropped, though its copy is sent again with the same content.
+/// For each packet number, one line must say that the packet was sent, and one line that it was received or dropped. A
+/// lost packet must be shown as dropped, even if its retransmission has the same content.
 #[test]
 fn each_packet_is_received_or_dropped_once() {
     for transport in ["tcp", "sctp", "quic"] {
@@ -89,7 +89,7 @@ fn each_packet_is_received_or_dropped_once() {
         let mut events: BTreeMap<&str, String> = BTreeMap::new();
         for line in text.lines() {
             let fields: Vec<&str> = line.split(' ').collect();
-            // Several chunks of an SCTP packet share its number.
+            // Each chunk of an SCTP packet has its own line. All these lines have the number of the packet.
             let number = if fields[4] == "sctp" { fields[12] } else { fields[11] };
             let of_packet = events.entry(number).or_default();
             if !of_packet.ends_with(fields[0]) {
@@ -101,7 +101,7 @@ fn each_packet_is_received_or_dropped_once() {
     }
 }
 
-/// The packets over time must add up to the packets that a run counts.
+/// The packets in the time series of a run must add up to the packets that the run counts.
 #[test]
 fn packets_over_time_are_all_packets() {
     for transport in ["tcp", "sctp"] {
@@ -113,7 +113,8 @@ fn packets_over_time_are_all_packets() {
     }
 }
 
-/// The message sequence of a client must begin with the four messages that open an association, and must be cut.
+/// The message sequence of a client must begin with the four messages that open an association, and must be cut off
+/// after the given number of lines.
 #[test]
 fn a_message_sequence_begins_with_the_set_up() {
     let plan = plan("sctp:profile=lksctp-2.6", &[("objects", "1x1kB")]);

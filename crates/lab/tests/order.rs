@@ -1,5 +1,4 @@
-//! Tests the order of responses. It must be by urgency over every transport with streams, so that a race compares only
-//! the transports.
+//! Responses must be sent by urgency over every transport with streams, so that a race compares only the transports.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::{batch, one};
@@ -17,7 +16,7 @@ fn run(transport: &str) -> Run {
         ("rtt", "100ms"),
         ("loss", "0"),
         ("page", "news"),
-        // A plain client requests all that the document names at once. A browser would hold most images back.
+        // The plain client requests all objects that the document names at once. A browser would delay most images.
         ("client", "plain"),
         ("origins", "merge"),
         ("variation", "none"),

@@ -1,4 +1,4 @@
-//! Tests each part of a response time alone: nothing else takes time, so exactly one part is not zero.
+//! Tests each part of a response time with a run in which almost nothing else takes time.
 //!
 //! In most tests, the network has no delay and an unlimited rate, so the whole response time consists of the tested
 //! part.
@@ -46,7 +46,7 @@ fn server() {
 fn queue() {
     let line = format!("{TIMELESS} --objects 2x1kB --server-time 100ms --transport tcp:pipeline=no");
     assert_eq!(parts(&run(&line).objects[1]), [("queue", 100 * MS), ("server", 100 * MS)]);
-    let line = format!("{TIMELESS} --objects 2x1kB --server-time 100ms --transport sctp:streams=1");
+    let line = format!("{TIMELESS} --objects 2x1kB --server-time 100ms --transport sctp:num_ostreams=1");
     assert_eq!(parts(&run(&line).objects[1]), [("queue", 100 * MS), ("server", 100 * MS)]);
 }
 
@@ -54,7 +54,7 @@ fn queue() {
 /// count this wait as `ahead`.
 #[test]
 fn ahead() {
-    for contestant in ["tcp:pipeline=yes", "sctp:streams=1,when-full=rr"] {
+    for contestant in ["tcp:pipeline=yes", "sctp:num_ostreams=1,when-full=rr"] {
         let run = run(&format!("{TIMELESS} --objects 2x1kB --server-time 100ms --transport {contestant}"));
         assert_eq!(parts(&run.objects[1]), [("ahead", 100 * MS), ("server", 100 * MS)], "{contestant}");
     }
@@ -68,7 +68,7 @@ fn send() {
         ("--objects 10x100kB", "sctp:sndbuf=20000B,profile=modern"),
         ("--objects 10x100kB", "sctp:sndbuf=20000B"),
         ("--objects 10x100kB", "sctp:sndbuf=20000B,connections=2"),
-        ("--objects 10x100kB", "sctp:streams=3,when-full=rr,sndbuf=20000B"),
+        ("--objects 10x100kB", "sctp:num_ostreams=3,when-full=rr,sndbuf=20000B"),
         ("--objects 10x100kB", "tcp:sndbuf=20000B"),
         ("--objects 10x100kB", "tcp:connections=4,sndbuf=20000B"),
         ("--bulk 1MB", "sctp:sndbuf=20000B"),
@@ -129,7 +129,7 @@ fn losses_are_timeout_recovery_and_blocked() {
     // the stream of the lost message wait for it.
     for (streams, withheld) in [("100", false), ("1", true)] {
         let line = format!(
-            "{base} --messages 200/s --for 1s --down-loss list:60 --transport sctp:profile=rfc9260,streams={streams}"
+            "{base} --messages 200/s --for 1s --down-loss list:60 --transport sctp:profile=rfc9260,num_ostreams={streams}"
         );
         let run = run(&line);
         let of = |part: &str| {

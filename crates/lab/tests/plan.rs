@@ -7,7 +7,7 @@ use anabranch_transports::Transports;
 use expect_test::{Expect, expect};
 
 fn flags(line: &str) -> Result<Plan, PlanError> {
-    // Accepts `--a b`, `--a=b`, and `--a` for `--a=yes`.
+    // Accepts flags in the forms `--a b`, `--a=b`, and `--a` (which means `--a=yes`).
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     let words: Vec<&str> = line.split_whitespace().collect();
     for word in words {
@@ -23,7 +23,7 @@ fn file(text: &str) -> Result<Plan, PlanError> {
     Draft::from_toml("plan.toml", text).and_then(|draft| Plan::interpret(draft, &Transports::standard()))
 }
 
-/// Shortens lists of accepted names, which come from growing tables, to their first two names.
+/// Shortens each list of accepted names in an error to its first two names. The lists come from tables that grow.
 fn abridged(error: &str) -> String {
     let Some((head, list)) = error.split_once("accepted: ") else { return error.to_owned() };
     let names: Vec<&str> = list.split(", ").collect();
@@ -76,11 +76,11 @@ fn the_bare_race_is_the_default_network_without_loss_and_with() {
     .assert_eq(&plan.to_toml());
     assert!(plan.contestants.iter().all(anabranch_lab::plan::Contestant::is_secured), "{plan:?}");
     assert_eq!((plan.seeds.len(), plan.points.len()), (100, 2));
-    // All default contestants must use the current settings.
+    // All default contestants must use the profile `modern`, which has the current settings.
     assert!(plan.contestants.iter().all(|contestant| contestant.profile == "modern"), "{plan:?}");
 }
 
-/// Checks that the default contestants are encrypted exactly when the documentation of `race` says so.
+/// The default contestants must be encrypted exactly when the documentation of `race` says so.
 #[test]
 fn who_races_unnamed_is_secured_where_that_can_be() {
     let contestants = |line: &str| {
@@ -100,7 +100,8 @@ fn who_races_unnamed_is_secured_where_that_can_be() {
         flags("--world emulated").expect("a plan").contestants.len()
     );
     assert_eq!(contestants("--bulk 1MB").1, 4);
-    // A contestant that the user names is encrypted only if its transport always is (QUIC) or if its settings say so.
+    // A contestant that the user names must be encrypted only if its transport always is (QUIC) or if its settings say
+    // so.
     assert_eq!(contestants("--transport tcp,sctp,quic").1, 1);
     for secured in ["quic", "tcp:tls=yes", "sctp:dtls=yes"] {
         let error = flags(&format!("--cleartext --transport tcp --transport {secured}")).expect_err(secured);
@@ -242,6 +243,20 @@ fn standard_contestants_are_typed_by_the_names_that_results_show() {
             "own = quic",
         ]
     );
+    assert_eq!(
+        contestants("--transport http3:cc=bbr,iw=4,sctp-dtls,tcp:iw=4,six"),
+        [
+            "http3:cc=bbr,iw=4 = quic:cc=bbr,iw=4",
+            "sctp-dtls = sctp:dtls=yes,priority=yes",
+            "tcp:iw=4 = tcp:iw=4",
+            "six = tcp:connections=6",
+        ]
+    );
+    let without_value = flags("--transport tcp:connections=6,pipeline").map(|_| ()).expect_err("no value");
+    assert!(
+        without_value.to_string().ends_with("; a setting has a value: pipeline=VALUE"),
+        "{without_value}"
+    );
     assert_eq!(contestants("--messages 50/s --transport sctp-dtls"), ["sctp-dtls = sctp:dtls=yes"]);
     wrong(
         &[
@@ -274,6 +289,28 @@ fn keys_of_earlier_versions_are_accepted_with_a_line() {
     assert_eq!(plan.draft.renamed, ["plan.toml: together: now shared-link; the old name works until 0.2"]);
 }
 
+#[test]
+fn knobs_of_earlier_versions_are_accepted_with_a_line() {
+    let plan = flags("--transport sctp:streams=3,inbound=2 --transport quic:streams=4").expect("a plan");
+    assert_eq!(
+        plan.draft.renamed,
+        [
+            "--transport sctp:streams=3,inbound=2: streams: now num_ostreams; the old name works until 0.2",
+            "--transport sctp:streams=3,inbound=2: inbound: now max_instreams; the old name works until 0.2",
+        ]
+    );
+    let names: Vec<&str> = plan.contestants.iter().map(|contestant| contestant.text.as_str()).collect();
+    assert_eq!(names, ["sctp:num_ostreams=3,max_instreams=2", "quic:streams=4"]);
+    assert_eq!(plan.contestants[0].engine.streams(), 2);
+    let claim = "[[cause]]\nof = 'mine'\nchange = 'streams=1'\nratio_min = 1.0";
+    let plan = file(&format!("causes = 'off'\ntransport = ['tcp', 'mine=sctp-dtls:streams=3']\n{claim}"));
+    let plan = plan.expect("a plan");
+    assert_eq!(plan.contestants[1].text, "mine=sctp-dtls:num_ostreams=3");
+    assert_eq!(plan.claims[0].changed.engine.streams(), 1);
+    let twice = flags("--transport sctp:streams=3,num_ostreams=2").map(|_| ()).expect_err("given twice");
+    assert!(twice.to_string().ends_with("'num_ostreams' is given twice"), "{twice}");
+}
+
 /// A link must only do what its keys say. Without keys, it has no rate, delay or loss.
 #[test]
 fn a_link_does_what_it_is_given_and_nothing_else() {
@@ -299,7 +336,7 @@ fn a_plan_is_read_back_as_it_is_written() {
         "",
         "--rate 1mbit,2mbit --loss 0,1% --objects 1kB,2kB --objects 8x1kB --transport tcp,sctp --runs 2 --seed 7",
         "--path rate=10mbit,rtt=80ms,loss=ge:1%/30% --path preset=3g --fail path=1,at=10s,for=5s",
-        "--preset dsl --down-loss nth:20 --half-duplex --transport sctp:streams=10 --shared-link --background tcp:flows=2",
+        "--preset dsl --down-loss nth:20 --half-duplex --transport sctp:num_ostreams=10 --shared-link --background tcp:flows=2",
         "--delay 5ms --up-rate 64kbit --down-rate 1mbit --bulk 1MB --message-size 2048B --timeout 15s",
         "--world emulated --transport tcp:cc=bbr,connections=2 --loss-by iptables",
         "--arrivals 25/s --think recorded --server-time 5ms --origins keep --deadline 60s",
@@ -316,7 +353,7 @@ fn a_plan_is_read_back_as_it_is_written() {
     }
 }
 
-/// A browser loads pages. A plan says who loads the objects, whatever the default is.
+/// By default, a browser loads pages. The full text of a plan must name the client, even if it is the default.
 #[test]
 fn the_client_is_part_of_the_plan() {
     for (line, client) in [
@@ -389,7 +426,7 @@ fn lists_are_factors_and_all_combinations_are_run() {
 fn flags_take_the_place_of_what_the_file_says() {
     let file = Draft::from_toml(
         "plan.toml",
-        "down-loss = '5%'\ndelay = '10ms'\nobjects = '2x1kB'\ntransport = ['tcp', 'sctp:streams=3']\nruns = 5",
+        "down-loss = '5%'\ndelay = '10ms'\nobjects = '2x1kB'\ntransport = ['tcp', 'sctp:num_ostreams=3']\nruns = 5",
     );
     let flags = Draft::from_flags([("loss", "1%"), ("rtt", "50ms"), ("bulk", "1MB"), ("transport", "sctp")]);
     let plan =
@@ -428,7 +465,7 @@ fn the_world_is_part_of_the_plan_where_it_is_not_the_virtual_one() {
         Plan::interpret(overlaid.overlaid(flags), &Transports::standard()).expect("a plan").world,
         World::Virtual
     );
-    // The plan asks for the emulated world, so it cannot run in virtual time.
+    // The plan asks for the emulated network, so the simulation must reject it.
     let error = batch::check(&emulated).expect_err("it is refused").to_string();
     assert!(error.starts_with("--world: "), "{error}");
 }
@@ -535,7 +572,7 @@ fn wrong_workloads() {
             --objects: objects '8x': '8x': '': a number was expected; write a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB; write 8x100kB, 1kB,10kB,100kB or 1x20kB,7x100kB
             --objects: objects '0x1kB': '0x1kB': none is no object; write 8x100kB, 1kB,10kB,100kB or 1x20kB,7x100kB
             --objects: objects '8x100': '8x100': '100': the unit is missing; write a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB; write 8x100kB, 1kB,10kB,100kB or 1x20kB,7x100kB
-            --objects: goes not with --bulk: give one of page, objects and bulk
+            --objects: cannot be combined with --bulk: give one of page, objects and bulk
             --page: '/nonexistent.har': no such file; write a HAR file, a directory, or a shipped page (news, gallery, article, osterdahl-news, osterdahl-gallery)
             --page: 'nwes': no such file (did you mean 'news'?); write a HAR file, a directory, or a shipped page (news, gallery, article, osterdahl-news, osterdahl-gallery)
             --bulk: '100': the unit is missing; write a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB
@@ -550,11 +587,11 @@ fn wrong_workloads() {
             --timeout: no time; write one such as 15s, or leave it out for none
             --for: messages are sent for 700s, and a run ends after 600s; write a --deadline that is later, or fewer messages
             --server-time: '-1s': a number was expected; write a time such as 40ms, 1.08s, 250us, 10ns or 2min
-            --first-object: goes with objects: a page has a first object of its own, and nothing else has objects
-            --first-object: goes with objects: a page has a first object of its own, and nothing else has objects
-            --first-object: goes with objects: a page has a first object of its own, and nothing else has objects
-            --first-object: goes with objects: a page has a first object of its own, and nothing else has objects
-            --first-object: goes not with --arrivals: what is requested by the clock waits for no object
+            --first-object: needs objects: a page has a first object of its own, and nothing else has objects
+            --first-object: needs objects: a page has a first object of its own, and nothing else has objects
+            --first-object: needs objects: a page has a first object of its own, and nothing else has objects
+            --first-object: needs objects: a page has a first object of its own, and nothing else has objects
+            --first-object: cannot be combined with --arrivals: objects that are requested at a rate wait for no other object
             --first-object: '60': the unit is missing; write a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB; or none
             --request-head: 39B: that of /object-2 has at least 40B
             --transport tcp:per-object=yes: request-head 58B: that of /object-2 has at least 59B with Connection: close
@@ -573,10 +610,10 @@ fn wrong_contestants_and_runs() {
         &[
             "--transport dccp",
             "--transport tpc",
-            "--transport tcp:connections=6,sctp",
+            "--transport tcp:connections=6,pipeline",
             "--transport tcp:connections=0",
             "--transport tcp:conections=6",
-            "--transport tcp:streams=4",
+            "--transport tcp:num_ostreams=4",
             "--transport sctp:pipeline=yes",
             "--transport tcp:http=3",
             "--transport sctp:when-full=more",
@@ -600,10 +637,10 @@ fn wrong_contestants_and_runs() {
         expect![[r#"
             --transport dccp: unknown transport 'dccp'; accepted: http1, http2, ...
             --transport tpc: unknown transport 'tpc' (did you mean 'tcp'?); accepted: http1, http2, ...
-            --transport tcp:connections=6,sctp: 'sctp' where key=value was expected; a contestant with keys needs a --transport of its own
+            --transport pipeline: unknown transport 'pipeline'; accepted: http1, http2, ...
             --transport tcp:connections=0: connections=0: write a number from 1 to 100000
             --transport tcp:conections=6: unknown key 'conections' (did you mean 'connections'?); accepted: connections, per-object, ...
-            --transport tcp:streams=4: 'streams' is a key of sctp; accepted: connections, per-object, ...
+            --transport tcp:num_ostreams=4: 'num_ostreams' is a key of sctp; accepted: connections, per-object, ...
             --transport sctp:pipeline=yes: 'pipeline' is a key of tcp, mptcp, sctp-kernel
             --transport tcp:http=3: http=3: write 1 or 2
             --transport sctp:when-full=more: when-full=more: write wait, rr, spf or grow

@@ -34,7 +34,7 @@ const NET: [(&str, &str); 2] = [("rate", "10mbit"), ("rtt", "100ms")];
 /// With early data, the request must not wait.
 #[test]
 fn one_round_trip_is_the_whole_handshake_and_early_data_needs_none() {
-    // The object is small enough for the limit on data to unverified addresses, and for any initial window.
+    // The object is so small that neither the limit on data to unverified addresses nor the initial window delays it.
     let parts = |transport: &str| {
         let run = run(transport, &[NET[0], NET[1], ("objects", "1x2kB")], 1);
         let why = run.objects[0].why.expect("delivered");
@@ -71,7 +71,7 @@ fn nothing_is_withheld_behind_another_s_loss() {
     assert!(lost > 0 && repaired > 0, "{lost} lost, {repaired} repaired");
 }
 
-/// There are more objects than concurrent streams. Each object must still have its own stream.
+/// There are more objects than streams that may be open at the same time. Each object must still have its own stream.
 #[test]
 fn streams_are_fresh_and_so_many_at_a_time() {
     let flags = [NET[0], NET[1], ("objects", "30x2kB")];

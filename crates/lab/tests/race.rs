@@ -318,7 +318,7 @@ fn expectations_are_judged() {
 
 #[test]
 fn tables_fit_the_terminal_and_csv_has_a_row_an_object() {
-    let long = "sctp:streams=10,rto_min=200ms,delack=100ms,rcvbuf=64KiB";
+    let long = "sctp:num_ostreams=10,rto_min=200ms,delack=100ms,rcvbuf=64KiB";
     let found =
         race(&[("page", "gallery"), ("runs", "3"), ("transport", "tcp:connections=6"), ("transport", long)]);
     for (width, verbose) in [(80, false), (100, true)] {
@@ -424,4 +424,51 @@ fn a_transfer_is_called_one_and_the_first_contestant_by_its_name() {
     for line in text.lines().chain(pages.lines()) {
         assert!(line.chars().count() <= table::COLUMNS, "{line}");
     }
+}
+
+/// A browser shows a page in the order of its rules: first the document and what the head needs, then images. The byte
+/// index lies between the first and the last byte.
+#[test]
+fn paint_metrics_of_a_page_lie_within_its_load() {
+    let flags = [
+        ("page", "news"),
+        ("client", "chromium"),
+        ("loss", "1%"),
+        ("runs", "3"),
+        ("transport", "http1,http2,http3"),
+        ("causes", "off"),
+    ];
+    let race = race(&flags);
+    for run in runs(&race) {
+        let times = (run.start_render_ns, run.largest_image_ns, run.byte_index_ns, run.page_ns);
+        let (Some(start), Some(image), Some(index), Some(page)) = times else { panic!("{times:?}") };
+        let document = &run.objects[0];
+        let first_byte = document.first_byte_ns.expect("a document");
+        // The document and at least one style sheet of the head precede the first rendering.
+        let sheet = run.objects.iter().filter(|object| object.name.ends_with(".css"));
+        let sheet = sheet.filter_map(|object| object.delivered_ns).min().expect("a style sheet");
+        assert!(first_byte < sheet && sheet <= start && start < page, "{times:?} {sheet}");
+        assert!(run.objects.iter().any(|object| object.delivered_ns == Some(image)), "{times:?}");
+        assert!(first_byte < index && index < page, "{times:?}");
+        // The byte index is the mean of the arrival times of the bytes, so it is below the mean weighted by whole objects.
+        let weighted: u128 = run
+            .objects
+            .iter()
+            .map(|object| u128::from(object.bytes) * u128::from(object.delivered_ns.unwrap_or(page)))
+            .sum();
+        let bytes: u128 = run.objects.iter().map(|object| u128::from(object.bytes)).sum();
+        assert!(u128::from(index) <= weighted / bytes, "{index} {}", weighted / bytes);
+    }
+    let point = &race.points[0];
+    for contestant in &point.contestants {
+        let summary = &contestant.summary;
+        assert_eq!((summary.start_render_ms.n, summary.byte_index_ms.n), (3, 3));
+        assert!(summary.start_render_ms.median < summary.page_ms.median);
+    }
+    let other =
+        race_on(1, &plan(&[("page", "news"), ("runs", "1"), ("transport", "tcp"), ("causes", "off")]));
+    let run = runs(&other).next().expect("a run");
+    let none = [run.start_render_ns, run.largest_image_ns, run.byte_index_ns];
+    assert_eq!(none, [None; 3], "no browser loaded this page");
+    assert!(!json::render(&other).contains("start_render"));
 }

@@ -103,7 +103,7 @@ fn captures_show_dtls_and_repeat() {
             assert_eq!(secrets.matches(label).count(), 1, "{version}: {secrets}");
             let packets = blocks(&host.pcapng, 6).concat();
             assert!(!packets.windows(9).any(|bytes| bytes == b"HTTP/1.1 "), "{version}");
-            // The bytes of a ClientHello's record header: handshake, record version DTLS 1.2 or 1.0, epoch 0.
+            // A DTLS record header begins with these bytes: handshake, record version DTLS 1.2 or 1.0, epoch 0.
             assert!(
                 packets.windows(5).any(|bytes| matches!(bytes, [22, 0xfe, 0xfd | 0xff, 0, 0])),
                 "{version}"
@@ -177,7 +177,7 @@ fn losses_are_told_as_without_tls() {
     );
 }
 
-/// Returns the blocks of this type in a capture.
+/// Returns the blocks of the type `kind` in a pcapng capture.
 fn blocks(pcapng: &[u8], kind: u32) -> Vec<&[u8]> {
     let (mut at, mut found) = (0, Vec::new());
     let word = |at: usize| u32::from_le_bytes(pcapng[at..at + 4].try_into().expect("four bytes"));

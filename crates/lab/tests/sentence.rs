@@ -1,4 +1,4 @@
-//! Tests the sentence at the end of a race's output.
+//! Tests the sentence with the verdict at the end of a race's output.
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
@@ -43,7 +43,7 @@ fn a_deadline_is_named() {
     let found = race("--bulk 5MB --fail path=1,at=1s --loss 0 --runs 1 --transport tcp");
     let verdict_text = verdict::sentence(&found.points[0]);
     assert!(verdict_text.contains("(--deadline 600s) ended tcp; write a later one"), "{verdict_text}");
-    // One contestant finished, and the other did not.
+    // In this race, one contestant finished, and the other did not.
     let found = race(
         "--objects 1x100kB --rate 1mbit --loss 0 --runs 2 --deadline 2s --transport tcp --transport sctp:rcvbuf=1500B",
     );
@@ -77,7 +77,7 @@ fn a_cell_sets_the_first_beside_the_next() {
     assert_eq!(level.lead, Some(1.0));
 }
 
-/// The sentence must not name causes.
+/// The sentence with the verdict must not name causes of the winner's lead.
 #[test]
 fn the_sentence_names_no_cause() {
     let found = race("--runs 5 --page gallery --loss 1% --transport tcp,sctp --seed 1");

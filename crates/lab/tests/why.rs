@@ -29,7 +29,7 @@ fn response(object: &Object) -> u64 {
     object.delivered_ns.expect("delivered") - object.issued_ns.expect("issued")
 }
 
-/// The parts of one object in milliseconds.
+/// The parts of one object's response time, in milliseconds.
 struct Parts {
     connect: f64,
     queue: f64,
@@ -46,7 +46,7 @@ struct Parts {
     blocked: f64,
 }
 
-/// Returns the parts of every object of a run.
+/// Returns the parts of the response time of every object in a run.
 fn parts(run: &Run) -> Vec<Parts> {
     let ms = |part: Option<u64>| part.expect("known in the virtual world") as f64 / 1e6;
     let of = |object: &Object| {
@@ -70,9 +70,10 @@ fn parts(run: &Run) -> Vec<Parts> {
     run.objects.iter().map(of).collect()
 }
 
-/// The round-trip time is 100 ms, and a byte takes 800 ns.
+/// The network of the tests: the round-trip time is 100 ms, and a byte takes 800 ns.
 const NET: [(&str, &str); 2] = [("rate", "10mbit"), ("rtt", "100ms")];
-/// The round-trip time is 100 ms. A byte takes 100 ns, and a packet of 1500 bytes takes 150 us. No packet is lost.
+/// A faster network for tests: the round-trip time is 100 ms, a byte takes 100 ns, and a packet of 1500 bytes 150 us.
+/// No packet is lost.
 const WIDE: [(&str, &str); 2] = [("rate", "80mbit"), ("rtt", "100ms")];
 
 fn on(
@@ -95,7 +96,8 @@ fn tcp_parts_match_a_hand_calculation() {
     // carries at most 1448 bytes, so the response needs 27 full segments and one of 1204 bytes. Every segment is
     // acknowledged. The window starts at ten segments and grows by one for each acknowledgement (RFC 5681 §3.1).
     let run = run("tcp:cc=reno,iw=10,delack=0,nagle=no", &on(WIDE, &[("objects", "1x40kB")]));
-    // Sizes with all headers: 60 bytes for SYN and SYN ACK, 52 for an acknowledgement, and 400 + 52 for the request.
+    // The packets have these sizes with all headers: 60 bytes for SYN and SYN ACK, 52 for an acknowledgement, and 400 +
+    // 52 for the request.
     let established = 2 * (wire(60) + ONE_WAY_DELAY);
     let written = established + wire(52) + wire(452) + ONE_WAY_DELAY;
     // The server acknowledges the request, and then sends ten segments back to back. The client acknowledges the first
@@ -130,7 +132,8 @@ fn sctp_parts_match_a_hand_calculation() {
     // TSNs are 0 to 7. Every packet is acknowledged. The window starts at 4404 bytes (RFC 9260 §7.2.1: 3 packets of
     // 1468), and grows by the acknowledged bytes while it is full.
     let run = run("sctp:profile=rfc9260,delack=0", &on(WIDE, &[("objects", "1x10kB")]));
-    // INIT has 60 bytes, and INIT ACK with our cookie 104. The packet with COOKIE ECHO and the request has 500.
+    // The packet with INIT has 60 bytes with all headers, and the packet with INIT ACK and our cookie 104. The packet
+    // with COOKIE ECHO and the request has 500.
     let usable = wire(60) + ONE_WAY_DELAY + wire(104) + ONE_WAY_DELAY;
     let written = usable + wire(500) + ONE_WAY_DELAY;
     // The server sends COOKIE ACK and SACK (52 bytes), the head (TSN 0, 348 bytes), and three full packets (TSNs 1 to
@@ -174,7 +177,7 @@ fn waiting_for_a_connection_or_a_stream_is_queue() {
     let two = parts(&run("tcp:connections=2", &on(NET, &[("objects", "4x5kB")])));
     assert_eq!((two[0].queue, two[1].queue), (0.0, 0.0));
     assert!(two[2].queue > 100.0 && two[3].queue > 100.0, "a round trip at least");
-    let one = parts(&run("sctp:streams=1,when-full=wait", &on(NET, &[("objects", "3x5kB")])));
+    let one = parts(&run("sctp:num_ostreams=1,when-full=wait", &on(NET, &[("objects", "3x5kB")])));
     let queues: Vec<f64> = one.iter().map(|object| object.queue).collect();
     assert!(queues[0] == 0.0 && queues[1] > 100.0 && queues[2] > queues[1] + 100.0, "{queues:?}");
     let many = parts(&run("sctp", &on(NET, &[("objects", "3x5kB")])));
@@ -185,8 +188,8 @@ fn waiting_for_a_connection_or_a_stream_is_queue() {
 #[test]
 fn an_association_grows_when_full() {
     let flags = on(NET, &[("objects", "8x50kB")]);
-    let waits = parts(&run("sctp:streams=1,when-full=wait", &flags));
-    let grows = parts(&run("sctp:streams=1,when-full=grow", &flags));
+    let waits = parts(&run("sctp:num_ostreams=1,when-full=wait", &flags));
+    let grows = parts(&run("sctp:num_ostreams=1,when-full=grow", &flags));
     let queues: Vec<f64> = grows.iter().map(|object| object.queue).collect();
     assert!(queues[0] == 0.0 && queues[1] > 0.0, "{queues:?}");
     assert!(queues[1..].iter().all(|queue| (queue - queues[1]).abs() < 1.0), "all at once: {queues:?}");

@@ -1,9 +1,9 @@
 //! One direction of a link: a sequence of elements, each of which delays, drops or changes packets.
 //!
 //! A chain owns the packets inside the link, and determines the order in which they come out. Packets are sorted by
-//! instant. Packets of the same instant have the order in which the elements released them. [`Stage`] is a closed set
-//! of elements (see the module `table`), so passing a packet through them costs only a few predictable branches. Only
-//! elements that hold packets cost a virtual call.
+//! instant. Packets that leave at the same instant keep the order in which the elements released them. The elements are
+//! variants of the enum [`Stage`] (see the module `table`), so a packet passes through them with a few predictable
+//! branches. Only elements that hold packets cost a virtual call.
 
 use crate::element::{Carried, Fate, HoldingElement, ImmediateElement, Released};
 use crate::meter::{DropCause, Meter, Occupancy};
@@ -30,7 +30,7 @@ pub struct Dropped<P> {
 #[derive(Debug)]
 pub struct Chain<P> {
     stages: Vec<Stage<P>>,
-    /// Whether any element can hold packets. If no element can, the chain need not check deadlines.
+    /// Whether any element of the chain can hold packets. Otherwise the chain need not check the elements' deadlines.
     holding: bool,
     /// The packets that have passed all elements, each with the time at which it leaves the chain. They are sorted by
     /// time.
@@ -66,7 +66,7 @@ impl<P: Carried> Chain<P> {
         self.run(0, now, packet);
     }
 
-    /// Returns the instant at which to call [`pop`](Self::pop) next; `None` if the chain is empty.
+    /// Returns the instant at which to call [`pop`](Self::pop) next; `None` if no packet is in the chain.
     #[must_use]
     #[inline(always)]
     pub fn next(&self) -> Option<Instant> {
@@ -139,7 +139,7 @@ impl<P: Carried> Chain<P> {
         waiting + self.arrivals.len()
     }
 
-    /// Processes the due events of the elements that hold packets, the first element first. A packet that one element
+    /// Processes the due events of all elements that hold packets, in the order of the chain. A packet that one element
     /// releases may be due immediately in the next element.
     #[inline]
     fn advance(&mut self, now: Instant) {
@@ -171,8 +171,8 @@ impl<P: Carried> Chain<P> {
                 Some(cause) => self.lose(at, packet, cause),
             }
         }
-        // Puts the empty vector back, so that its allocation is reused. No packet is overwritten, because a nested call
-        // of this function has already passed on every packet that `run` released.
+        // Put the empty vector back, to reuse its allocation. `self.released` has no packets here: a nested call of
+        // this function has already passed on all packets that `run` released.
         self.released.packets = released;
     }
 
@@ -240,13 +240,13 @@ impl<P: Carried> Chain<P> {
     }
 }
 
-/// The result of passing a packet through the elements.
+/// What happened to a packet that was passed through the elements of a chain.
 enum ChainOutcome {
     /// The packet has passed all elements and leaves at this instant.
     Through(Instant),
     /// The packet was lost at this instant.
     Lost(Instant, DropCause),
-    /// An element has duplicated the packet. The packet leaves this element at this instant.
+    /// An element has duplicated the packet. The packet and its copy leave this element at this instant.
     Doubled(Instant),
     /// At this instant, the packet has reached an element that has to hold it.
     Held(Instant),

@@ -1,14 +1,14 @@
 //! Contention for a half-duplex medium: both ends may try to send at the same time, and their packets then collide.
 //!
-//! This module adds the rules of IEEE 802.11's distributed coordination function to a shared medium. Each end that has
-//! a waiting packet draws a number of slots uniformly from its contention window. When the medium becomes free and both
-//! ends wait, the end with fewer slots sends, and the other end keeps its remaining slots. Equal numbers collide: the
-//! medium is busy for the time of the longer packet, both windows double, and both ends draw again. After a collision,
-//! the next sender first waits for the slots that it has drawn. A packet is lost after
+//! This module adds the rules of IEEE 802.11's distributed coordination function to a shared medium. Each end of the
+//! link that has a waiting packet draws a number of slots uniformly from its contention window. When the medium becomes
+//! free and both ends wait, the end with fewer slots sends, and the other end keeps its remaining slots. Equal numbers
+//! collide: the medium is busy for the time of the longer packet, both windows double, and both ends draw again. After
+//! a collision, the next sender first waits for the slots that it has drawn. A packet is lost after
 //! [`attempts`](ContentionRules::attempts) collisions.
 //!
-//! If no packet waits at the other end, an end sends as soon as the medium is free. The average time to gain access to
-//! the medium is already part of the setting `packet-time`, whether one end or both ends have packets. Drawn slots
+//! If no packet waits at the other end, an end sends as soon as the medium is free. The setting `packet-time` already
+//! includes the average time to gain access to the medium, whether one end or both ends have packets. Drawn slots
 //! therefore take extra time only after a collision.
 //!
 //! When a packet enters, it is not known when it will be sent, so each direction holds its packets. [`Contention`]
@@ -62,7 +62,7 @@ pub struct Contention {
     collisions: u64,
 }
 
-/// One end of the medium, which sends in one direction.
+/// The state of one end of the medium, which sends in one direction.
 #[derive(Debug, Default)]
 struct Transmitter {
     serializer: Option<Serializer>,
@@ -162,7 +162,7 @@ impl Transmitter {
     }
 }
 
-/// The queue of one end of a medium for which both ends contend.
+/// The queue at one end of a medium for which both ends contend.
 #[derive(Debug)]
 pub struct Contender<P> {
     limit: Limit,
@@ -252,8 +252,8 @@ mod tests {
         (medium, both)
     }
 
-    /// Sends packets of 1500 bytes while both ends always have more to send. Returns the number of collisions, the
-    /// packets sent by each end, the packets lost, and the end time.
+    /// Sends packets of 1500 bytes from both ends, each of which always has more to send. Returns the number of
+    /// collisions, the packets sent by each end, the packets lost, and the end time.
     fn saturated(rules: usize, seed: u64, rounds: usize) -> (u64, [usize; 2], usize, Instant) {
         let (medium, mut ends) = ends(rules, seed);
         let (mut out, mut meter) = (Released::default(), Meter::default());

@@ -1,5 +1,5 @@
-//! Propagation delay: every packet leaves after a fixed delay, or after the delay that a trace has for the time at
-//! which the packet enters.
+//! Propagation delay: every packet is delayed by a fixed time, or by the delay that a trace has recorded for the time
+//! at which the packet enters.
 
 use crate::element::{Fate, ImmediateElement};
 use crate::meter::Meter;

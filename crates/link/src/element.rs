@@ -73,7 +73,7 @@ pub trait HoldingElement<P> {
     fn occupancy(&self) -> Occupancy;
 }
 
-/// The packets that a [`HoldingElement`] has released, in the order of their release.
+/// The packets that a [`HoldingElement`] has released (sent on or lost), in the order of their release.
 #[derive(Debug)]
 pub struct Released<P> {
     /// Each packet with the instant at which it leaves the element or is lost. The drop cause is `None` if the packet
@@ -109,7 +109,7 @@ pub struct TestPacket {
     pub ecn: Ecn,
     /// The flow.
     pub flow: u64,
-    /// Any number, to distinguish packets.
+    /// A number that a test may choose to tell packets apart.
     pub number: u64,
     /// Whether the link has corrupted the packet.
     pub damaged: bool,

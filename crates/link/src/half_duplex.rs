@@ -11,8 +11,8 @@ use anabranch_base::Instant;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// A medium, represented by the time at which it is next free. Either one direction uses it, or both directions share
-/// it.
+/// A medium, represented by the time at which it is next free. Either one direction uses the medium alone, or both
+/// directions share it.
 #[derive(Clone, Debug)]
 pub enum Medium {
     /// A medium that only one direction uses.
@@ -34,7 +34,7 @@ pub enum HalfDuplex {
 }
 
 impl HalfDuplex {
-    /// Returns the text form of the setting; empty if each direction has its own medium.
+    /// Returns the value of the setting `half-duplex` as text; empty if each direction has its own medium.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -68,7 +68,7 @@ impl Medium {
         Self::Own(Instant::ZERO)
     }
 
-    /// Creates a medium for both directions; each gets a clone of it.
+    /// Creates a medium that both directions share; each direction gets a clone.
     #[must_use]
     pub fn shared() -> Self {
         Self::Shared(Rc::new(Cell::new(Instant::ZERO)))

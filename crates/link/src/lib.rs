@@ -5,10 +5,10 @@
 //! simulator and the live emulator run the same chains.
 //!
 //! Most elements decide the fate of a packet when it enters ([`ImmediateElement`]). For example, a drop-tail queue
-//! knows the scheduled departures. From these it computes when the new packet will have been serialized. A chain of
-//! such elements therefore costs its caller one event per packet. Elements that decide when a packet is *dequeued* hold
-//! it and report a deadline ([`HoldingElement`]). CoDel, FQ-CoDel, contention for the medium, and loss counted across
-//! both directions are such elements.
+//! knows the scheduled departures. From these departures it computes when the new packet will have been serialized. A
+//! chain of such elements therefore costs its caller one event per packet. Elements that decide when a packet is
+//! *dequeued* hold it and report a deadline ([`HoldingElement`]). CoDel, FQ-CoDel, contention for the medium, and loss
+//! counted across both directions are such elements.
 //!
 //! [`LinkSpec`] parses the text forms that the command line and plans use, and builds the chains of both directions:
 //!
@@ -27,11 +27,11 @@
 //!
 //! # The table of impairments
 //!
-//! `impairments!` below has one row for each impairment: flag, plan key, help, default, element and counter. The
-//! command line, plans, printing, JSON and reports all use that table. Each impairment has a file of its own. The file
-//! defines the impairment's text form, its contradictions with other settings, its element, and the element's position
-//! in the chain. Each of these files uses `spec` and [`Row`], and is itself used by the modules `table` and `spec`.
-//! This cycle is intended: a row without an element does not compile.
+//! The macro call `impairments!` below has one row for each impairment: flag, plan key, help, default, element and
+//! counter. The command line, plans, printing, JSON and reports all use that table. Each impairment has a file of its
+//! own. The file defines the impairment's text form, its contradictions with other settings, its element, and the
+//! element's position in the chain. Each of these files imports `spec` and [`Row`], and the modules `table` and `spec`
+//! import each of these files. The circular import is intended: a row whose impairment has no element does not compile.
 
 #[macro_use]
 mod table;
@@ -113,7 +113,7 @@ impairments! {
             "Packets that arrive with flipped bits: 0.1%", passing Corrupt, counts corrupted at 2 "damaged";
         /// The size of the largest packet in bytes, including the IP header.
         mtu: u32 = 1500, mtu::Mtu, "BYTES", "Largest IP packet, in bytes: 1500 [default: 1500]", passing Mtu;
-        /// A recorded capacity, which replaces the rate.
+        /// A recorded capacity of the link, which replaces the setting `rate`.
         trace: Option<TraceSpec> = None, trace::TracePlayer, "FILE",
             "Recorded capacity: mahimahi's times, or columns of seconds and bit/s; a header names others, rtt_ms and loss";
     }

@@ -126,8 +126,8 @@ impl List {
 }
 
 impl Loss {
-    /// Creates the model of a link's setting; `None` if nothing is lost. `seed` is the seed of the run, and `rng` belongs
-    /// to the direction of the link.
+    /// Creates the loss model that a link's setting `loss` describes; `None` if nothing is lost. `seed` is the seed of
+    /// the run, and `rng` belongs to the direction of the link.
     fn of(spec: &LossSpec, seed: u64, rng: &Rng) -> Option<Self> {
         let rng = rng.fork("loss");
         Some(match spec {
@@ -159,15 +159,15 @@ impl Loss {
 /// does. The host knows that such a packet was dropped, and the packet does not use the link.
 #[derive(Debug)]
 pub enum LossRule {
-    /// The rule of one direction.
+    /// The loss model of one direction, which has its own packet counter.
     OneWay(Loss),
-    /// The rule of one direction if both directions share one packet counter.
+    /// The loss model of one direction, if both directions share one packet counter.
     Shared(Rc<Cell<Nth>>),
 }
 
 impl LossRule {
-    /// Creates the rule of one direction; `None` if nothing is lost. `counter` is the counter of both directions, if
-    /// they share one.
+    /// Creates the rule of one direction; `None` if nothing is lost. `counter` is the packet counter that both
+    /// directions share, if they share one.
     pub(crate) fn of(spec: &LossSpec, counter: Option<&Rc<Cell<Nth>>>, seed: u64, rng: &Rng) -> Option<Self> {
         match counter {
             Some(counter) => Some(Self::Shared(Rc::clone(counter))),
@@ -220,9 +220,9 @@ impl<P: Carried> ImmediateElement<P> for Loss {
 }
 
 /// Loses every n-th packet, counted across both directions, as iptables' `statistic` match does on a loopback
-/// interface. Packets of both directions are counted in the order of their entry times. The element is given each
-/// packet ahead of the packet's entry time, and holds the packet until that time. Until then, a packet of the other
-/// direction with an earlier entry time may follow.
+/// interface. Packets of both directions are counted in the order of their entry times. The element gets each packet
+/// before the packet's entry time, and holds the packet until that time. Until that time, the other direction may still
+/// pass on a packet with an earlier entry time.
 #[derive(Debug)]
 pub struct SharedLoss<P> {
     counter: Rc<Cell<Nth>>,
@@ -261,7 +261,7 @@ impl<P> HoldingElement<P> for SharedLoss<P> {
     }
 
     fn occupancy(&self) -> Occupancy {
-        // These packets have left the queue and are on the wire, so they do not count as waiting.
+        // The held packets have left the queue and are on the wire, so they do not count as waiting.
         Occupancy::default()
     }
 }
@@ -328,8 +328,8 @@ mod tests {
         assert!(none.iter().all(Option::is_none));
     }
 
-    /// A rule draws the same random numbers as the element of the link, so that a run of either kind loses the packets
-    /// with the same numbers.
+    /// A host's loss rule draws the same random numbers as the loss element of a link. A run with rules therefore loses
+    /// the packets with the same numbers as a run with elements.
     #[test]
     fn a_rule_drops_the_packets_that_the_link_would_lose() {
         let spec = crate::LinkSpec::parse("loss=20%").expect("a link");

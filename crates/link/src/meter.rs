@@ -1,7 +1,7 @@
 //! Counters of the packets in a chain.
 //!
-//! Invariant, in packets and in bytes: entered + duplicated = left + lost + still inside. The counters are always on;
-//! they cost a few additions per packet.
+//! For packets and for bytes, this invariant holds: entered + duplicated = left + lost + still inside. The counters are
+//! always on; they cost a few additions per packet.
 
 use crate::Changed;
 
@@ -109,7 +109,8 @@ impl Meter {
         ]
     }
 
-    /// Returns the packets that the chain had to carry: those that entered, and the copies that it made.
+    /// Returns the number of packets that the chain had to carry: the packets that entered, and the copies that the
+    /// chain made.
     #[must_use]
     pub fn carried(&self) -> Tally {
         self.entered.plus(self.changed.duplicated)
@@ -121,7 +122,7 @@ impl Meter {
         self.lost_by().into_iter().fold(Tally::default(), |sum, (.., one)| sum.plus(one))
     }
 
-    /// Adds up the counters of two chains. Each peak is the larger one of the two.
+    /// Returns the sums of the counters of two chains. A peak in the result is the larger of the two peaks.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {

@@ -1,17 +1,18 @@
-//! Presets: named networks with rate, delay, jitter, loss and queue of both directions, and the source of these values.
+//! Presets: networks with a name, each with the rate, delay, jitter, loss and queue of both directions, and the source
+//! of these values.
 //!
 //! The values of the older access networks are from the README of Tyler Treat's `comcast`
 //! (github.com/tylertreat/comcast). That tool delays the packets of one direction only, so its latency is taken as the
 //! round-trip time. `comcast` applies its loss rate to each direction, and so do these presets. The values of the
 //! serial lines are from the slides "SCTP as Alternative Transport to TCP and UDP".
 //!
-//! For today's networks, `source` names the source of each measured value, and lists the values that are assumed.
-//! Flags such as `--jitter`, `--queue` or `--loss` change the values.
+//! For today's networks, the field `source` names the source of each measured value, and lists the values that are
+//! assumed. Flags such as `--jitter`, `--queue` or `--loss` change the values.
 //!
-//! Mobile networks and Wi-Fi lose packets in bursts (Gilbert-Elliott). The cited sources give the shares of lost
-//! packets. Each uplink has a rate of its own. The preset `NAME/random` loses the same share, but each packet independently
-//! of the others. In `wifi-lossy`, the bursts and the uplink are assumed, and the study `today` depends on them. The
-//! bursts and the uplink of `wifi-weak` have sources.
+//! Mobile networks and Wi-Fi lose packets in bursts (Gilbert-Elliott). The cited sources give the percentages of lost
+//! packets. The uplink of each network has its own rate. The preset `NAME/random` loses the same percentage, but each
+//! packet independently of the others. In `wifi-lossy`, the bursts and the uplink are assumed, and the study `today`
+//! depends on them. The bursts and the uplink of `wifi-weak` have sources.
 
 use crate::LinkSpec;
 use crate::table::OfLink;
@@ -194,7 +195,7 @@ const SERIAL: &str = "slides \"SCTP as Alternative Transport to TCP and UDP\": t
 mod tests {
     use super::*;
 
-    /// Each preset sets all keys, because a default would not describe its network.
+    /// Each preset must set all keys, because a default value would not describe the preset's network.
     #[test]
     fn each_preset_says_all_there_is_of_a_network() {
         for preset in PRESETS {

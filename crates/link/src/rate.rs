@@ -22,7 +22,7 @@ pub struct Transmission {
     pub end: Instant,
 }
 
-/// An element that sends packets on the wire, one after the other.
+/// Sends packets on the wire, one after the other.
 #[derive(Clone, Debug)]
 pub enum Serializer {
     /// Sends at a configured rate.
@@ -135,8 +135,8 @@ impl Impairment<Bytes> for Overhead {
     }
 }
 
-/// The time that each packet takes on the medium in addition to the time for its bytes. It does not depend on the rate.
-/// It covers access to the medium, a preamble, and the acknowledgement of the receiver.
+/// The time that each packet takes on the medium in addition to the time for its bytes. This time does not depend on
+/// the rate. It includes access to the medium, a preamble, and the link-layer acknowledgement of the receiver.
 pub(crate) struct PacketTime;
 
 impl Impairment<Duration> for PacketTime {
@@ -228,7 +228,7 @@ impl Rate {
     fn end_with_changes(&mut self, start: Instant, bytes: u64) -> Instant {
         let (overhead, time) = self.packet_cost;
         let mut at = start.plus_nanos(time);
-        // The remaining bits times 10⁹. In this unit, rate × nanoseconds is a whole number.
+        // The number of bits that remain to be sent, times 10⁹. In this unit, rate × nanoseconds is a whole number.
         let mut left = u128::from(bytes + overhead) * 8_000_000_000;
         while let Some(&(change, rate)) = self.changes.last() {
             if change > at {

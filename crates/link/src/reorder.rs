@@ -1,7 +1,7 @@
 //! Reordering: a share of the packets overtakes others.
 //!
-//! Each packet is selected with a fixed probability. A selected packet leaves before the end of its delay; the time
-//! that the packet saves is called the lead. The packet overtakes each packet that entered before it, if the time
+//! Each packet is selected with a fixed probability. A selected packet leaves before the end of its delay. The time by
+//! which it leaves early is called the lead. The packet overtakes each packet that entered before it, if the time
 //! between the two entries is shorter than the lead. If the lead is the whole delay, this element does the same as
 //! netem's `reorder`.
 //!

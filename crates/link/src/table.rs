@@ -1,5 +1,5 @@
-//! The table of impairments: one row defines the flag, plan key, help, default, text form, element and counter of one
-//! impairment.
+//! The table of impairments: each row defines the command-line flag, plan key, help, default, text form, element and
+//! counter of one impairment.
 //!
 //! `impairments!` is called once, in `lib.rs`. Its rows generate the fields of [`DirectionSpec`], the elements of
 //! [`Stage`], the counters of changed packets, and [`ROWS`](crate::ROWS). Command lines, plans and printing use `ROWS`.
@@ -31,7 +31,7 @@ pub struct Row {
     pub(crate) scope: Scope,
 }
 
-/// Whether a key sets a property of one direction or of the whole link.
+/// What a key applies to: one direction, or the whole link.
 #[derive(Debug)]
 pub(crate) enum Scope {
     /// The key sets a value that each direction has separately.
@@ -47,7 +47,7 @@ pub(crate) enum Scope {
     Link { set: fn(&mut LinkSpec, &str) -> Result<(), String>, copy: fn(&mut LinkSpec, &LinkSpec) },
 }
 
-/// An element that implements one setting of a link direction. `T` is the type of the setting's value.
+/// One setting of a link direction, and the element that implements it. `T` is the type of the setting's value.
 pub(crate) trait Impairment<T> {
     /// The position of the element in the chain. A packet passes the element with the lowest position first.
     const PLACE: u8 = 0;
@@ -95,7 +95,7 @@ pub(crate) struct Side<'a> {
     pub(crate) counter: Option<Rc<Cell<Nth>>>,
 }
 
-/// Returns the key of a row: the name of its field, unless the row gives another name.
+/// Returns the key of a row of the table: the name of its field, unless the row gives another name.
 macro_rules! key {
     ($field:ident) => {
         stringify!($field)

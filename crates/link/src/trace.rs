@@ -1,4 +1,5 @@
-//! Recorded capacity, in mahimahi's format or in columns.
+//! Reads traces, which record the capacity of a link over time. A trace is in mahimahi's format or a table with
+//! columns.
 //!
 //! In mahimahi's format, each line is a time in whole milliseconds, never decreasing. At each of these times the link
 //! can deliver 1500 bytes (an *opportunity*). Several packets may share one opportunity, and one packet may need
@@ -19,7 +20,8 @@ use anabranch_base::{BitRate, Instant, Ratio};
 use series::Series;
 use std::sync::Arc;
 
-/// The traces that are shipped with the program, each as name and text. The first lines of the text name the authors.
+/// The traces that are shipped with the program, each with its name and its text. The first lines of the text name the
+/// authors.
 pub const SHIPPED: &[(&str, &str)] = &[("lte-walking", include_str!("../traces/lte-walking.trace"))];
 
 /// A recorded trace. A clone shares the recorded values.
@@ -41,7 +43,8 @@ enum Capacity {
 /// The opportunities of a trace: times at which up to 1500 bytes may leave. Clones share one list of times.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Opportunities {
-    /// The times in milliseconds, in order. The list has at least one time, and the last time is above 0.
+    /// The times of the opportunities in milliseconds, in order. The list has at least one time, and the last time is
+    /// above 0.
     times: Arc<[u32]>,
 }
 
@@ -202,7 +205,7 @@ impl Opportunities {
 #[derive(Clone, Debug)]
 pub struct TracePlayer {
     trace: Opportunities,
-    /// The index of the current opportunity.
+    /// The index of the current delivery opportunity.
     index: u64,
     /// The number of bytes that the current opportunity can still deliver.
     bytes_left: u64,

@@ -103,8 +103,8 @@ fn another_seed_is_another_run() {
     }
 }
 
-/// If runs of a link with different seeds differ, `is_random` must return true for the link. Otherwise a race would
-/// treat all runs as identical.
+/// If runs of a link with different seeds differ, `is_random` must return true for the link. Otherwise a race (a
+/// comparison of protocols over several seeds) would treat all runs as identical.
 #[test]
 fn a_link_whose_runs_differ_by_seed_is_random() {
     for text in LINKS {
@@ -116,7 +116,7 @@ fn a_link_whose_runs_differ_by_seed_is_random() {
 
 #[test]
 fn every_impairment_is_in_a_storm() {
-    // Three keys are left out: `rtt` and `preset` only set other keys, and `trace` needs a file.
+    // The test leaves out three keys: `rtt` and `preset` only set other keys, and `trace` needs a file.
     let others = ["rtt", "preset", "trace"];
     for row in ROWS.iter().filter(|row| !others.contains(&row.key)) {
         let key = format!("{}=", row.key);

@@ -124,7 +124,8 @@ async fn receive<W: World, N: Session>(
     recorder.assigned(bulk_request.object, Assigned { at: world.now(), exchange, request, attempt: 0 });
     stream.write_message(&bulk_request.encode()).await.map_err(FetchError::Closed)?;
     if session.early_data() {
-        // The request was sent with the handshake. No answer can arrive before the handshake is done.
+        // The request was sent with the handshake. Wait for the end of the handshake, because no answer can arrive
+        // earlier.
         established(world, session, started_at, recorder, idle).await?;
     }
 
@@ -154,7 +155,7 @@ async fn receive<W: World, N: Session>(
     Ok(got)
 }
 
-/// Waits until the session is established, and reports this moment to the recorder.
+/// Waits until the session is established, and reports the time to the recorder.
 async fn established<W: World, N: Session>(
     world: &W,
     session: &N,

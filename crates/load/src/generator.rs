@@ -32,7 +32,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The load that is put on a server.
+/// The plan of a load: which objects are requested from a server, when, and over how many sessions.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
     /// The value of the Host field in requests.
@@ -64,7 +64,7 @@ pub struct Plan {
     pub seed: Option<u64>,
 }
 
-/// The times at which objects are due.
+/// How the times at which objects are due follow from the plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
     /// After each interval, a new session with all its objects is due.

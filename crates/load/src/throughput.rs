@@ -43,8 +43,8 @@ pub struct Plan {
     /// The number of bytes to send in each direction over all sessions together, rounded up to whole messages. With
     /// `None`, data is sent for the time `span`.
     pub bytes: Option<u64>,
-    /// How long the test waits for the send buffer to drain after the time `span`. If data is still being acknowledged
-    /// then, the test ends all the same. It has no effect if `bytes` is given.
+    /// How long the test waits, after the time `span`, for the send buffer to drain. If data is still being
+    /// acknowledged after this wait, the test ends nevertheless. The field has no effect if `bytes` is given.
     pub drain: Duration,
     /// The length of the intervals that are reported.
     pub interval: Duration,

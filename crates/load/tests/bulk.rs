@@ -49,7 +49,7 @@ fn bulk_moves_every_byte_at_the_rate_of_the_link() {
                 (FetchStatus::Done, 5_000_000),
                 "{name} {loss} {outcome:?}"
             );
-            // 5 MB take two seconds at the rate of the link.
+            // The transfer of 5 MB takes two seconds at the rate of the link.
             let most = if loss == "0" { 5 } else { 60 };
             assert!(outcome.elapsed() > Duration::from_secs(2), "{name} {:?}", outcome.elapsed());
             assert!(outcome.elapsed() < Duration::from_secs(most), "{name} {:?}", outcome.elapsed());

@@ -60,8 +60,8 @@ fn latency_counts_from_the_plan_only_where_there_is_one() {
     let worst = open.latency.max();
     assert!(worst > Duration::from_secs(4), "{worst:?}");
     assert!(open.latency.percentile(0.5) > Duration::from_secs(1), "{:?}", open.latency.percentile(0.5));
-    // A session holds a due request back until the previous reply has arrived. The latency counts from the time when
-    // the request was due. The service time counts from the time when it was sent.
+    // A session does not send a request that is due until the previous reply has arrived. The latency counts from the
+    // time when the request was due. The service time counts from the time when it was sent.
     assert!(open.service.max() < Duration::from_millis(150), "{:?}", open.service.max());
 
     let closed = load(plan(Pace::Closed { sessions: 1 }));
@@ -91,7 +91,7 @@ fn a_random_schedule_keeps_its_rate_and_limits_hold() {
     assert_eq!(tally.replies, tally.sessions);
 }
 
-/// The random gaps between sessions must depend only on the plan's seed, not on the seed of the world.
+/// The random intervals between sessions must depend only on the plan's seed, not on the seed of the world.
 #[test]
 fn a_seed_of_the_plan_draws_its_gaps() {
     let pace = Pace::Open { interval: Duration::from_millis(100), random: true };

@@ -119,7 +119,8 @@ fn sending_ends_on_time_although_a_write_waits() {
     }
 }
 
-/// A slow link still has data to carry when the time is over. The test then ends, and the server does not see a failure.
+/// If a slow link still has data to carry when the time is over, the test must end, and the server must not see a
+/// failure.
 #[test]
 fn a_test_for_a_time_ends_with_its_drain_phase() {
     for over in [over_sctp, over_tcp] {

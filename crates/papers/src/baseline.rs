@@ -1,13 +1,13 @@
-//! Simple models that predict the values in a paper's table. A model uses only the plan with which the table is
-//! simulated, and does not simulate. If a study's results are no nearer to the published values than these predictions,
-//! the study explains nothing.
+//! Simple models that predict the values in a paper's table. A model computes its values from the table's plan alone,
+//! without a simulation. If a study's results are no nearer to the published values than these predictions, the study
+//! explains nothing.
 //!
 //! *Arithmetic only*: a connection opens in one round trip. A request leaves when its connection is open and free, and
 //! takes half a round trip. It then waits for earlier requests and for the server's processing time. The response
 //! arrives at the rate of the link, or of the processor if the plan has a cost per byte. A packet has the size of the
 //! MTU, of which 40 bytes are headers, and every second packet is acknowledged. Nothing is lost and no window limits
-//! the rate. Of a transport, the model considers only the numbers of connections, streams and outstanding requests in
-//! the plan.
+//! the rate. The model ignores all properties of a transport, except its numbers of connections, streams and
+//! outstanding requests in the plan.
 //!
 //! *PFTK* ([`pftk`]) is the arithmetic model with one more limit. A connection is no faster than the formula of Padhye,
 //! Firoiu, Towsley and Kurose (1998) allows. The formula accounts for loss, timeouts and the receiver's window.
@@ -33,24 +33,25 @@ use std::rc::Rc;
 /// Bytes of headers in a packet: 20 of the IP header and 20 of the transport header.
 const HEADERS: f64 = 40.0;
 
-/// The kind of model.
+/// A simple model that predicts the values in a table of a paper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Model {
-    /// A time is the sum of the transmission time (bytes divided by the rate of the network) and of the round trips.
+    /// A transfer time is the transmission time (bytes divided by the rate of the network) plus the round trips. Losses
+    /// and windows are ignored.
     Arithmetic,
     /// Like [`Model::Arithmetic`], but the rate of a connection is limited by the PFTK formula.
     Pftk,
 }
 
-/// The models, in the order in which they are printed.
+/// All models, in the order in which the program prints them.
 pub const MODELS: [Model; 2] = [Model::Arithmetic, Model::Pftk];
 
-/// The results of a model for a table.
+/// The values that a simple model predicts for a table of a paper.
 #[derive(Clone, Debug)]
 pub struct Baseline {
-    /// The model.
+    /// The model that made the predictions.
     pub model: Model,
-    /// The published cells, each with the value of the model.
+    /// The published cells of the table, each with the value that the model predicts.
     pub cells: Vec<PublishedCell>,
     /// The published orders of contestants, compared with the orders that the model predicts.
     pub orders: Orders,
@@ -93,10 +94,10 @@ impl Baseline {
         Ok(MODELS.into_iter().map(of).collect())
     }
 
-    /// Returns the skill of our runs over the model: `1 - our_error / model_error`. The skill is 1 if our values equal
-    /// the published values. It is 0 if our error equals the model's error, and below 0 if our error is larger. Each
-    /// error is the root of the mean square of ln(value/published). Calibrated cells, and cells for which our runs or
-    /// the model have no value, do not count.
+    /// Returns the skill of our simulation runs, compared with this model: `1 - our_error / model_error`. The skill is
+    /// 1 if our values equal the published values. It is 0 if our error equals the model's error, and below 0 if our
+    /// error is larger. Each error is the root of the mean square of ln(value/published). Calibrated cells, and cells
+    /// for which our runs or the model have no value, do not count.
     #[must_use]
     pub fn skill(&self, own_cells: &[PublishedCell]) -> Option<f64> {
         let off = |cell: &PublishedCell| {
@@ -112,8 +113,8 @@ impl Baseline {
     }
 }
 
-/// Returns the values that a model predicts for every contestant of a [`Table`]. `heads` is the number of bytes of a
-/// request's head and its response's head together, for [`Metric::of`].
+/// Returns the values that a model predicts for every contestant of a [`Table`]. `heads` is the number of bytes of an
+/// HTTP request's head and its response's head together, for [`Metric::of`].
 fn predict(model: Model, table_point: &TablePoint, heads: u64) -> Point {
     let plan = &table_point.plan;
     let numbers = |point: &PointPlan, contestant: &Contestant| {
@@ -127,16 +128,16 @@ fn predict(model: Model, table_point: &TablePoint, heads: u64) -> Point {
     Point { factors: table_point.factors.clone(), contestants: contestants.collect() }
 }
 
-/// The network as a model sees it. Times are in seconds, sizes in bytes.
+/// The network, in the quantities that the simple models use. Times are in seconds, sizes in bytes.
 struct Link {
     rtt: f64,
-    /// Seconds that a body byte takes on the medium.
+    /// Seconds that the link, or the processor if it is slower, needs for each byte of a response body.
     seconds_per_byte: f64,
-    /// Seconds that a body byte takes over one connection.
+    /// Seconds for each byte of a response body at the maximum rate of one connection; 0 if nothing limits this rate.
     seconds_per_connection_byte: f64,
-    /// Seconds that the server takes for a request.
+    /// Seconds for which the server works on a request.
     seconds_per_request: f64,
-    /// The bytes of user data per packet.
+    /// The number of bytes of user data in a packet.
     payload: f64,
     /// The number of packets per acknowledgement.
     ack_every: f64,
@@ -202,11 +203,11 @@ fn loss(spec: &LossSpec) -> f64 {
     }
 }
 
-/// Returns packets per second according to J. Padhye, V. Firoiu, D. Towsley and J. Kurose, "Modeling TCP throughput: a
-/// simple model and its empirical validation" (1998), the full model. `p` is the share of lost packets. `timeout` is
-/// the timeout before any back-off. `rtt` and `timeout` are in seconds. `window` is the maximum number of packets in
-/// flight that the receiver allows. `ack_every` is the number of packets per acknowledgement. Without loss the result
-/// is one window per round trip.
+/// Returns the packets per second of the full model of J. Padhye, V. Firoiu, D. Towsley and J. Kurose, "Modeling TCP
+/// throughput: a simple model and its empirical validation" (1998). `p` is the share of lost packets. `timeout` is the
+/// timeout before any back-off. `rtt` and `timeout` are in seconds. `window` is the maximum number of packets in flight
+/// that the receiver allows. `ack_every` is the number of packets per acknowledgement. Without loss the result is one
+/// window per round trip.
 #[must_use]
 pub fn pftk(p: f64, rtt: f64, timeout: f64, window: f64, ack_every: f64) -> f64 {
     if p <= 0.0 {
@@ -231,7 +232,7 @@ pub fn pftk(p: f64, rtt: f64, timeout: f64, window: f64, ack_every: f64) -> f64 
     packets / (rtt * rounds + late * timeout * waits / q)
 }
 
-/// When each object is requested and delivered, and the number of connections that are used.
+/// The times at which each object of a page is requested and delivered, and the number of connections that are used.
 struct FetchSchedule {
     objects: Vec<[f64; 2]>,
     connections: usize,

@@ -1,12 +1,12 @@
 //! Runs each plan of a study only once. Results of earlier runs are loaded from a store.
 //!
-//! The figures of a plan are stored under a digest of the plan and of the program version. An interrupted run can
-//! therefore continue, and the figures of another plan are never used by mistake. The caller decides where the figures
-//! are stored. [`StudyRuns::counting`] runs nothing, and only counts the runs whose figures are not stored.
+//! The measured values (figures) of a plan are stored under a digest of the plan and of the program version. An
+//! interrupted run can therefore continue, and the figures of another plan are never used by mistake. The caller
+//! decides where the figures are stored. [`StudyRuns::counting`] runs nothing, and only counts the runs whose figures
+//! are not stored.
 //!
-//! A contestant that does not share the network with other contestants is run once for each set of conditions. It is
-//! not run again when the other contestants of the plan change. After a change of one contestant, only that contestant
-//! is run again.
+//! A contestant that does not share the network with other contestants is run only once for each set of conditions. If
+//! a plan is changed for some contestants only, the stored results of the other contestants are used again.
 
 use super::figures::{Figures, Numbers, Point, hex};
 use super::table::TablePoint;
@@ -16,7 +16,7 @@ use anabranch_results::label::shown;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// A store for figures.
+/// Keeps measured values (figures) as text under a name, for example in the files of a folder.
 pub trait Store {
     /// Loads the file of this name; `None` if there is no such file.
     ///
@@ -24,14 +24,14 @@ pub trait Store {
     /// A one-line message if the file exists and cannot be read.
     fn load(&self, name: &str) -> Result<Option<String>, String>;
 
-    /// Stores a file.
+    /// Stores `text` as the file of this name.
     ///
     /// # Errors
     /// A one-line message if the file cannot be stored.
     fn save(&self, name: &str, text: &str) -> Result<(), String>;
 }
 
-/// A store that keeps nothing.
+/// A store that keeps nothing, so that every plan is run again.
 #[derive(Clone, Copy, Debug)]
 pub struct NullStore;
 
@@ -45,7 +45,7 @@ impl Store for NullStore {
     }
 }
 
-/// The reason why a study gave no result.
+/// The reason why a study could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
     /// One of the study's plans could not be run.
@@ -54,7 +54,8 @@ pub enum StudyError {
     /// Stored figures cannot be used, or figures cannot be stored.
     #[error("{0}")]
     Store(String),
-    /// A plan cannot be changed as requested, for example because it has no contestant of the given name.
+    /// A plan cannot be changed as `--set` or a cause requests, for example because it has no contestant of the given
+    /// name.
     #[error("{0}")]
     Change(String),
 }
@@ -65,7 +66,7 @@ impl From<String> for StudyError {
     }
 }
 
-/// Runs plans, each once, or only counts the runs.
+/// Runs the plans of a study, each only once. It can also only count the runs that are needed.
 pub struct StudyRuns<'a> {
     /// The options for running plans; `None` if runs are only counted.
     options: Option<&'a Options<'a>>,
@@ -78,12 +79,12 @@ pub struct StudyRuns<'a> {
     done: usize,
 }
 
-/// A [`TablePoint`] whose figures are not stored.
+/// A [`TablePoint`] whose measured values are not stored, so that it must be run.
 struct Missing<'a> {
     /// The name under which the figures will be stored.
     name: &'a String,
     table_point: &'a TablePoint,
-    /// The plan of this point, with only the contestants that must be run.
+    /// The plan of this table point, with only the contestants that must be run.
     remaining: Plan,
 }
 
@@ -113,8 +114,8 @@ impl<'a> StudyRuns<'a> {
         self.done
     }
 
-    /// Returns the figures of `table_points`. Points whose figures are not stored are run first. `heads` is as in
-    /// [`Metric::of`](super::Metric::of).
+    /// Returns the measured values of `table_points`. Points whose values are not stored are run first. `heads` is as
+    /// in [`Metric::of`](super::Metric::of).
     ///
     /// # Errors
     /// [`StudyError`] if the run was interrupted, if an invariant of this program is broken, or if the store fails.
@@ -196,8 +197,8 @@ impl<'a> StudyRuns<'a> {
         Ok(())
     }
 
-    /// Keeps the results of each contestant of a point under the contestant's [`conditions_digest`]. A contestant of
-    /// another point can then use these results if its digest is the same.
+    /// Keeps the results of each contestant of a table point under the contestant's [`conditions_digest`]. A contestant
+    /// of another point can then use these results if its digest is the same.
     fn share_contestants(&mut self, name: &str, table_point: &TablePoint, heads: u64) {
         if table_point.plan.together {
             return;
@@ -212,8 +213,8 @@ impl<'a> StudyRuns<'a> {
         }
     }
 
-    /// Adds the figures of a point, parsed from their stored text. New figures are also written as text and parsed, so
-    /// that a continued run gives the same numbers as an uninterrupted one.
+    /// Adds the measured values of a table point, parsed from their stored text. New values are also written as text
+    /// and parsed, so that a continued run gives the same numbers as an uninterrupted one.
     fn insert_point(&mut self, name: &str, text: &str) -> Result<(), StudyError> {
         let point = Point::from_text(text).map_err(|error| StudyError::Store(format!("{name} {error}")))?;
         self.points_by_name.insert(name.to_owned(), Rc::new(point));
@@ -236,7 +237,7 @@ pub(super) fn distinct_runs(table_points: &[TablePoint]) -> Option<u64> {
     all.all(|other| other == Some(first)).then_some(first)
 }
 
-/// Returns the name under which the figures of a point are stored.
+/// Returns the name under which the measured values of a table point are stored.
 fn name(TablePoint { factors, plan }: &TablePoint, heads: u64) -> String {
     let text = format!("{} {heads} {factors:?}\n{}", env!("CARGO_PKG_VERSION"), plan.to_toml());
     format!("{}.figures", &hex(text.as_bytes())[..24])
@@ -249,8 +250,8 @@ fn conditions_digest(TablePoint { factors, plan }: &TablePoint, one: &Contestant
     hex(format!("{heads} {factors:?} {points:?} {cross:?} {seeds:?} {one:?}").as_bytes())
 }
 
-/// Divides the points into groups. The points of a group run at the same time, so that no thread idles if each point
-/// has few runs. Groups are small, so that an interruption loses few results.
+/// Divides the table points that must be run into groups. The points of a group run at the same time, so that no thread
+/// idles if each point has few runs. Groups are small, so that an interruption loses few results.
 fn groups<'a, 'b>(missing: &'a [Missing<'b>], threads: usize) -> Vec<&'a [Missing<'b>]> {
     let enough = 16 * threads;
     let (mut groups, mut first, mut runs) = (Vec::new(), 0, 0);
@@ -298,8 +299,8 @@ mod tests {
             "title = ''\nsource = ''\nunit = 's'\nmetric = 'page'\nruns = 1\nquick_runs = 1\n\
              [plan]\nrtt = '10ms'\nloss = '0'\nobjects = '1x20kB'\ntransport = ['one=tcp']\n",
         ),
-        // The causes `a` and `c` need the same runs: with `rtt=80ms`, and without this change. The runs without the
-        // change are also runs of the table `pages`.
+        // In this study, the causes `a` and `c` need the same runs: with `rtt=80ms`, and without this change. The runs
+        // without the change are also runs of the table `pages`.
         (
             "causes.toml",
             "[[cause]]\nid = 'a'\ntable = 'pages'\nchange = ['rtt=80ms']\nof = 'one'\nat = { loss = '5%' }\neffect = [1, 9]\n\
@@ -364,7 +365,11 @@ mod tests {
             ("loss = ['0', '5%']\ntransport = ['many=sctp', 'one=tcp:iw=2']", 3, 1 + 3),
             ("loss = '5%'\ntransport = ['one=tcp', 'many=sctp']", 3, 6),
             ("loss = ['5%', '6%']\ntransport = ['one=tcp', 'many=sctp']", 3, 6),
-            ("loss = ['5%', '0']\ntransport = ['one=tcp', 'many=sctp', 'more=sctp:streams=2']", 3, 3 + 1),
+            (
+                "loss = ['5%', '0']\ntransport = ['one=tcp', 'many=sctp', 'more=sctp:num_ostreams=2']",
+                3,
+                3 + 1,
+            ),
             ("loss = ['0', '5%']\ntransport = ['one=tcp', 'many=sctp']", 2, 4),
             (
                 "loss = '5%'\ncross = 'tcp:flows=1'\nrate = '5mbit'\ntransport = ['one=tcp', 'many=sctp']",
@@ -373,7 +378,7 @@ mod tests {
             ),
             ("loss = ['0', '5%']\nshared-link = true\ntransport = ['one=tcp', 'many=sctp']", 3, 1 + 3),
             (
-                "loss = ['0', '5%']\nshared-link = true\ntransport = ['one=tcp', 'many=sctp:streams=2']",
+                "loss = ['0', '5%']\nshared-link = true\ntransport = ['one=tcp', 'many=sctp:num_ostreams=2']",
                 3,
                 1 + 3,
             ),

@@ -20,10 +20,10 @@ pub const PAPERS: [(&str, &str); 4] = [
     ("data.md", include_str!("../../../docs/data.md")),
 ];
 
-/// The tools that the script needs in addition to a shell.
+/// The Unix tools that the script `check.sh` needs in addition to a shell.
 const TOOLS: &str = "`cmp`, `dirname`, `grep`, `mkdir`, `mktemp`, `rm` and `sha256sum`";
 
-/// The script that runs the study again.
+/// The shell script that runs the study again.
 const CHECK: &str = include_str!("check.sh");
 
 /// The command that prints the feature table, for claims about features of the transports.
@@ -32,12 +32,12 @@ const FEATURES: &str = "./anabranch features";
 /// The maximum number of files that a bundle takes from the folder of a study.
 const MOST_FILES: usize = 1_000;
 
-/// How the program was built, and for which platform.
+/// How the program in the bundle was built, and for which platform.
 #[derive(Clone, Debug)]
 pub struct Built<'a> {
-    /// The version string of the compiler.
+    /// The version string of the Rust compiler.
     pub rustc: &'a str,
-    /// The target, as the compiler names it.
+    /// The platform for which the program was compiled, as a Rust target triple.
     pub target: &'a str,
     /// The version of the program, and the revision of its source.
     pub source: &'a str,
@@ -80,8 +80,8 @@ pub fn files(name: &str) -> Result<Vec<(String, Vec<u8>)>, String> {
     Ok(found)
 }
 
-/// Returns an error message if the name of the study or of a table would be unsafe in a shell script or as a file name.
-/// The message is about the first such name; `None` if all names are safe.
+/// Returns an error message if the name of the study or of one of its tables is unsafe in a shell script or as a file
+/// name. The message is about the first unsafe name; `None` if all names are safe.
 #[must_use]
 pub fn not_bundled_reason(study: &Study) -> Option<String> {
     let fits = |name: &&String| {
@@ -110,7 +110,8 @@ pub fn plans(study: &Study) -> Result<Vec<(String, String)>, String> {
     Ok(found)
 }
 
-/// Returns the text of `check.sh`. `full` is set if the bundle holds the output of a full run.
+/// Returns the text of the script `check.sh`. `full` is set if the bundle also holds the expected output of a run with
+/// all seeds.
 #[must_use]
 pub fn check(study: &Study, full: bool) -> String {
     let tables: Vec<&str> = study.tables.iter().map(|table| table.name.as_str()).collect();
@@ -221,7 +222,7 @@ pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
     of_rows(&rows)
 }
 
-/// Returns one column of a CSV file, with the values of the column `id` as keys.
+/// Returns the values of one column of a CSV text, by the value of the column `id` in the same line.
 fn by_id(text: &str, column: &str) -> BTreeMap<String, String> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let at = |name: &str, header: &csv::StringRecord| header.iter().position(|other| other == name);

@@ -1,9 +1,9 @@
 //! Calibration: sets inputs that a paper does not give, so that our values match some of its published cells. A reading
 //! is one interpretation of the paper. Each reading is calibrated separately, by the same rule, and without randomness.
 //!
-//! Newton's method on logarithms finds the inputs that are single numbers, all at once. Certain published cells
-//! calibrate each of these inputs: the mean of ln(ours/published) over these cells must become 0. An input can also be
-//! a list of file sizes. The secant method, bounded by bisection, finds these sizes, each from one published cell.
+//! Inputs that are single numbers are found together, by Newton's method on logarithms. Each of them is calibrated by
+//! certain published cells: the mean of ln(ours/published) over these cells must become 0. An input can also be a list
+//! of file sizes, each calibrated by one published cell. The secant method, bounded by bisection, finds these sizes.
 //!
 //! Both searches bound their steps and keep the best of all trials. If no value of an input fits its cells, the other
 //! inputs are still fitted. The remaining error of calibrated cells is not part of any score.
@@ -30,9 +30,9 @@ const TRIALS: usize = 24;
 const TOLERANCE: f64 = 0.0005;
 /// The maximum change of ln(input) in one step: a factor of 4.
 const MAX_STEP: f64 = std::f64::consts::LN_2 * 2.0;
-/// An input is changed only if its effect on the cells that calibrate it is at least this large. The effect is the
-/// change of the cells' mean ln(value), divided by the change of ln(input). With a smaller effect, even a doubled input
-/// would change the values by less than 0.1 %.
+/// The minimum effect of an input on the published cells that calibrate it. The effect is the change of the cells' mean
+/// ln(value), divided by the change of ln(input). An input with a smaller effect keeps its value, because doubling it
+/// would change the cells by less than 0.1 %.
 const FLAT: f64 = 0.001;
 /// The change of ln(input) in the trial that measures how an input affects the cells.
 const PROBE_STEP: f64 = 0.2;
@@ -41,16 +41,16 @@ const PROBE_STEP: f64 = 0.2;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
-    /// The key that is set, as in `--set`, without the value.
+    /// The plan key or contestant's setting that is calibrated, as in `--set`, without the value.
     pub key: String,
     /// The start value: a number with its unit, or sizes separated by commas.
     pub start: String,
-    /// The table whose cells determine the value.
+    /// The table whose published cells determine the calibrated value.
     pub table: String,
     /// The labels (name and value) of the cells that determine the value. A cell is selected if it has all of these
     /// labels.
     pub cells: BTreeMap<String, String>,
-    /// How the value is found.
+    /// The rule by which the value is found from the cells.
     #[serde(default)]
     pub rule: Rule,
     /// The tables in which the value is set. `None` means all tables to which the value applies.
@@ -60,7 +60,7 @@ pub struct Calibration {
     pub when: Option<String>,
 }
 
-/// How the value is found.
+/// The rule by which a calibrated value is found from published cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rule {
@@ -73,7 +73,7 @@ pub enum Rule {
     Sizes,
 }
 
-/// A calibrated value.
+/// The result of one calibration, ready to be set in the plans.
 #[derive(Clone, Debug)]
 pub(super) struct Calibrated {
     /// The calibrated value, as a change of the plan.
@@ -83,14 +83,14 @@ pub(super) struct Calibrated {
 }
 
 impl Calibrated {
-    /// Returns whether the value is set in this table.
+    /// Returns whether the calibrated value is set in this table.
     pub(super) fn is_of(&self, table: &Table) -> bool {
         self.tables.as_ref().is_none_or(|names| names.contains(&table.name))
     }
 }
 
 impl Calibration {
-    /// Returns the first error in the definition, if any.
+    /// Returns the first error in this `[[calibrate]]` entry, if any.
     pub(super) fn wrong(&self) -> Option<String> {
         let start = match self.rule {
             Rule::Number => number(&self.start).is_some_and(|(value, _)| value > 0.0),
@@ -115,7 +115,8 @@ impl Calibration {
         Ok(Calibrated { change: self.change(value)?, tables: self.tables.clone() })
     }
 
-    /// Returns the number as rounded text, and the logarithm of the rounded number.
+    /// Converts the logarithm of a calibrated number to rounded text with the unit. Also returns the logarithm of the
+    /// rounded number.
     fn text(&self, log: f64) -> (String, f64) {
         let unit = number(&self.start).map_or("", |(_, unit)| unit);
         let decimals = if matches!(unit, "ns" | "B" | "" | "p") { 0 } else { 3 };
@@ -130,12 +131,12 @@ impl Calibration {
     }
 }
 
-/// Parses sizes in bytes.
+/// Parses sizes in bytes that are separated by commas.
 fn sizes(text: &str) -> Option<Vec<f64>> {
     text.split(',').map(|one| one.parse::<Bytes>().ok().map(|size| size.0 as f64)).collect()
 }
 
-/// Returns ln(ours/published) of each cell; `None` for a cell for which our runs have no value.
+/// Returns ln(ours/published) of each published cell in `rows`; `None` for a cell for which our runs have no value.
 fn logs(table: &Table, rows: &[&Row], figures: &Figures) -> Vec<Option<f64>> {
     let log = |row: &&Row| {
         let point = figures.at(&row.labels)?;
@@ -147,8 +148,8 @@ fn logs(table: &Table, rows: &[&Row], figures: &Figures) -> Vec<Option<f64>> {
 }
 
 impl Study {
-    /// Calibrates the inputs of a reading. Returns the calibrated values, and the error that remains: the root of the
-    /// mean square of ln(ours/published) over the calibrated cells.
+    /// Calibrates the inputs of a reading (interpretation of the paper). Returns the calibrated values, and the error
+    /// that remains: the root of the mean square of ln(ours/published) over the calibrated cells.
     pub(super) fn calibrated(
         &self,
         readings: &Readings,
@@ -253,8 +254,8 @@ fn solve<E>(start: Vec<f64>, mut trial: impl FnMut(&[f64]) -> Result<Trial, E>) 
 }
 
 /// Returns the change of each calibrated number in one step of Newton's method. `effects[i][j]` is the effect of number
-/// `j` on the error `i`. A number without effect on its own error stays unchanged. If a change is too large, it is
-/// limited, and the other changes are computed again.
+/// `j` on the error `i`. A number that has no effect on its own error stays unchanged. Each change is limited. If one
+/// change exceeds the limit, the other changes are computed again.
 fn steps(effects: &[Vec<f64>], errors: &[f64]) -> Option<Vec<f64>> {
     let mut fixed: Vec<Option<f64>> =
         effects.iter().enumerate().map(|(at, row)| (row[at].abs() < FLAT).then_some(0.0)).collect();
@@ -275,7 +276,8 @@ fn steps(effects: &[Vec<f64>], errors: &[f64]) -> Option<Vec<f64>> {
     }
 }
 
-/// Solves linear equations, each with its right side in the last column; `None` if there is no unique solution.
+/// Solves a system of linear equations. The last column holds the right-hand sides. Returns `None` if there is no
+/// unique solution.
 fn linear(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     let n = rows.len();
     for column in 0..n {
@@ -378,7 +380,8 @@ mod tests {
         };
         let found = solve(vec![0.0, 0.0], off).expect("numbers");
         assert!((found[0].exp() - 0.5).abs() < 0.001 && (found[1].exp() - 0.25).abs() < 0.001, "{found:?}");
-        // No value of y matches the second cell to its target. The value of x must still match the first cell.
+        // Here the second cell misses its target for every y. The value of x must still match the first cell to its
+        // target.
         let off = |logs: &[f64]| {
             let (x, y) = (logs[0].exp(), logs[1].exp());
             Ok::<_, ()>((logs.to_vec(), Some(vec![(x / 0.5).ln() + 0.01 * y, 2.0 + 0.01 * logs[1].tanh()])))

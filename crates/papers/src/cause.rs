@@ -1,9 +1,9 @@
 //! A cause is one changed assumption of a study. This module measures its effect on the study's results, and checks
 //! whether the effect is within the bounds that the study states.
 //!
-//! `causes.toml` holds the causes of a study. If `explains` is set for a cause, all points of the table are also run
-//! with the cause's change to the plan. The cause explains a cell under two conditions. In runs without the change, our
-//! value differs from the published value. In runs with the change, our value is near the published value.
+//! The file `causes.toml` holds the causes of a study. If `explains` is set for a cause, all points of the table are
+//! also run with the cause's change to the plan. The cause explains a cell if two conditions are met. Without the
+//! change, our value differs from the published value. With the change, our value is near the published value.
 //!
 //! The [`CauseKind`] of a cause limits what it may claim. For example, a change of a known property of the paper's test
 //! rig shows an effect, but explains nothing.
@@ -30,7 +30,7 @@ pub struct CauseDefinition {
     pub table: String,
     /// The changes of the plan, as in `--set`.
     pub change: Vec<String>,
-    /// The contestant whose value is compared with and without the change, for example `tcp`. Or two contestants, whose
+    /// The contestant whose value is compared with and without the change, for example `tcp`; or two contestants whose
     /// ratio is compared, for example `sctp/tcp`.
     pub of: String,
     /// The metric that is compared; if absent, the metric of the table.
@@ -43,7 +43,7 @@ pub struct CauseDefinition {
     /// the change to the compared value in runs without the change.
     pub effect: [f64; 2],
     /// The finding in one sentence. `{}` is replaced by the effect, `{was}` by the compared value without the change,
-    /// and `{is}` by that with the change.
+    /// and `{is}` by the compared value with the change.
     pub says: String,
     /// Whether the cause may explain cells. If so, all points of the table are also run with the change. The cause
     /// explains each cell that differs from its published value without the change, and is near it with the change.
@@ -81,10 +81,10 @@ pub enum CauseKind {
 }
 
 impl CauseKind {
-    /// All kinds, in the order in which output lists their counts.
+    /// All kinds of causes, in the order in which output lists their counts.
     pub const ALL: [Self; 4] = [Self::Finding, Self::Counterfactual, Self::Exploratory, Self::Planted];
 
-    /// Returns one word for the kind, for tables and files.
+    /// Returns one word for the kind of cause, for tables and files.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -95,8 +95,8 @@ impl CauseKind {
         }
     }
 
-    /// Returns the plural of the kind, for text such as "3 of 4 findings". The first number counts only the causes that
-    /// have the effect that the study states. For planted causes, this means that they are refuted.
+    /// Returns the plural of the kind of cause, for text such as "3 of 4 findings". The first number counts only the
+    /// causes that have the effect that the study states. For planted causes, it counts those that the runs refute.
     #[must_use]
     pub const fn of_several(self) -> &'static str {
         match self {
@@ -108,12 +108,12 @@ impl CauseKind {
     }
 }
 
-/// A cause with its result.
+/// A cause with the effect that was measured for it.
 #[derive(Clone, Debug)]
 pub struct CauseResult {
     /// The definition of the cause.
     pub cause: CauseDefinition,
-    /// The ratio of the compared value in runs with the change to the compared value in runs without the change. `None`
+    /// The effect: the compared value in runs with the change, divided by the compared value in runs without it. `None`
     /// if one of the two values is missing.
     pub effect: Option<MeanEstimate>,
     /// The compared value (a geometric mean over the runs): first without the change, then with the change. `None` if
@@ -155,7 +155,7 @@ pub fn parse(text: &str) -> Result<Vec<CauseDefinition>, String> {
 }
 
 impl CauseDefinition {
-    /// Parses the changes.
+    /// Parses the changes of the plan that this cause names.
     ///
     /// # Errors
     /// A one-line message for the first entry that is not a valid change.
@@ -231,8 +231,8 @@ impl CauseDefinition {
         let numbers =
             [0, 1].map(|with_change| MeanEstimate::of(&logs[with_change]).map(|number| number.mean));
         let effects = difference(&logs[1], &logs[0]);
-        // The effect is exact under two conditions. The runs without the change cover all possible cases. The runs with
-        // the change have the same cases, or are a single run without randomness.
+        // The effect is exact if the runs without the change cover all possible random choices. The runs with the
+        // change must then cover the same choices, or be one run without randomness.
         let cases = table.cases(&both[0]).filter(|_| logs[1].len() == 1 || both[1].cases == both[0].cases);
         let runs = effects.iter().flatten().count();
         let effect = MeanEstimate::of(&effects).map(|effect| effect.of_cases(runs, cases));
@@ -265,7 +265,7 @@ impl CauseResult {
         self.cause.says.replace("{}", &effect).replace("{was}", &was).replace("{is}", &is)
     }
 
-    /// Returns the result in one or two words.
+    /// Returns the verdict on the cause in one or two words.
     #[must_use]
     pub fn verdict(&self) -> &'static str {
         match (self.is_met(), self.cause.kind()) {
@@ -287,11 +287,11 @@ impl CauseResult {
 /// The inputs that all tables of a study share: the seeds, the changes of the plans, and the transports.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds<'a> {
-    /// The number of seeds.
+    /// The number of seeds with which each plan runs.
     pub runs: u64,
-    /// The first seed.
+    /// The first seed of each plan. The other seeds follow it.
     pub first: u64,
-    /// The changes given with `--set`.
+    /// The changes that the user gave with `--set`.
     pub changes: &'a [Change],
     /// The transports that plans may name.
     pub transports: &'a Transports,

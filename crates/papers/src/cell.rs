@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 pub const AGREES: f64 = 1.1;
 /// A cell is near the published value if our value differs from it by at most this factor.
 pub const NEAR: f64 = 1.5;
-/// The number of resampled means for [`PublishedCell::range`]. Each mean is over as many runs as the paper averaged.
+/// The number of resampled means from which [`PublishedCell::range`] is computed. Each mean is over as many runs as the
+/// paper averaged.
 const DRAWS: usize = 2_000;
 /// The maximum ratio of the upper end of [`PublishedCell::range`] to its lower end. A wider range is not informative.
 const INFORMATIVE: f64 = 2.0;
@@ -25,7 +26,7 @@ pub struct PublishedCell {
     pub labels: BTreeMap<String, String>,
     /// The published number.
     pub published: f64,
-    /// The mean over our runs that have a value; `None` if no run has one.
+    /// The mean of our runs that have a value; `None` if no run has one.
     pub ours: Option<f64>,
     /// The 95 % interval of our mean divided by the published number. Both ends are equal if the runs have no
     /// randomness.
@@ -33,19 +34,19 @@ pub struct PublishedCell {
     /// The 2.5th and the 97.5th percentile of resampled means. Each mean is over as many randomly drawn runs as the
     /// paper averaged.
     pub range: Option<[f64; 2]>,
-    /// The smallest and the largest possible mean over as many consecutive runs as the paper averaged. A link drops
-    /// every n-th packet, and its packet counter is not reset between runs. The counter can have n values before the
-    /// first run, and the mean depends on this value. `None` if no link drops packets in this way, or if one of the n
-    /// possible runs was not made or has no value.
+    /// If a link drops every n-th packet: the smallest and the largest possible mean over as many consecutive runs as
+    /// the paper averaged. The packet counter of the link is not reset between runs, so the mean depends on its value
+    /// before the first run. `None` for other links, or if one of the n possible runs was not made or has no value.
     pub running: Option<[f64; 2]>,
-    /// The number of runs, and the number of runs that did not finish.
+    /// The number of our runs, and the number of our runs that did not finish.
     pub runs: (usize, usize),
-    /// The conclusion from the comparison.
+    /// How near our value is to the published value.
     pub verdict: CellVerdict,
     /// The kind of evidence that the cell provides.
     pub evidence: Evidence,
-    /// The causes that explain why our value differs from the published value; empty if it does not differ. In runs
-    /// with the change that such a cause describes, our value is within a factor of 1.5 of the published value.
+    /// The causes that explain why our value differs from the published value. In runs with a cause's change, our value
+    /// is within a factor of 1.5 of the published value. Empty if our value does not differ, or if no cause explains
+    /// it.
     pub explained: Vec<String>,
     /// The exploratory causes that bring our value within a factor of 1.5 of the published value. They were found by
     /// trying many variants, so they do not count as explanations.
@@ -67,7 +68,7 @@ pub enum CellVerdict {
     Differs,
     /// Only a part of the interval is between 1/1.5 and 1.5, so neither `Near` nor `Differs` is certain.
     Undetermined,
-    /// No run has a value.
+    /// None of our runs has a value for the cell.
     Missing,
 }
 
@@ -83,7 +84,7 @@ pub enum Evidence {
 }
 
 impl CellVerdict {
-    /// Returns one word for the verdict, for tables and files.
+    /// Returns one word for the verdict on a cell, for tables and files.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -130,13 +131,14 @@ impl Evidence {
 }
 
 impl PublishedCell {
-    /// Returns whether the published number is within [`range`](Self::range).
+    /// Returns whether the published number is within the [`range`](Self::range) of our resampled means; `None` if
+    /// there is no range.
     #[must_use]
     pub fn is_inside(&self) -> Option<bool> {
         self.range.map(|[low, high]| (low..=high).contains(&self.published))
     }
 
-    /// Returns whether the range is narrow enough to be informative.
+    /// Returns whether the [`range`](Self::range) of our resampled means is narrow enough to be informative.
     #[must_use]
     pub fn is_informative(&self) -> bool {
         self.range.is_some_and(|[low, high]| high <= low * INFORMATIVE)
@@ -148,14 +150,14 @@ impl PublishedCell {
         matches!(self.verdict, CellVerdict::Differs | CellVerdict::Missing)
     }
 
-    /// Returns whether the whole interval is near the published value.
+    /// Returns whether the whole 95 % interval of our value is near the published value: within a factor of 1.5.
     #[must_use]
     pub fn is_near(&self) -> bool {
         matches!(self.verdict, CellVerdict::Agrees | CellVerdict::Near)
     }
 
-    /// Widens the interval to hold for `cells` cells at once (Bonferroni). Returns whether the whole widened interval
-    /// is near the published value.
+    /// Widens the interval of our value so that it holds for `cells` cells at once (Bonferroni). Returns whether the
+    /// whole widened interval is within a factor of 1.5 of the published value.
     #[must_use]
     pub fn is_near_among(&self, cells: usize) -> bool {
         let wider = interval::widened(self.runs.0, cells);
@@ -178,7 +180,7 @@ impl PublishedCell {
         let unfinished = runs.iter().copied().flatten().filter(|run| !run.is_done()).count();
         let ours = interval::mean(&values);
         let ratio = ours.map(|mean| {
-            // If all possible cases were run, the mean is exact and has no interval.
+            // If our runs cover all possible random choices, the mean is exact and has no interval.
             let known = table.cases(figures).is_some_and(|cases| cases == values.len() as u64);
             let [low, high] = interval::ci95_from_zero(&values).filter(|_| !known).unwrap_or([mean, mean]);
             [low / row.value, high / row.value]
@@ -224,13 +226,13 @@ pub(super) fn means(points: &[&Vec<Numbers>], metric: Metric, object: Option<usi
     (0..seeds).filter_map(mean).collect()
 }
 
-/// Returns the 2.5th and the 97.5th percentile of resampled means. Each mean is that of N random draws from `values`,
-/// where N is `averaged`.
+/// Returns the 2.5th and the 97.5th percentile of resampled means. Each mean is over `averaged` random draws from
+/// `values`.
 pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]> {
     if values.is_empty() || averaged == 0 {
         return None;
     }
-    // The random numbers are the same for all cells with the same number of runs.
+    // The generator has a fixed seed, so all cells with the same number of runs use the same random numbers.
     let mut rng = Rng::new(1).fork("means of runs");
     let mut means: Vec<f64> = (0..DRAWS)
         .map(|_| {

@@ -1,13 +1,14 @@
-//! A change of one assumption: a key of the plan, or a setting of contestants.
+//! A change of one assumption of a study. It sets a key of the plan, or a setting of contestants.
 //!
 //! For example, `mtu=1500` sets a key of the plan. `tcp:iw=10` sets a setting of the contestant `tcp`, and `*:iw=10`
 //! sets it for every contestant. `sctp-*:nagle=no` sets it for the contestants whose names start with `sctp-`.
 
 use anabranch_lab::plan::{Draft, PlanError};
 use anabranch_results::label;
+use anabranch_transports::Transports;
 use std::fmt;
 
-/// A parsed change.
+/// A parsed change, for example `tcp:iw=10`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Change {
     /// The pattern of the names of the contestants to change; `None` if the change sets a key of the plan.
@@ -17,7 +18,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Parses a change.
+    /// Parses the text of a change, for example `tcp:iw=10`.
     ///
     /// # Errors
     /// A one-line message that describes the error.
@@ -42,7 +43,7 @@ impl Change {
         self.of.is_none().then(|| self.key.clone())
     }
 
-    /// Returns the change of the same key for one contestant.
+    /// Returns the change that sets the same key for one contestant only.
     #[must_use]
     pub(crate) fn of_contestant(&self, name: &str) -> Self {
         Self { of: Some(name.to_owned()), ..self.clone() }
@@ -66,7 +67,7 @@ impl Change {
             (Some(own), Some(of)) => contestants.iter().any(|name| matches(own, name) && matches(of, name)),
             _ => false,
         };
-        same && self.key == key && !values.is_some_and(|values| matches(values, &self.value))
+        same && is_same_setting(&self.key, key) && !values.is_some_and(|values| matches(values, &self.value))
     }
 
     /// Returns whether the change sets a key to a value that the plan already has for it. If the plan lists several
@@ -121,12 +122,19 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Returns the text of a contestant with one setting added or replaced.
+/// Returns whether two names mean the same setting: they are equal, or one is the other's name in an earlier version.
+fn is_same_setting(a: &str, b: &str) -> bool {
+    let is_renamed =
+        |old, new| Transports::standard().iter().any(|transport| transport.current_knob(old) == Some(new));
+    a == b || is_renamed(a, b) || is_renamed(b, a)
+}
+
+/// Returns the text that defines a contestant, with one setting added or replaced.
 fn with_setting(text: &str, key: &str, value: &str) -> String {
     let (nick, spec) = label::split(text);
     let (transport, settings) = spec.split_once(':').unwrap_or((spec, ""));
-    let other_settings =
-        settings.split(',').filter(|one| !one.is_empty() && one.split('=').next() != Some(key));
+    let is_changed = |one: &str| one.split('=').next().is_some_and(|own| is_same_setting(own, key));
+    let other_settings = settings.split(',').filter(|one| !one.is_empty() && !is_changed(one));
     let mut settings: Vec<String> = other_settings.map(str::to_owned).collect();
     settings.push(format!("{key}={value}"));
     let nick = nick.map_or(String::new(), |nick| format!("{nick}="));
@@ -138,7 +146,7 @@ mod tests {
     use super::*;
 
     fn draft() -> Draft {
-        let plan = "rtt = \"80ms\"\ntransport = [\"tcp=tcp:profile=reno-2002,iw=2\", \"s1=sctp\", \"s2=sctp:streams=2\"]";
+        let plan = "rtt = \"80ms\"\ntransport = [\"tcp=tcp:profile=reno-2002,iw=2\", \"s1=sctp\", \"s2=sctp:num_ostreams=2\"]";
         Draft::from_toml("plan", plan).expect("a plan")
     }
 
@@ -152,9 +160,11 @@ mod tests {
     fn keys_of_the_plan_and_settings_of_contestants_change() {
         assert_eq!(changed("rtt=160ms").expect("a key")[0], "rtt=160ms");
         assert_eq!(changed("tcp:iw=10").expect("a contestant")[1], "tcp=tcp:profile=reno-2002,iw=10");
-        let all = changed("s*:streams=9").expect("two");
-        assert_eq!(all[2..], ["s1=sctp:streams=9", "s2=sctp:streams=9"]);
+        let all = changed("s*:num_ostreams=9").expect("two");
+        assert_eq!(all[2..], ["s1=sctp:num_ostreams=9", "s2=sctp:num_ostreams=9"]);
         assert_eq!(all[1], "tcp=tcp:profile=reno-2002,iw=2", "not meant");
+        // The name of an earlier version means the same setting.
+        assert_eq!(changed("s2:streams=9").expect("one")[3], "s2=sctp:streams=9");
     }
 
     #[test]

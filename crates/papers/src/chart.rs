@@ -1,5 +1,5 @@
-//! The chart of a finding: the values without the change and with the change, at each point of a curve, beside the
-//! published values.
+//! The chart of a finding. It shows the values without the change and with the change at each point of a curve, beside
+//! the published values.
 
 use super::cause::CauseResult;
 use super::figures::Figures;
@@ -51,7 +51,7 @@ fn contrast(table: &Table, own: &TableResult, found: &CauseResult) -> Option<Con
             .filter(|marks| marks.published.is_some() || own.cells.is_empty() || !is_own);
         match labels.get(&along) {
             Some(level) => rows.push(Row { label: level.clone(), marks: marks.collect() }),
-            // A table with a single point has one row per contestant.
+            // If the table has a single point, its chart has one row per contestant.
             None => rows.extend(marks.map(|one| Row { label: one.contestant.clone(), marks: vec![one] })),
         }
     }
@@ -70,7 +70,7 @@ fn contrast(table: &Table, own: &TableResult, found: &CauseResult) -> Option<Con
     })
 }
 
-/// Returns the changes as text, with long values cut short. The table of findings has the full values.
+/// Returns the changes as text, with long values cut short. The table of findings shows the full values.
 fn shown(changes: &[String]) -> String {
     let one = |change: &String| match change.char_indices().nth(40) {
         Some((end, _)) => format!("{}…", &change[..end]),
@@ -79,8 +79,8 @@ fn shown(changes: &[String]) -> String {
     changes.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the labels of each point of a curve along the factor `along`. All other factors have the levels that the
-/// cause names (`at`).
+/// Returns the labels of each point of a chart's curve along the factor `along`. All other factors have the levels that
+/// the cause names (`at`).
 fn chart_points(
     at: &BTreeMap<String, String>,
     along: &str,

@@ -17,35 +17,36 @@ pub struct Claim {
     pub kind: String,
     /// The claim, briefly and in our own words.
     pub claim: String,
-    /// The check, as written.
+    /// The text of the check that decides the claim, as in `claims.csv`.
     pub check: String,
-    /// The parsed check: one or several readings of the claim.
+    /// The parsed check, once for each reading (interpretation) of the claim.
     pub readings: Vec<Reading>,
-    /// What the outcome of the check is evidence of.
+    /// The kind of evidence that decides the claim.
     pub evidence: ClaimEvidence,
 }
 
-/// What the outcome of a claim rests on. Only [`Transport`](Self::Transport) is evidence from runs of the transports.
+/// The kind of evidence that decides a claim. Only [`Transport`](Self::Transport) is evidence from runs of the
+/// transports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ClaimEvidence {
-    /// Runs in which the transports decide.
+    /// The claim is decided by runs whose results depend on the transports.
     Transport,
-    /// Rows of the feature table alone, which say that a mechanism exists.
+    /// The claim is decided only by rows of the feature table, which say that a mechanism exists.
     Features,
-    /// Numbers that follow from the plan by arithmetic.
+    /// The claim is decided by numbers that follow from the plan by arithmetic.
     Arithmetic,
-    /// Numbers that were used to set an input of the runs.
+    /// The claim is decided by numbers from which an input of the runs was calibrated.
     Calibrated,
-    /// Nothing: the claim has no published value, or no run decides it.
+    /// There is no evidence: the claim has no published value, or no run decides it.
     Nothing,
 }
 
 impl ClaimEvidence {
-    /// All kinds, in the order in which they are counted.
+    /// All kinds of evidence, in the order in which output lists their counts.
     pub const ALL: [Self; 5] =
         [Self::Transport, Self::Features, Self::Arithmetic, Self::Calibrated, Self::Nothing];
 
-    /// Returns the word for files. For [`Nothing`](Self::Nothing) it is empty.
+    /// Returns the word for this kind of evidence in files. The word for [`Nothing`](Self::Nothing) is empty.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -57,7 +58,8 @@ impl ClaimEvidence {
         }
     }
 
-    /// Returns the kind for the column `evidence` and the checks of a claim. An empty column means that the checks tell.
+    /// Returns the kind of evidence that `column`, the text of the column `evidence`, names. If the column is empty,
+    /// the kind follows from the claim's checks.
     fn of(column: &str, readings: &[Reading]) -> Result<Self, String> {
         let checks = || readings.iter().flat_map(|reading| &reading.checks);
         let undecided = |check: &Check| matches!(check, Check::Prediction(_) | Check::Undecidable(_));
@@ -77,7 +79,7 @@ impl ClaimEvidence {
 }
 
 impl Claim {
-    /// Returns the checks of all readings.
+    /// Returns the checks of all readings (interpretations) of the claim.
     pub fn checks(&self) -> impl Iterator<Item = &Check> {
         self.readings.iter().flat_map(|reading| &reading.checks)
     }

@@ -14,12 +14,12 @@ pub struct Definition {
     pub title: String,
     /// The authors, year and venue of the published work.
     pub source: String,
-    /// The question of the published work.
+    /// The question that the published work asks.
     pub question: String,
     /// What the runs answer, in two sentences of Markdown, which may quote results as `page.md` does; may be empty.
     #[serde(default)]
     pub answer: String,
-    /// Figures of the published work that show single runs.
+    /// Figures of the published work that show single runs. They are drawn again from our runs.
     #[serde(default, rename = "graph")]
     pub graphs: Vec<GraphDefinition>,
     /// The names of the tables, in their order. The first table is the main table.
@@ -28,14 +28,14 @@ pub struct Definition {
     /// published one, and the claims that are checked.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Redone>,
-    /// The assumptions, with the ranges in which they are varied.
+    /// The assumptions of the study, with the ranges in which the sensitivity analysis varies them.
     #[serde(default)]
     pub vary: Vec<super::sensitivity::Vary>,
-    /// The tables that are evaluated while assumptions vary; if absent, only the first table is evaluated.
+    /// The tables that the sensitivity analysis evaluates while it varies assumptions; if absent, only the first table.
     #[serde(default, rename = "vary-tables")]
     pub vary_tables: Vec<String>,
-    /// The cells that are not evaluated while assumptions vary. Each entry is a set of labels. A cell is left out if it
-    /// has all labels of an entry.
+    /// The cells that the sensitivity analysis leaves out while it varies assumptions. Each entry is a set of labels. A
+    /// cell is left out if it has all labels of an entry.
     #[serde(default, rename = "vary-without")]
     pub vary_without: Vec<BTreeMap<String, String>>,
     /// The parameters of the plans, with their values and origins.
@@ -59,17 +59,17 @@ pub struct Redone {
     pub claims: Vec<String>,
 }
 
-/// One parameter of the plans.
+/// One parameter of the plans of a study, for example the loss rate.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
     /// A short name of the parameter, for example `object size`.
     pub name: String,
-    /// The value of the parameter.
+    /// The value of the parameter, as text.
     pub value: String,
-    /// The origin of the value.
+    /// Where the value comes from: the paper, or a choice of the study.
     pub is: Origin,
-    /// The location in the published work, the derivation, or the reason for the value.
+    /// Where the published work states the value, how the value was derived, or why it was chosen.
     pub why: String,
     /// The plan keys that the parameter fixes, written as for `--set`: either only the key, or the key, `=` and a
     /// pattern. The pattern matches all values that are equivalent to the parameter's value. If the paper states or
@@ -121,7 +121,7 @@ impl Origin {
 }
 
 impl Definition {
-    /// Returns the names of the tables that are evaluated while assumptions vary.
+    /// Returns the names of the tables that the sensitivity analysis evaluates while it varies assumptions.
     #[must_use]
     pub fn varied(&self) -> Vec<&str> {
         match self.vary_tables.as_slice() {

@@ -1,5 +1,5 @@
-//! A measured value of one contestant, or the ratio of the values of two contestants on the same seeds. Each has a 95 %
-//! interval.
+//! A measured value of one contestant, or the ratio of the values of two contestants on the same seeds. Each such value
+//! has a 95 % interval.
 
 use super::figures::Point;
 use super::metric::Metric;
@@ -47,15 +47,15 @@ impl Subject {
     }
 }
 
-/// Returns the differences `one - other`, seed by seed. A result without randomness has only one value. This value is
+/// Subtracts two results seed by seed: `one - other`. A result without randomness has only one value. This value is
 /// paired with each value of the other result.
 #[must_use]
 pub fn difference(one: &[Option<f64>], other: &[Option<f64>]) -> Vec<Option<f64>> {
     paired(one, other).map(|pair| pair.map(|(one, other)| one - other)).collect()
 }
 
-/// Pairs the values of two results by seed. If one result has a single run, the value of this run is paired with every
-/// value of the other result.
+/// Pairs the values of two results that have the same seed. If one result has a single run, the value of this run is
+/// paired with every value of the other result.
 fn paired<'a>(
     one: &'a [Option<f64>],
     other: &'a [Option<f64>],
@@ -71,7 +71,7 @@ fn paired<'a>(
 /// the mean.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MeanEstimate {
-    /// The mean.
+    /// The mean of the values.
     pub mean: f64,
     /// The 95 % interval of the mean.
     pub interval: [f64; 2],
@@ -101,10 +101,10 @@ impl MeanEstimate {
         Self::of_product(&[one, other], &[1.0, -1.0], true)
     }
 
-    /// Returns the product of several results, each raised to its power in `powers`, which is 1 or -1. Each result has one value per seed;
-    /// a result with a single value has it for every seed. Only seeds with all values count. With `means` it is the
-    /// product of the means, otherwise the geometric mean of the products. `None` if there is no such seed, or if a
-    /// factor is not above 0.
+    /// Returns the product of the results, each raised to its power in `powers`, which is 1 or -1. Each result has one
+    /// value per seed, or a single value for all seeds. Only seeds with all values count. With `means` this is the
+    /// product of the means, otherwise the geometric mean of the products of the seeds. `None` if there is no such
+    /// seed, or if a factor is not above 0.
     #[must_use]
     pub fn of_product(results: &[&[Option<f64>]], powers: &[f64], means: bool) -> Option<Self> {
         let count = results.iter().map(|values| values.len()).max()?;
@@ -126,7 +126,7 @@ impl MeanEstimate {
         if all.iter().any(|mean| *mean <= 0.0) {
             return None;
         }
-        // The contribution of each run to the logarithm of the product, to first order.
+        // The contribution of each run to the logarithm of the product, in a first-order approximation.
         let part = |values: &Vec<f64>| {
             values.iter().zip(&all).zip(powers).map(|((value, mean), power)| power * value / mean).sum()
         };
@@ -147,8 +147,8 @@ impl MeanEstimate {
         Self { interval, ..self }
     }
 
-    /// Returns the estimate with an interval that holds for `comparisons` comparisons at once (Bonferroni). `logs` is
-    /// set if the interval was computed on logarithms.
+    /// Returns the estimate with an interval that holds for `comparisons` comparisons at once (Bonferroni). `runs` is
+    /// the number of runs behind the estimate. `logs` is set if the interval was computed on logarithms.
     #[must_use]
     pub fn among(self, runs: usize, comparisons: usize, logs: bool) -> Self {
         let wider = interval::widened(runs, comparisons);
@@ -211,7 +211,7 @@ mod tests {
         let same = MeanEstimate::of_means(&[Some(3.0), None, Some(3.0)], &[Some(2.0)]).expect("a ratio");
         assert_eq!((same.mean, same.interval), (1.5, [1.5, 1.5]));
         assert_eq!(MeanEstimate::of_means(&[Some(1.0)], &[Some(0.0)]), None);
-        // If both numbers vary in the same way, their ratio has no spread.
+        // If both numbers vary in the same way from seed to seed, their ratio has no spread.
         let alike =
             MeanEstimate::of_means(&[Some(1.0), Some(4.0)], &[Some(2.0), Some(8.0)]).expect("a ratio");
         assert_eq!((alike.mean, alike.interval), (0.5, [0.5, 0.5]));

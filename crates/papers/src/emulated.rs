@@ -1,5 +1,5 @@
-//! Emulated results of a study: the host's own protocols run over an emulation of the study's network. The results are
-//! shown beside the published values and our simulated values, but get no verdict.
+//! Emulated results of a study: the protocols of the host's operating system run over an emulation of the study's
+//! network. The results are shown beside the published values and our simulated values, but get no verdict.
 //!
 //! `emulated.toml` in the folder of a study lists the tables with emulated results, and the plan keys that replace
 //! those of the table. This module reads that file, builds the plans, and renders the columns. The caller runs the
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-/// The emulated counterpart of a table.
+/// A table of the study that is also run in the emulated network, with the protocols of the host.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Emulated {
@@ -27,24 +27,24 @@ pub struct Emulated {
     /// The name of a contestant of the table. The output shows this contestant's published and simulated values for
     /// comparison.
     pub beside: String,
-    /// The number of runs per cell.
+    /// The number of emulated runs per cell.
     pub runs: u64,
     /// A sentence about conditions that hold in the emulated runs but are not in the plan, and about differences
     /// between the emulated and the simulated runs.
     pub says: String,
-    /// Changes that give our simulated runs the settings of the emulated runs.
+    /// Changes that give our simulated runs the same settings as the emulated runs.
     #[serde(default)]
     pub change: Vec<String>,
     /// Plan keys that replace those of the table's plan.
     pub plan: toml::Table,
 }
 
-/// One cell in the emulated world.
+/// The results for one cell of a table whose plan also runs in the emulated network.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
     /// The labels of the cell, by column.
     pub labels: BTreeMap<String, String>,
-    /// The published value; `None` if there is none.
+    /// The published value; `None` if the paper has no value for this cell.
     pub published: Option<f64>,
     /// The mean of our simulated runs; `None` if there is none.
     pub simulated: Option<f64>,
@@ -52,7 +52,7 @@ pub struct Row {
     pub emulated: Vec<Vec<f64>>,
 }
 
-/// All cells of a table in the emulated world.
+/// The emulated results for all cells of a table.
 #[derive(Debug)]
 pub struct EmulatedTable {
     /// The name of the table.
@@ -61,7 +61,7 @@ pub struct EmulatedTable {
     pub unit: String,
     /// The contestant whose published and simulated values are shown beside the emulated values.
     pub beside: String,
-    /// The contestants in the emulated world, in the syntax of `--transport`.
+    /// The contestants in the emulated network, in the syntax of `--transport`.
     pub contestants: Vec<String>,
     /// The conditions of the emulated runs: kernel, settings, and differences from the simulated runs.
     pub says: String,
@@ -85,14 +85,15 @@ pub fn parse(text: &str) -> Result<Vec<Emulated>, String> {
     Ok(super::from_toml::<File>("emulated.toml", text)?.tables)
 }
 
-/// Returns the message for a study without emulated results.
+/// Returns the message that the program prints for a study without emulated results.
 #[must_use]
 pub fn none(study: &Study) -> String {
     format!("study {}: it has no emulated side; it runs in the virtual world", study.definition.name)
 }
 
 impl Emulated {
-    /// Returns the complete plan. If `runs` is given, it replaces the number of runs in the file.
+    /// Returns the complete plan of the emulated runs. If `runs` is given, it replaces the number of runs in
+    /// `emulated.toml`.
     ///
     /// # Errors
     /// A one-line message if the table does not exist or the plan is wrong.
@@ -110,7 +111,7 @@ impl Emulated {
         Plan::interpret(draft, transports).map_err(|error| format!("emulated.toml: {}: {error}", self.of))
     }
 
-    /// Checks that the table and the contestant for comparison exist.
+    /// Checks that the study has the table, and the contestant whose values are shown for comparison.
     pub(super) fn check(&self, study: &Study) -> Result<(), String> {
         self.table(study).map(drop)
     }
@@ -306,7 +307,7 @@ pub fn csv(tables: &[EmulatedTable]) -> String {
     of_rows(&rows)
 }
 
-/// The columns of the CSV.
+/// The names of the columns of the CSV file.
 pub const HEAD: [&str; 12] = [
     "table",
     "unit",

@@ -1,7 +1,7 @@
-//! The figures of a plan: the stored values that were measured in its runs. The results for cells, claims and causes
-//! follow from the figures alone.
+//! The figures of a plan: the values that were measured in its runs and are stored in a file. The results for cells,
+//! claims and causes follow from the figures alone.
 //!
-//! A file of figures ends with a digest of its content, which detects damage.
+//! A file of figures ends with a digest of its content, so that damage is detected.
 
 use super::metric::{Metric, OF_RUNS, seconds};
 use anabranch_results::{Outcome, Race, Run};
@@ -17,13 +17,13 @@ const MOST_OBJECTS: usize = 64;
 /// The label that stands for every level of a factor. A cell with this label is a mean over all levels.
 pub const MEAN: &str = "mean";
 
-/// The text before the digest. The digest covers everything before this text.
+/// The text between the content of a file of figures and its digest. The digest covers everything before this text.
 const DIGEST: &str = "\ndigest ";
 
-/// The figures of one combination of the factors' levels.
+/// The measured values for one combination of the factors' levels.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Point {
-    /// The level of each factor.
+    /// The level of each factor at this point.
     pub factors: BTreeMap<String, String>,
     /// The runs of each contestant, by the contestant's name.
     pub contestants: BTreeMap<String, Vec<Numbers>>,
@@ -40,15 +40,14 @@ pub struct Numbers {
     objects: Vec<[Option<f64>; 2]>,
 }
 
-/// All figures of a plan.
+/// All measured values of a plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figures {
-    /// The points, in the order of the plan.
+    /// The combinations of the factors' levels with their measured values, in the order of the plan.
     pub points: Vec<Rc<Point>>,
-    /// The number of different runs that are possible, if a rule drops every n-th packet and nothing else is random.
-    /// The seed then selects only the first packet that the rule drops, so n different runs are possible. `None`
-    /// without such a rule, with other random choices, or if n differs between points. See
-    /// [`PointPlan::cases`](anabranch_lab::plan::PointPlan).
+    /// If a rule drops every n-th packet and nothing else is random: n, the number of different runs that are possible.
+    /// The seed then selects only the first packet that the rule drops. `None` in all other cases, and if n differs
+    /// between points. See [`PointPlan::cases`](anabranch_lab::plan::PointPlan).
     pub cases: Option<u64>,
 }
 
@@ -62,8 +61,8 @@ impl Numbers {
         }
     }
 
-    /// Returns the numbers that a model predicts for a run. `objects` has, for each object, the seconds until its
-    /// request and until its delivery.
+    /// Returns the numbers of a run as a simple model predicts them. `objects` has, for each object, the seconds until
+    /// its request and until its delivery.
     pub(super) fn predicted(of_run: impl Fn(Metric) -> Option<f64>, objects: Vec<[f64; 2]>) -> Self {
         let own = if objects.len() > MOST_OBJECTS { Vec::new() } else { objects };
         Self {
@@ -73,7 +72,7 @@ impl Numbers {
         }
     }
 
-    /// Returns a run that has only a page time.
+    /// Returns the numbers of a made-up run that has only a page time.
     #[cfg(test)]
     pub fn of_page(page: f64) -> Self {
         let of_run = OF_RUNS.iter().map(|metric| (*metric == Metric::Page).then_some(page)).collect();
@@ -108,7 +107,7 @@ impl Numbers {
 }
 
 impl Point {
-    /// Returns the figures of a race with one point.
+    /// Returns the measured values of a race with one point.
     #[must_use]
     pub fn of(factors: BTreeMap<String, String>, race: &Race, heads: u64) -> Self {
         let contestants = race.points.iter().flat_map(|point| {
@@ -124,8 +123,8 @@ impl Point {
         Self { factors, contestants: contestants.collect() }
     }
 
-    /// Returns the figures of a point from the runs of its contestants. In each of these runs, one contestant used the
-    /// network alone.
+    /// Returns the measured values of a point from the runs of its contestants. In each of these runs, one contestant
+    /// used the network alone.
     pub(super) fn of_contestants<'a>(
         factors: BTreeMap<String, String>,
         contestants: impl IntoIterator<Item = &'a anabranch_results::Contestant>,

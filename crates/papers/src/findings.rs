@@ -1,6 +1,6 @@
-//! The results of a study. They compare our values with the published values (cells), and our orders of contestants
-//! with the published orders. They also say which claims hold, which causes explain deviations, and which cells no
-//! cause explains.
+//! The results of a study. They compare our values with the published values, and the order of contestants by our
+//! values with their order by published values. They also say which claims hold, which causes explain deviations, and
+//! which cells no cause explains.
 
 use super::baseline::Baseline;
 use super::bench::{StudyError, StudyRuns};
@@ -17,12 +17,12 @@ use super::{Change, Study, figures::Figures};
 use anabranch_results::stats::interval;
 use std::collections::BTreeMap;
 
-/// The results of a study.
+/// The results of a study: of its tables, claims and causes.
 #[derive(Debug)]
 pub struct Findings {
     /// The tables, in the order of the study.
     pub tables: Vec<TableResult>,
-    /// The causes, in the order of the study.
+    /// The causes with their measured effects, in the order of the study.
     pub causes: Vec<CauseFound>,
     /// The claims with their outcomes, in the order of the study.
     pub claims: Vec<(Claim, CheckResult)>,
@@ -30,25 +30,26 @@ pub struct Findings {
     pub scores: Option<Scores>,
     /// The sensitivity to assumptions; `None` if it was not analysed.
     pub sensitivity: Option<Sensitivity>,
-    /// Whether the study ran with changed assumptions.
+    /// Whether the user ran the study with changed assumptions.
     pub changed: bool,
 }
 
 /// A table of a study, with our values for its cells.
 #[derive(Debug)]
 pub struct TableResult {
-    /// The name of the table.
+    /// The name of the table of the study.
     pub name: String,
     /// The published values of the table, each with the simulated value; empty if the paper publishes no values.
     pub cells: Vec<PublishedCell>,
     /// The published orders of contestants, compared with our orders.
     pub orders: Orders,
-    /// The values of the simple models for the cells of the table; empty if the paper publishes none of the cells.
+    /// The values that simple models predict for the cells of the table; empty if the paper publishes none of the
+    /// cells.
     pub baselines: Vec<Baseline>,
     /// The causes whose change was applied to all points of the table. Each entry has the identifier of the cause, and
     /// the effect of its change on the cells.
     pub whole_table_effects: Vec<(String, WholeTableEffect)>,
-    /// The numbers of all runs of the table.
+    /// The measured numbers of all runs of the table.
     pub figures: Figures,
 }
 
@@ -56,11 +57,10 @@ pub struct TableResult {
 /// away from the published values.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WholeTableEffect {
-    /// The number of cells that differ from the published value before the tested change of settings, and are near the
-    /// published value after the change.
+    /// The number of cells that the change brings near the published value: without the change they differ from it.
     pub newly_near: usize,
-    /// The labels of cells that are near the published value before the change, and differ from the published value
-    /// after the change. Calibrated cells are left out.
+    /// The labels of the cells that the change moves away from the published value: without the change they are near
+    /// it. Calibrated cells are left out.
     pub no_longer_near: Vec<String>,
     /// The root mean square of ln(ours/published): first without the change, then with it. Only the cells that are
     /// evidence about the transports count.
@@ -84,7 +84,8 @@ impl WholeTableEffect {
 }
 
 impl TableResult {
-    /// Returns the cells that differ from the published value. Cells that were used for calibration are left out.
+    /// Returns the cells whose value in our runs differs from the published value. Cells that were used for calibration
+    /// are left out.
     #[must_use]
     pub fn mismatches(&self) -> Vec<&PublishedCell> {
         self.cells.iter().filter(|cell| cell.evidence != Evidence::Calibrated && cell.is_off()).collect()
@@ -165,7 +166,7 @@ impl Study {
         Ok(Findings { tables, causes, claims, scores: None, sensitivity: None, changed })
     }
 
-    /// Decides a claim. `set` names the plan keys that were overridden for all tables.
+    /// Decides a claim from the results. `set` names the plan keys that the user overrode for all tables.
     fn decide(
         &self,
         claim: &Claim,
@@ -182,7 +183,7 @@ impl Study {
         check::of_readings(each).ok_or_else(|| wrong("nothing decides it".to_owned()))
     }
 
-    /// Decides several checks, all of which must hold.
+    /// Decides several checks of a claim, all of which must hold.
     fn decide_all(
         &self,
         checks: &[Check],
@@ -275,7 +276,7 @@ fn run_table(table: &Table, seeds: &Seeds<'_>, bench: &mut StudyRuns<'_>) -> Res
 /// Runs all points of the table with the change of `cause`. Records which cells the change brings near their published
 /// value, and which cells it moves away from their published value. `tried` is the number of causes that are tested for
 /// each cell that differs from its published value. The intervals are widened for the number of all tests: `tried`
-/// times the number of these cells.
+/// tests of each of these cells.
 fn explain(
     cause: &super::CauseDefinition,
     table: &Table,
@@ -354,7 +355,7 @@ fn features(checks: &[Check]) -> Result<CheckResult, String> {
     })
 }
 
-/// Returns the verdict in a column of a row of the feature table.
+/// Returns the word that the feature table has in this row and column.
 fn verdict_of(
     line: &anabranch_features::Line,
     column: &str,

@@ -12,7 +12,7 @@ use anabranch_results::{Directions, PathSeries, Run};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// A figure of the paper that shows single runs.
+/// A figure of the paper that shows single runs, and the runs of ours that are drawn in the same way.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphDefinition {
@@ -20,10 +20,10 @@ pub struct GraphDefinition {
     pub figure: String,
     /// The table whose plan is run.
     pub table: String,
-    /// The contestants that are drawn; all if there are none.
+    /// The names of the contestants that are drawn. If the list is empty, all contestants are drawn.
     #[serde(default)]
     pub contestants: Vec<String>,
-    /// The levels of the table's factors.
+    /// The levels of the table's factors at which the drawn run is made.
     #[serde(default)]
     pub at: BTreeMap<String, String>,
     /// The quantities and sequences that are drawn.
@@ -34,15 +34,15 @@ pub struct GraphDefinition {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Drawn {
-    /// Bytes a second of both directions, headers included.
+    /// The bytes per second of both directions together, including headers.
     Throughput,
-    /// Packets of both directions in each interval.
+    /// The number of packets in each interval, of both directions together.
     Packets,
     /// The packets as arrows between client and server.
     Messages,
 }
 
-/// The maximum number of intervals in a graph. A longer run has longer intervals.
+/// The maximum number of time intervals in a graph. A longer run has longer intervals.
 const MOST_INTERVALS: usize = 200;
 
 /// The maximum number of lines in a message sequence.
@@ -122,7 +122,7 @@ fn graph(
     })
 }
 
-/// Returns the message sequence of one contestant, as its client sees it.
+/// Returns the message sequence chart of one contestant, as its client sees the packets.
 fn messages(plan: &Plan, contestant: usize) -> Result<String, String> {
     let alone = (!plan.together).then_some(contestant);
     let index = if plan.together { contestant } else { 0 };
@@ -133,7 +133,7 @@ fn messages(plan: &Plan, contestant: usize) -> Result<String, String> {
     sequence::of_client(client, MOST_MESSAGES).map_err(|error| error.to_string())
 }
 
-/// Returns a quantity over time, summed over all paths and both directions.
+/// Returns the part of a graph that shows a quantity over time, summed over all paths and both directions.
 fn panel(
     unit: &str,
     runs: &[(String, &Run)],

@@ -83,7 +83,7 @@ use serde::de::DeserializeOwned;
 use shipped::SHIPPED;
 use std::path::Path;
 
-/// A study, ready to run.
+/// A study of a published work, read from its files and ready to run.
 #[derive(Debug)]
 pub struct Study {
     /// The definition of the study.
@@ -99,11 +99,11 @@ pub struct Study {
     pub readings: Option<Readings>,
     /// The scores of the study that are stored in its folder.
     pub stored_scores: StoredScores,
-    /// The page of prose, as Markdown.
+    /// The text of `page.md`: the prose of the study, as Markdown.
     pub page: String,
     /// The tables whose plans are also run with the protocols of the host's operating system, over an emulated network.
     pub emulated: Vec<Emulated>,
-    /// The names of the selected tables; `None` if the study has all of its tables.
+    /// The names of the tables that the user selected; `None` if the study has all of its tables.
     pub part: Option<String>,
     /// Whether the study's files are identical to the copies that are compiled into the program.
     pub copy: CopyStatus,
@@ -112,7 +112,7 @@ pub struct Study {
     pub opened: String,
 }
 
-/// How the files of a study relate to those that the program contains.
+/// How the files of a study relate to the files of the studies that are compiled into the program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CopyStatus {
     /// The files are identical.
@@ -125,7 +125,7 @@ pub enum CopyStatus {
         /// of the study are included.
         digest: String,
     },
-    /// The program contains no study of this name.
+    /// The program contains no study of this name, so the study is the user's own.
     Own,
 }
 
@@ -187,7 +187,7 @@ fn copied(name: &str, file: impl Fn(&str) -> Result<Option<String>, String>) -> 
     })
 }
 
-/// Reads a file of a study.
+/// Parses a TOML file of a study. `file` is its name for error messages.
 fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error| format!("{file}: {}", error.to_string().replace('\n', " ")))
 }
@@ -256,7 +256,7 @@ impl Study {
         })
     }
 
-    /// Returns an error message for the first change that applies to no table.
+    /// Returns an error message for the first of `changes` that applies to no table of the study.
     #[must_use]
     pub fn first_unsupported_change(&self, changes: &[Change]) -> Option<String> {
         let fits = |change: &&Change| self.tables.iter().any(|table| change.is_of(&table.names()));
@@ -454,8 +454,8 @@ mod tests {
             let all: Vec<String> = (1..=claims).map(|number| format!("{letter}{number:02}")).collect();
             assert_eq!(ids, all, "{name}: its claims, in order, each once");
             assert!(study.definition.figures.len() >= figures, "{name}: tables and figures");
-            // Only these claims may be undecidable: statements of other authors, a question, and sentences about a rig that
-            // no run of a model has.
+            // Only these claims may be undecidable: statements of other authors, a question, and statements about
+            // properties of a test rig that no simulation has.
             let undecidable = study
                 .claims
                 .iter()
@@ -494,8 +494,8 @@ mod tests {
         }
     }
 
-    /// If a study cannot be opened, its line in the listing has the error. The listing then also returns that not all
-    /// studies can be opened.
+    /// If a study cannot be opened, its line in the listing must have the error. The listing must also return that not
+    /// all studies can be opened.
     #[test]
     fn what_cannot_be_opened_is_listed() {
         let fault = || Err("broken/study.toml: no such key".to_owned());

@@ -1,5 +1,5 @@
-//! All measured numbers of a table as text, and as CSV with one number per row. A number need not have a published
-//! counterpart.
+//! Writes all measured numbers of a table as text, and as CSV with one number per row. This includes numbers for which
+//! the paper publishes no value.
 
 use super::effect::figure;
 use super::figures::{MEAN, Numbers};
@@ -20,14 +20,14 @@ pub struct Measured<'a> {
     pub contestant: &'a str,
     /// The number of the object, from 1; `None` if the metric describes whole runs.
     pub object: Option<usize>,
-    /// The number of runs that have a value.
+    /// The number of runs in which the metric has a value.
     pub runs: usize,
     /// The number of runs in which an object failed or was not delivered by the deadline.
     pub unfinished: usize,
     /// The mean and its 95 % interval; `None` if no run has a value. Both ends are equal if the runs have no
     /// randomness.
     pub mean: Option<(f64, [f64; 2])>,
-    /// The published value; `None` if there is none.
+    /// The published value; `None` if the paper gives none.
     pub published: Option<f64>,
 }
 
@@ -46,7 +46,7 @@ pub fn all<'a>(table: &Table, found: &'a TableResult, metric: Metric) -> Vec<Mea
             };
             for object in objects {
                 let values = point.values(contestant, metric, object);
-                // If the runs cover all possible random choices, the mean is exact and has no interval.
+                // If our runs cover all possible random choices, the mean is exact and has no interval.
                 let known = table.cases(&found.figures).is_some_and(|cases| cases == values.len() as u64);
                 let around =
                     |mean| interval::ci95_from_zero(&values).filter(|_| !known).unwrap_or([mean, mean]);
@@ -111,7 +111,8 @@ fn means_of_levels<'a>(table: &Table, found: &'a TableResult) -> Vec<Measured<'a
     numbers
 }
 
-/// Returns the published value of the first cell that belongs to `contestant` and has all its other labels in `labels`.
+/// Returns the published value for `contestant` at the point with these labels. The first cell is used that belongs to
+/// the contestant and has all its other labels in `labels`.
 fn published(found: &TableResult, contestant: &str, labels: &BTreeMap<String, String>) -> Option<f64> {
     let own = |(key, label): (&String, &String)| match key.as_str() {
         "contestant" => label == contestant,

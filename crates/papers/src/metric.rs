@@ -1,4 +1,4 @@
-//! The metrics that turn a run into a number that a paper publishes.
+//! The metrics of a study. A metric turns a simulated run into a number of the kind that papers publish.
 //!
 //! A metric describes a whole run, or one object of the run. Times are in seconds. Rates are in bytes per second,
 //! unless a paper's tool uses another unit.
@@ -75,7 +75,7 @@ pub enum Metric {
     LossGapMost,
 }
 
-/// All metrics of whole runs, in the order in which files store them. Metrics of objects are not among them.
+/// All metrics that describe whole runs, in the order in which files store them.
 pub const OF_RUNS: [Metric; 28] = [
     Metric::ObjectMean,
     Metric::Page,
@@ -123,9 +123,9 @@ impl Metric {
         matches!(self, Self::ObjectEnd | Self::ObjectTime)
     }
 
-    /// Returns the value of the run; `None` if the run has no value. `heads` is the number of bytes of a request's head
-    /// and a response's head together. If contestants share the network, `shared` has two numbers: the contestant's
-    /// share of the bandwidth (0 to 1), and Jain's fairness index of all contestants.
+    /// Returns the value of the metric in a run; `None` if the run has no value. `heads` is the number of bytes of an
+    /// HTTP request's head and a response's head together. If contestants share the network, `shared` has two numbers:
+    /// the contestant's share of the bandwidth (0 to 1), and Jain's fairness index of all contestants.
     #[must_use]
     pub fn of(self, run: &Run, heads: u64, shared: Option<(f64, f64)>) -> Option<f64> {
         let page = run.page_ns.map(seconds).filter(|page| *page > 0.0);
@@ -139,7 +139,7 @@ impl Metric {
             }
             Self::Page => run.page_ns.map(seconds),
             Self::NetIo => {
-                // Without an answered request the rate is 0, whatever the duration of the run.
+                // If no request was answered, the rate is 0, whatever the duration of the run.
                 let Some(last) = last_answer(run).filter(|last| *last > 0.0) else { return Some(0.0) };
                 let answered = run.objects.iter().filter(|object| object.delivered_ns.is_some());
                 let bytes: u64 = answered.map(|object| object.bytes + heads).sum();
@@ -173,7 +173,7 @@ impl Metric {
         }
     }
 
-    /// Returns the unit; `1` for a plain number.
+    /// Returns the unit of the metric; `1` for a plain number.
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
 //! Orders of pairs of contestants. An order says which contestant of the pair has the larger published value at a point
 //! of a table. Our values confirm the order if the same contestant has the larger value in our results.
 //!
-//! The orders of the pairs in one row of the table depend on each other. Therefore the confirmed orders are counted,
-//! and also the rows whose orders are all confirmed. Random values would confirm half of the orders.
+//! The orders of the pairs in one row of the table depend on each other. Therefore two numbers are reported: the
+//! confirmed orders, and the rows whose orders are all confirmed. Random values would confirm half of the orders.
 
 use super::cell::{Evidence, PublishedCell};
 use super::table::Table;
@@ -15,7 +15,7 @@ pub const TIE: f64 = 1.02;
 /// point whose published values are not tied.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Orders {
-    /// The number of published orders for which we have values.
+    /// The number of published orders for which our runs have values.
     pub all: usize,
     /// The number of published orders that our values confirm.
     pub same: usize,

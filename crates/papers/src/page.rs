@@ -11,7 +11,7 @@ use anabranch_report::sheet::{Curve, Panel, Sheet};
 use anabranch_results::stats::interval;
 use std::collections::BTreeMap;
 
-/// The citation file of the program.
+/// The text of the program's citation file.
 const CITATION: &str = include_str!("../../../CITATION.cff");
 
 /// Renders the page of a study with these findings. `without` has the findings without the changes of `seeds`, if there
@@ -87,7 +87,7 @@ pub fn html(
     })
 }
 
-/// Returns a field of the citation file.
+/// Returns a field of the program's citation file.
 fn cited(field: &str) -> &'static str {
     let value = |line: &'static str| line.trim_start().strip_prefix(field)?.strip_prefix(": ");
     CITATION.lines().find_map(value).unwrap_or_default().trim_matches('"')
@@ -107,8 +107,8 @@ fn parameters(study: &Study) -> Grid {
     }
 }
 
-/// Returns further tables, each with its title. The first has the predictions of simple models. If available, the
-/// scores of the readings (interpretations of the paper) and the sensitivity to assumptions follow.
+/// Returns further tables for the page of a study, each with its title. The first has the predictions of simple models.
+/// If available, the scores of the readings (interpretations of the paper) and the sensitivity to assumptions follow.
 fn more(study: &Study, findings: &Findings) -> Vec<(String, Grid)> {
     let mut more = vec![("What arithmetic alone would say".to_owned(), baselines(findings))];
     if let Some(scores) = text::scores(study, findings) {
@@ -205,16 +205,15 @@ fn cells(findings: &Findings) -> Grid {
             ]);
         }
     }
-    let names =
-        ["cell", "printed", "ours", "ours/print, 95 %", "range of our runs", "verdict", "near print with"];
+    let names = ["cell", "printed", "ours", "ours/print, 95 %", "range of our runs", "verdict", "near with"];
     Grid { heads: heads(&names), rows }
 }
 
 /// The labels of a cell, by column.
 type Labels = BTreeMap<String, String>;
 
-/// Returns a table as curves. The x axis is the column [`Table::along`]. If the runs do not vary this column, the
-/// contestants form the x axis.
+/// Returns a table of the study as curves for the page. The x axis is the column [`Table::along`]. If the runs do not
+/// vary this column, the contestants form the x axis.
 fn sheet(table: &Table, found: &TableResult) -> Sheet {
     let metric = table.definition.metric;
     let objects = metric.is_of_objects();
@@ -250,7 +249,7 @@ fn sheet(table: &Table, found: &TableResult) -> Sheet {
             }
         }
     }
-    // A published mean over the levels of a factor is a point of its own panel.
+    // A published mean over all levels of a factor is drawn in a panel of its own.
     for cell in found.cells.iter().filter(|cell| cell.labels.values().any(|level| level == MEAN)) {
         let mut labels_of_panel = cell.labels.clone();
         let level = labels_of_panel.get(&along).cloned().unwrap_or_default();
@@ -303,7 +302,7 @@ fn sheet(table: &Table, found: &TableResult) -> Sheet {
     }
 }
 
-/// Adds a level to the panel with these labels, which is created if there is none.
+/// Adds a level of the x axis to the panel with these labels. Creates the panel if there is none.
 fn add_level(panels: &mut Vec<(Labels, Vec<String>)>, labels: Labels, level: String) {
     match panels.iter_mut().find(|(known, _)| *known == labels) {
         Some((_, levels)) if levels.contains(&level) => {}

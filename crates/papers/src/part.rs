@@ -1,6 +1,6 @@
 //! Variants of a study, with fewer tables or more contestants. With the same seeds, the tables and contestants of the
-//! full study have the same results in a variant. The reason is that points of a plan do not affect each other.
-//! Contestants affect each other only if they share the network.
+//! full study have the same results in a variant. The reason is that combinations of factor levels do not affect each
+//! other, and contestants affect each other only if they share the network.
 
 use super::check::Check;
 use super::{Claim, Seeds, Size, Study};
@@ -86,7 +86,7 @@ impl Study {
                     |one: &toml::Value| one.as_str().is_some_and(|other| label::shown(other) == name);
                 if all.iter().any(is_taken) {
                     return Err(format!(
-                        "'{text}': {} has a contestant {name}; give this one another name, as mine=sctp:streams=1",
+                        "'{text}': {} has a contestant {name}; give this one another name, as mine=sctp:num_ostreams=1",
                         table.name
                     ));
                 }

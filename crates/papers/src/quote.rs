@@ -35,7 +35,7 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The result that a quotation quotes.
+/// The result of the study that a link in the prose quotes.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Quote {
     Cause(String),
@@ -64,7 +64,7 @@ pub(super) enum ReadingsFigure {
     Orders(QuotedReading),
 }
 
-/// The reading whose figure is quoted.
+/// The reading (interpretation of the paper) whose number is quoted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum QuotedReading {
     Selected,
@@ -81,7 +81,7 @@ pub(super) enum SensitivityFigure {
     Error,
 }
 
-/// The kind of cells or orders that are counted.
+/// The kind of cells or orders whose number is quoted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Count {
     Cells,
@@ -138,7 +138,7 @@ impl Quote {
         Ok(Self::Count(table.to_owned(), count, first.levels().clone()))
     }
 
-    /// Checks that the quoted item exists in the study.
+    /// Checks that the study has the quoted result.
     fn check(&self, study: &Study) -> Result<(), String> {
         let table = |name: &str| study.table(name).ok_or_else(|| format!("no table '{name}'"));
         match self {
@@ -177,7 +177,7 @@ impl Quote {
         }
     }
 
-    /// Returns the text of the quotation, from the results.
+    /// Returns the text of the quoted result.
     fn text(&self, study: &Study, findings: &Findings) -> String {
         let table = |name: &str| findings.tables.iter().find(|found| found.name == name);
         let quoted = match self {
@@ -358,7 +358,7 @@ fn quotes(page: &str) -> Result<Vec<(std::ops::Range<usize>, Quote)>, String> {
     Ok(found)
 }
 
-/// Checks that everything that the page quotes exists.
+/// Checks that the study has every result that its page quotes.
 ///
 /// # Errors
 /// A one-line message with the link and the error.

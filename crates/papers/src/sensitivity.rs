@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 
 /// The number of points of the Latin hypercube, a sample in which all assumptions are changed at once.
 pub const POINTS: usize = 64;
-/// The number of seeds at each point.
+/// The number of seeds with which each point of the hypercube is run.
 pub const SEEDS: u64 = 10;
 /// An order of contestants or a finding is fragile if it holds at less than this share of the points of the hypercube.
 pub const FRAGILE: f64 = 0.8;
@@ -43,10 +43,10 @@ pub struct Vary {
     pub tables: Option<Vec<String>>,
 }
 
-/// How often an order or a finding holds.
+/// How often an order of contestants or a finding still holds when assumptions are changed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Robustness {
-    /// The name of the order or finding.
+    /// The name of the order of contestants, or of the finding.
     pub name: String,
     /// The changed assumptions, each tested alone, with which the order or finding does not hold.
     pub broken_by: Vec<String>,
@@ -80,7 +80,7 @@ pub struct Sensitivity {
 }
 
 impl Vary {
-    /// Returns the first error in the definition, if any.
+    /// Returns the first error in this `[[vary]]` entry, if any.
     #[must_use]
     pub fn wrong(&self) -> Option<String> {
         match (&self.between, self.or.as_slice()) {
@@ -94,14 +94,14 @@ impl Vary {
         .or_else(|| Change::parse(&format!("{}=1", self.key)).err())
     }
 
-    /// Returns the values that are tried when this assumption is changed alone.
+    /// Returns the values that the analysis tries when it changes only this assumption.
     fn tried_values(&self) -> Vec<String> {
         self.between.iter().flatten().chain(&self.or).cloned().collect()
     }
 
-    /// Returns the value at the position `share`: 0 is the begin of the range, 1 its end. If the assumption has a list
-    /// of alternatives instead, 0 is the first of them, and 1 is the plan's own value. Returns `None` for the plan's
-    /// own value.
+    /// Returns the value of the assumption at the position `share`: 0 is the start of the range, and 1 is its end. If
+    /// the assumption has a list of alternatives instead, 0 is the first of them, and 1 is the plan's own value.
+    /// Returns `None` for the plan's own value.
     fn at(&self, share: f64) -> Option<String> {
         match &self.between {
             Some([low, high]) => {
@@ -239,7 +239,7 @@ fn entry(robustness: &mut BTreeMap<String, Robustness>, name: String) -> &mut Ro
     robustness.entry(name.clone()).or_insert_with(new)
 }
 
-/// The names of orders and findings, and whether each holds; `None` if the runs do not decide it.
+/// The name of each order or finding, and whether it holds. `None` means that the runs do not decide it.
 type Outcomes = Vec<(String, Option<bool>)>;
 
 /// A table, and those of its published rows and causes that are evaluated after each change of assumptions.

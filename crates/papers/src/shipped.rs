@@ -1,6 +1,6 @@
 //! The studies that the program contains: the files of each folder of `studies/`.
 
-/// The name of a file, and its text.
+/// The name and the text of a file that is compiled into the program.
 pub type File = (&'static str, &'static str);
 
 macro_rules! folder {

@@ -25,9 +25,11 @@ pub struct StoredScores {
     pub sensitivity: Option<Sensitivity>,
     /// The files whose scores were computed for another version of the study, so that their digests no longer match.
     pub stale: Vec<&'static str>,
-    /// The current digest of everything that determines the scores.
+    /// The digest of everything that determines the scores of the readings now. Stored scores with another digest are
+    /// stale.
     pub(super) scores_digest: String,
-    /// The current digest of everything that determines the sensitivity.
+    /// The digest of everything that determines the sensitivity analysis now. A stored analysis with another digest is
+    /// stale.
     pub(super) sensitivity_digest: String,
 }
 
@@ -95,7 +97,7 @@ impl StoredScores {
 /// The first columns of `readings.csv`. After them comes one column for each row of the paper's tables that is scored.
 const READINGS_COLUMNS: [&str; 8] =
     ["what", "reading", "stated", "default", "exploratory", "calibrated", "left", "loss"];
-/// Columns that count orders of contestants are named with this prefix, followed by the name of a row of the table.
+/// The prefix of the names of columns that count orders of contestants. After it comes the name of a row of the table.
 const ORDERS: &str = "orders ";
 
 /// Returns the text of `readings.csv`. It has one row for each reading (interpretation) of the paper, and one row for

@@ -1,4 +1,5 @@
-//! Summarises a study in lines: first what is evidence, then a line for each table, each kind of claim and the causes.
+//! Summarises a study in a few lines. The first line counts the evidence about the transports. A line follows for each
+//! table, for each kind of claim, and for the causes.
 
 use super::cell::{CellVerdict, Evidence, PublishedCell};
 use super::check::Outcome;
@@ -7,7 +8,8 @@ use super::findings::{Findings, TableResult};
 use super::{CauseKind, Study};
 use std::fmt::Write;
 
-/// Returns a line with what is evidence, one line per table, and a line of claims for each kind of evidence.
+/// Returns the summary of a study: a line with the evidence about the transports, one line per table, one line of
+/// claims for each kind of evidence, and a line for the causes.
 #[must_use]
 pub fn summary(study: &Study, findings: &Findings) -> String {
     let mut out = headline(study, findings);
@@ -53,9 +55,9 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// Returns the line that comes first: what is evidence about the transports, and nothing else. Cells of other instruments
-/// and of exploratory tables are left out, and so are cells that another table has. Empty if the study has no such cell
-/// or claim.
+/// Returns the first line of the summary, which counts only the cells and claims that are evidence about the
+/// transports. It leaves out cells that were measured on another program, cells of exploratory tables, and cells that
+/// another table also has. Empty if the study has no such cell or claim.
 fn headline(study: &Study, findings: &Findings) -> String {
     let counts = |found: &&TableResult| {
         study.table(&found.name).map(|table| &table.definition).is_some_and(|definition| {
@@ -77,8 +79,8 @@ fn headline(study: &Study, findings: &Findings) -> String {
     format!("{}: what is evidence: {}\n", study.definition.name, parts.join("; "))
 }
 
-/// Returns the outcomes of all claims that rest on this kind of evidence, for example `3 hold, 1 fails`. `None` if there
-/// is no such claim.
+/// Returns the outcomes of all claims with this kind of evidence, for example `3 hold, 1 fails`. `None` if there is no
+/// such claim.
 fn claim_counts(findings: &Findings, evidence: ClaimEvidence) -> Option<String> {
     let of: Vec<Outcome> = findings
         .claims
@@ -128,8 +130,8 @@ fn verdict_counts(cells: &[&PublishedCell]) -> String {
     counts.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns one line of counts. For example, the line counts the cells with each verdict, and the pairs of contestants
-/// that have the published order.
+/// Returns the line of the summary for one table. The line counts, for example, the cells with each verdict, and the
+/// pairs of contestants that have the published order.
 fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>) -> String {
     let mut parts = Vec::new();
     for (evidence, what) in

@@ -14,14 +14,14 @@ use anabranch_transports::Transports;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// A table, ready to run.
+/// A table of a study, read from its files: the plan of its runs, and its published values.
 #[derive(Clone, Debug)]
 pub struct Table {
     /// The name of the table's file, without the extension.
     pub name: String,
     /// The content of the table's file.
     pub definition: Definition,
-    /// The published cells; `None` if nothing is published.
+    /// The published cells; `None` if the paper has no values for this table.
     pub published: Option<PublishedTable>,
     /// The contestants that were added to those of the study.
     pub added: Vec<String>,
@@ -30,11 +30,11 @@ pub struct Table {
 /// How many seeds each table runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Size {
-    /// The full number of seeds that each table defines.
+    /// Each table runs the full number of seeds that its file defines.
     Full,
-    /// The smaller number of seeds that each table defines for quick runs.
+    /// Each table runs the smaller number of seeds that its file defines for quick runs.
     Quick,
-    /// This number of seeds for every table.
+    /// Each table runs this number of seeds.
     Runs(u64),
 }
 
@@ -60,13 +60,13 @@ pub struct Definition {
     pub source: String,
     /// The unit of the published values.
     pub unit: String,
-    /// The metric that turns a run into a cell.
+    /// The metric that turns a simulated run into a value of the table.
     pub metric: Metric,
     /// The program or protocol stack on which we measured the cells, for example `ns-2.35`. Absent if the paper
     /// publishes the cells.
     pub beside: Option<String>,
-    /// The table that has the same published cells, if this table runs another reading of the rig. The cells count as
-    /// evidence only in that table.
+    /// The table that has the same published cells, if this table interprets the paper's test rig differently. The
+    /// cells count as evidence only in that table.
     pub repeats: Option<String>,
     /// The number of runs over which the paper averaged a published value; 1 if the paper does not state it.
     #[serde(default = "one")]
@@ -75,10 +75,10 @@ pub struct Definition {
     #[serde(default)]
     pub heads: u64,
     /// The columns whose labels identify a row of the table. Different rows count as independent samples. Cells of one
-    /// row do not, because they depend on each other.
+    /// row depend on each other.
     #[serde(default)]
     pub rows: Vec<String>,
-    /// What the author of the plan chose after seeing the published values; absent if the author chose nothing then. If
+    /// What the author of the plan chose after seeing the published values; absent if there was no such choice. If
     /// present, every row may have influenced the choice. The order of the contestants in this table is then no
     /// independent test of the plan.
     pub seen: Option<String>,
@@ -90,8 +90,8 @@ pub struct Definition {
     /// requests. Each entry is a set of labels, and selects the cells that have all of them.
     #[serde(default)]
     pub arithmetic: Vec<BTreeMap<String, String>>,
-    /// The number of possible cases, if the only random choice is which packet a drop rule drops first. A rule that
-    /// drops every n-th packet has n cases. The seeds then enumerate all cases.
+    /// The number n of a rule that drops every n-th packet, if nothing else in the runs is random. The only random
+    /// choice is then which packet is dropped first, and n seeds cover all n possibilities.
     #[serde(default)]
     pub enumerated: Option<u64>,
     /// Whether the table was found by trying many variants. If so, it proves nothing by itself, and no claim may rest
@@ -104,9 +104,9 @@ pub struct Definition {
     pub map: bool,
     /// The column of the table whose values form the x axis of the charts; if absent, the last column.
     pub along: Option<String>,
-    /// The number of seeds.
+    /// The number of seeds with which the table is run.
     pub runs: u64,
-    /// The number of seeds of a quick run.
+    /// The number of seeds with which the table is run in a quick run.
     pub quick_runs: u64,
     /// The plan, without `runs` and `seed`.
     pub plan: toml::Table,
@@ -119,7 +119,7 @@ const fn one() -> usize {
 /// One combination of a table's factors, as a plan of its own.
 #[derive(Clone, Debug)]
 pub struct TablePoint {
-    /// The level of each factor.
+    /// The level of each factor at this point.
     pub factors: BTreeMap<String, String>,
     /// The plan that runs only this combination. It has exactly one point.
     pub plan: Plan,
@@ -219,15 +219,15 @@ impl Table {
         for (key, value) in [("runs", runs), ("seed", seed)] {
             plan.insert(key.to_owned(), toml::Value::Integer(i64::try_from(value).unwrap_or(i64::MAX)));
         }
-        // Turns off the search for causes that `race` makes, because a study tests its causes by its own experiments.
-        // The cells do not depend on this setting.
+        // Turns off the search for causes that the command `race` makes, because a study tests its causes by its own
+        // experiments. The values of the table do not depend on this setting.
         plan.insert("causes".to_owned(), toml::Value::String("off".to_owned()));
         let draft = Draft::from_table(&format!("{}.toml", self.name), &plan).map_err(|e| e.to_string())?;
         changes.iter().try_fold(draft, |draft, change| change.apply(draft))
     }
 
-    /// Returns every combination of the plan's factors as a plan of its own, limited to the levels in `only` and to
-    /// these contestants. A plan without randomness has one seed.
+    /// Returns every combination of the plan's factor levels as a plan of its own, limited to the levels in `only` and
+    /// to these contestants. A plan without randomness is run with one seed.
     ///
     /// # Errors
     /// Returns the errors of [`draft`](Self::draft), and an error if no point has the levels in `only`.
@@ -294,7 +294,7 @@ fn points(plan: &Plan) -> &[PointPlan] {
     &plan.points
 }
 
-/// Returns the level of a factor in the form that the labels of cells use.
+/// Returns the level of a factor in the form that the labels of published cells use.
 fn level(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),
@@ -308,7 +308,7 @@ pub(super) fn covers(cells: &[BTreeMap<String, String>], labels: &BTreeMap<Strin
     cells.iter().any(|cell| cell.iter().all(|(column, value)| labels.get(column) == Some(value)))
 }
 
-/// Returns the draft with each factor fixed to one level.
+/// Returns the draft of a plan with each factor fixed to one level.
 fn at_point(draft: &Draft, factors: &BTreeMap<String, String>) -> Draft {
     let mut draft = draft.clone();
     for values in &mut draft.given {

@@ -1,4 +1,5 @@
-//! Renders studies as text and as CSV: the list, the description, the comparison, and the files of `--out`.
+//! Renders studies as text and as CSV: the list of studies, the description of a study, the comparison with published
+//! values, and the files of `--out`.
 
 use super::baseline::Model;
 use super::cell::{Evidence, PublishedCell};
@@ -58,7 +59,8 @@ pub fn description(study: &Study) -> String {
     out
 }
 
-/// Returns the name of a study for citation. A note follows if files were changed, or if only some tables were run.
+/// Returns the name by which output cites a study. The name is followed by a note if files were changed, or if only
+/// some tables were run.
 #[must_use]
 pub fn called(study: &Study) -> String {
     let mut out = study.definition.name.clone();
@@ -95,8 +97,8 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
             98,
         ));
     }
-    // Of a whole study, only the claims that do not hold or are undecided are listed. Of a part of a study, all claims
-    // that the part decides are listed.
+    // For a whole study, only the claims that do not hold or are undecided are listed. For a part of a study, all
+    // claims that the part decides are listed.
     out.push_str(match study.part {
         None => "\nclaims that do not hold here, or cannot be told\n",
         Some(_) => "\nclaims that need nothing else\n",
@@ -114,7 +116,7 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// Returns the outcome of a claim, with its kind of evidence if that is not runs of the transports.
+/// Returns the outcome of a claim. If the claim is not decided by runs of the transports, the kind of evidence follows.
 pub(super) fn outcome_word(claim: &Claim, found: &CheckResult) -> String {
     match claim.evidence {
         ClaimEvidence::Transport | ClaimEvidence::Nothing => found.outcome.word().to_owned(),
@@ -129,7 +131,7 @@ pub(super) fn whole_table_effect(findings: &Findings, id: &str) -> String {
     let effect = all.find(|(known, _)| known == id);
     effect.map_or(String::new(), |(_, effect)| {
         format!(
-            " Of the whole table it brings {} near print, and {}.",
+            " Of the whole table it brings {} near the published values, and {}.",
             cells_in_words(effect.newly_near),
             effect.describe_other_cells()
         )
@@ -170,8 +172,8 @@ pub fn changed(study: &Study, changes: &[Change], also: &[String], first_seed: u
     out
 }
 
-/// Returns the scores of all interpretations of the paper. If this run computed no scores, returns the stored scores,
-/// or `None` if this run changed assumptions.
+/// Returns the scores of all readings (interpretations) of the paper. If this run computed no scores, returns the
+/// stored scores, or `None` if this run changed assumptions.
 pub(super) fn scores<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a Scores> {
     findings.scores.as_ref().or_else(|| study.stored_scores.scores.as_ref().filter(|_| !findings.changed))
 }
@@ -268,9 +270,8 @@ fn escape_cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// Returns the names of the causes that bring a cell near its published value. A cause that explains the cell but moves
-/// other cells away from their published values is named with the number of those cells. The names of exploratory
-/// causes and of counterfactuals are marked as such.
+/// Returns the names of the causes that bring a cell near its published value. Exploratory and counterfactual causes
+/// are marked. If a cause moves other cells away from their published values, the number of those cells follows.
 pub(super) fn named(cell: &PublishedCell, found: &TableResult) -> String {
     let selected = |id: &String| {
         let effect = found.whole_table_effects.iter().find(|(known, _)| known == id);
@@ -499,7 +500,7 @@ pub fn compare_with_stored(study: &Study, findings: &Findings) -> (String, bool)
     (out, all)
 }
 
-/// Describes the scores of the readings in words.
+/// Describes in words how well each reading (interpretation) of the paper fits the published values.
 #[must_use]
 pub fn readings(study: &Study, scores: &Scores) -> String {
     let mut out = format!("\n{}: {}\n", study.definition.name, scores.heading());
@@ -510,7 +511,7 @@ pub fn readings(study: &Study, scores: &Scores) -> String {
     out
 }
 
-/// Describes the sensitivity to assumptions in words.
+/// Describes in words how sensitive the study's results are to its assumptions.
 #[must_use]
 pub fn sensitivity(study: &Study, found: &Sensitivity) -> String {
     let name = &study.definition.name;

@@ -1,5 +1,5 @@
-//! Compares a study that runs with changed assumptions with the same study as its author wrote it: every number of its
-//! tables, side by side on the same seeds, and the claims whose outcome is another one.
+//! Compares a study with changed assumptions with the unchanged study: every value of its tables, side by side on the
+//! same seeds, and the claims whose outcomes differ.
 
 use super::effect::{MeanEstimate, difference, figure};
 use super::figures::Point;
@@ -11,20 +11,20 @@ use anabranch_results::stats::interval;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A number of a table without the changes and with them.
+/// One value of a table, measured without the user's changes and with them.
 struct Pair<'a> {
     contestant: String,
     object: Option<usize>,
-    /// The point without the changes, and the point with them.
+    /// The table point without the changes, and the table point with them.
     points: [&'a Point; 2],
-    /// The means without the changes and with them.
+    /// The means over the runs: without the changes, and with them.
     means: [f64; 2],
-    /// The second number over the first, run by run; `None` if a run has no such ratio.
+    /// The value with the changes divided by the value without them, run by run; `None` if a value is 0 or less.
     ratio: Option<MeanEstimate>,
 }
 
-/// Returns the numbers of a table's own metric, without the changes and with them. Points belong together if they have
-/// the same level of every factor that is not changed.
+/// Returns pairs of values of the metric that the table defines: the value without the user's changes, and the value
+/// with them. A pair is of two points that have the same level of every factor that is not changed.
 fn pairs<'a>(table: &Table, [without, with]: [&'a TableResult; 2], changed_keys: &[String]) -> Vec<Pair<'a>> {
     let metric = table.definition.metric;
     let mut found = Vec::new();
@@ -70,7 +70,7 @@ impl Pair<'_> {
         self.means[0] == self.means[1]
     }
 
-    /// Returns the cells of a row: where, who, both numbers, and how they differ.
+    /// Returns the cells of a row: the point, the contestant, both values, and their ratio.
     fn row(&self) -> [String; 5] {
         let mut place: Vec<String> =
             self.points[0].factors.iter().map(|(key, level)| format!("{key}={level}")).collect();
@@ -81,7 +81,7 @@ impl Pair<'_> {
     }
 }
 
-/// The comparison of one table.
+/// The comparison of one table without the user's changes and with them.
 struct Compared {
     name: String,
     title: String,
@@ -161,7 +161,7 @@ fn published(found: &TableResult, pair: &Pair<'_>) -> Option<f64> {
     found.cells.iter().find(|cell| cell.labels.iter().all(is_it)).map(|cell| cell.published)
 }
 
-/// Returns a line for each claim whose outcome is another one with the changes.
+/// Returns a line for each claim that has another outcome with the user's changes.
 fn other_outcomes([without, with]: [&Findings; 2]) -> Vec<String> {
     let pairs = without.claims.iter().zip(&with.claims);
     let others = pairs.filter(|((_, one), (_, other))| one.outcome != other.outcome);
@@ -213,7 +213,7 @@ pub fn text(study: &Study, without: &Findings, with: &Findings, changes: &[Chang
     out
 }
 
-/// Returns the comparison for the page: a chart for each table that changes, and the numbers of all of them.
+/// Returns the comparison for the page: a chart for each table whose values change, and the values that change.
 #[must_use]
 pub fn page(study: &Study, without: &Findings, with: &Findings, changes: &[Change]) -> (Vec<Contrast>, Grid) {
     let (mut charts, mut rows) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Tests the causes that studies name.
+//! Tests the causes that studies name, with new seeds.
 
 use anabranch_base::testing::are_slow_tests_enabled;
 use anabranch_lab::run::batch::Options;

@@ -1,4 +1,5 @@
-//! Tests that the checks of claims can fail: a change that makes a sentence false turns its outcome round.
+//! Tests that the check of a claim can hold and can fail. If a change of the plans makes a claim false, or true, the
+//! outcome of its check must change.
 
 use anabranch_base::testing::are_slow_tests_enabled;
 use anabranch_lab::run::batch::Options;
@@ -7,21 +8,22 @@ use anabranch_papers::{Change, NullStore, Seeds, Size, Study, StudyRuns};
 use anabranch_transports::Transports;
 use std::sync::atomic::AtomicBool;
 
-/// A claim with the runs that decide it.
+/// A claim with its outcome, and changes of the plans that give it another outcome.
 struct Case {
     study: &'static str,
     claim: &'static str,
-    /// The levels that remain of factors of the plans, so that the test runs no more than it needs. Empty for all.
+    /// The levels to which factors of the plans are limited, so that the test runs only what it needs. If empty, all
+    /// levels are run.
     levels: &'static [(&'static str, &'static [&'static str])],
-    /// The outcome without a change.
+    /// The outcome of the claim with the plans as shipped.
     as_shipped: Outcome,
-    /// Changes of the plans that turn the outcome round, and the outcome with them. A change that begins with `levels `
-    /// gives a factor these levels.
+    /// Changes of the plans, and the outcome with these changes. A change that begins with `levels ` gives a factor
+    /// these levels.
     changes: &'static [&'static str],
     changed: Outcome,
 }
 
-/// Returns the outcome of the claim of a case, with these changes of the plans.
+/// Returns the outcome of the case's claim with these changes of the plans, and the description of the outcome.
 fn outcome(case: &Case, changes: &[&str]) -> (Outcome, String) {
     let mut study = anabranch_papers::open(case.study).expect("a study");
     study.claims.retain(|claim| claim.id == case.claim);
@@ -46,7 +48,7 @@ fn outcome(case: &Case, changes: &[&str]) -> (Outcome, String) {
     run(study, &changes)
 }
 
-/// Gives a factor of a plan these levels. A key that is no factor stays as it is.
+/// Sets the levels of a factor in a plan. Does nothing if the key is not a factor.
 fn set_levels(plan: &mut toml::Table, key: &str, levels: &[&str]) {
     if let Some(toml::Value::Array(array)) = plan.get_mut(key) {
         *array = levels.iter().map(|level| toml::Value::String((*level).to_owned())).collect();
@@ -75,7 +77,8 @@ fn run(mut study: Study, changes: &[&str]) -> (Outcome, String) {
 }
 
 const CASES: &[Case] = &[
-    // One packet in ten at random is no fixed pattern.
+    // The claim says that packets are lost in a fixed pattern: every tenth. If one packet in ten is lost at random, the
+    // claim must fail.
     Case {
         study: "osterdahl-2005",
         claim: "o15",
@@ -84,7 +87,7 @@ const CASES: &[Case] = &[
         changes: &["loss=10%"],
         changed: Outcome::Fails,
     },
-    // A TCP whose bytes cost more than those of SCTP.
+    // The claim says that TCP is faster than SCTP. If TCP needs more CPU time per byte than SCTP, the claim must fail.
     Case {
         study: "osterdahl-2005",
         claim: "o18",
@@ -93,7 +96,8 @@ const CASES: &[Case] = &[
         changes: &["tcp-linux:byte-cost=40ns"],
         changed: Outcome::Fails,
     },
-    // Ten requests a second are all that this host can answer, so 25 a second are no moderate load.
+    // The claim says that at a moderate load, a client and a server may share a host. If the host can answer only ten
+    // requests per second, 25 requests per second are no moderate load, and the claim must fail.
     Case {
         study: "osterdahl-2005",
         claim: "o21",
@@ -102,7 +106,8 @@ const CASES: &[Case] = &[
         changes: &["tcp-linux-one:request-cost=100ms"],
         changed: Outcome::Fails,
     },
-    // An SCTP with timers below those of TCP keeps more of its throughput.
+    // The claim says that loss reduces the throughput of SCTP more than that of TCP. If SCTP has shorter timers than
+    // TCP, it keeps more of its throughput, and the claim must fail.
     Case {
         study: "osterdahl-2005",
         claim: "o29",
@@ -111,16 +116,18 @@ const CASES: &[Case] = &[
         changes: &["sctp-1:rto_min=10ms", "sctp-1:rto_initial=200ms"],
         changed: Outcome::Fails,
     },
-    // Streams that are not used: an association for each object, too.
+    // The claim says that streams of one association are faster than an association for each object. If the first
+    // contestant also opens an association for each object, the claim must fail.
     Case {
         study: "osterdahl-2005",
         claim: "o40",
         levels: &[],
         as_shipped: Outcome::Holds,
-        changes: &["sctp-streams:streams=1", "sctp-streams:per-object=yes"],
+        changes: &["sctp-streams:num_ostreams=1", "sctp-streams:per-object=yes"],
         changed: Outcome::Fails,
     },
-    // With a backlog that has room for all nothing is refused.
+    // The claim says that a server with a short backlog refuses connections. If the backlog has room for all
+    // connections, none is refused, and the claim must fail.
     Case {
         study: "sasikala-2008",
         claim: "s16",
@@ -129,7 +136,8 @@ const CASES: &[Case] = &[
         changes: &["tcp-*:backlog=128"],
         changed: Outcome::Fails,
     },
-    // One loss of six packets is repaired without the timer.
+    // The claim says that all unacknowledged chunks are retransmitted when the timer expires. If only one of six
+    // packets is lost, the timer does not expire, and the claim must fail.
     Case {
         study: "sasikala-2008",
         claim: "s24",
@@ -138,7 +146,8 @@ const CASES: &[Case] = &[
         changes: &["down-loss=list:9"],
         changed: Outcome::Fails,
     },
-    // From the larger loss to the smaller one times fall.
+    // The claim says that response times rise with loss. If the plan lists the larger loss first, the times fall from
+    // level to level, and the claim must fail.
     Case {
         study: "sasikala-2008",
         claim: "s28",
@@ -147,7 +156,8 @@ const CASES: &[Case] = &[
         changes: &["levels loss=5% 0.4%"],
         changed: Outcome::Fails,
     },
-    // From the larger rate to the smaller one times rise, and not as the inverse.
+    // The claim says that response times fall with bandwidth, or fall as its inverse. If the plan lists the largest
+    // rate first, the times rise from level to level, and the claim must fail under both readings.
     Case {
         study: "sasikala-2008",
         claim: "s31",
@@ -156,7 +166,9 @@ const CASES: &[Case] = &[
         changes: &["levels rate=40mbit 10mbit 3mbit 0.4mbit 0.04mbit"],
         changed: Outcome::Fails,
     },
-    // With a queue of ten packets SCTP loses more at 0.4 Mbit/s than at 0.04. With one of three, more at 0.04 Mbit/s.
+    // The claim says that more bandwidth means less loss. With a queue of ten packets, it fails: SCTP loses more at 0.4
+    // Mbit/s than at 0.04 Mbit/s. With a queue of three packets, SCTP loses more at 0.04 Mbit/s, and the claim must
+    // hold.
     Case {
         study: "sasikala-2008",
         claim: "s32",
@@ -165,7 +177,8 @@ const CASES: &[Case] = &[
         changes: &["queue=3p"],
         changed: Outcome::Holds,
     },
-    // An SCTP with room for one packet is not remarkably below.
+    // The claim says that response times of SCTP are far below those of TCP. If SCTP's receive buffer has room for only
+    // one packet, the claim must fail.
     Case {
         study: "sasikala-2008",
         claim: "s46",
@@ -180,7 +193,8 @@ const CASES: &[Case] = &[
         changes: &["sctp-streams:rcvbuf=1500B"],
         changed: Outcome::Fails,
     },
-    // A FIN that rides with the data spares TCP a packet.
+    // The claim says that SCTP closes with three messages and TCP with four. If TCP sends the FIN with the last data,
+    // TCP needs one packet less, and the claim must fail.
     Case {
         study: "ha-2005",
         claim: "h04",
@@ -189,7 +203,8 @@ const CASES: &[Case] = &[
         changes: &["tcp-linux:fin=data"],
         changed: Outcome::Fails,
     },
-    // An end whose first or second message is lost takes more than three, or is not over.
+    // The claim says that three messages end an association. If the first or the second of them is lost, more messages
+    // are sent, or the association does not end. The claim must then fail.
     Case {
         study: "ha-2005",
         claim: "h05",
@@ -198,7 +213,8 @@ const CASES: &[Case] = &[
         changes: &["down-loss=list:5"],
         changed: Outcome::Fails,
     },
-    // Files on connections of their own.
+    // The claim says that the files follow each other on one connection. If TCP uses four connections, the claim must
+    // fail.
     Case {
         study: "rajamani-2002",
         claim: "r09",
@@ -207,7 +223,8 @@ const CASES: &[Case] = &[
         changes: &["tcp-reno:connections=4"],
         changed: Outcome::Fails,
     },
-    // Without its limit SCTP's bursts are longer.
+    // The claim says that SCTP limits every burst to four packets. Without the limit, bursts are longer, and the claim
+    // must fail.
     Case {
         study: "rajamani-2002",
         claim: "r24",
@@ -216,7 +233,8 @@ const CASES: &[Case] = &[
         changes: &["sctp-kame:max_burst=0"],
         changed: Outcome::Fails,
     },
-    // With half of the queue a burst loses more, so that the limit saves retransmissions and a fifth of the time.
+    // The claim says that a limit on bursts saves retransmissions and at least 3 % of the time. With half of the queue,
+    // a burst loses more packets, and the limit saves a fifth of the time. The claim must then hold.
     Case {
         study: "rajamani-2002",
         claim: "r25",
@@ -225,7 +243,8 @@ const CASES: &[Case] = &[
         changes: &["queue=25p"],
         changed: Outcome::Holds,
     },
-    // Ten streams with short timers are ahead of TCP, and TCP is ahead of a slow server over one stream.
+    // The claim says that ten streams are faster than TCP, and TCP is faster than one stream. It must hold if the ten
+    // streams have short timers, and the server of the single stream is slow.
     Case {
         study: "alternative-transport",
         claim: "a18",
@@ -234,7 +253,8 @@ const CASES: &[Case] = &[
         changes: &["sctp-1:request-cost=200ms", "sctp-10:rto_initial=200ms", "sctp-10:rto_min=100ms"],
         changed: Outcome::Holds,
     },
-    // With the longer timer already set nothing is left that it could help.
+    // The claim says that a longer timer would help SCTP. If SCTP already has the longer timer, there is nothing left
+    // to gain, and the claim must fail.
     Case {
         study: "alternative-transport",
         claim: "a12",
@@ -243,7 +263,8 @@ const CASES: &[Case] = &[
         changes: &["sctp-1:rto_min=5s"],
         changed: Outcome::Fails,
     },
-    // Small chunks bring headers, and SCTP is neither ahead nor level.
+    // The claim says that SCTP with one stream is faster than TCP, or as fast. If SCTP sends small chunks, their
+    // headers make it slower, and the claim must fail.
     Case {
         study: "alternative-transport",
         claim: "a22",
@@ -254,7 +275,8 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Each check must be able to come out in both ways. A change that makes the sentence false, or true, turns it round.
+/// Each check must be able to hold and to fail. A change of the plans that makes the claim false, or true, must change
+/// the outcome.
 #[test]
 fn checks_fail_where_their_sentence_is_false() {
     if !are_slow_tests_enabled() {
@@ -273,7 +295,8 @@ fn checks_fail_where_their_sentence_is_false() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A row of the feature table is compared with the words of a check, cell by cell, and TCP with the settings of a profile.
+/// A check of the feature table must compare each cell with the expected word, also for TCP with the settings of a
+/// profile. One wrong word must make the check fail.
 #[test]
 fn words_of_features_can_be_false() {
     for (check, outcome, found) in [

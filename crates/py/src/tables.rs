@@ -168,8 +168,11 @@ pub fn runs(race: &Race) -> PyResult<Table> {
     columns.add_texts("contestant", rows.iter().map(|row| Some(row.1)));
     columns.add_counts("seed", rows.iter().map(|row| Some(row.2.seed)));
     columns.add_texts("outcome", rows.iter().map(|row| Some(outcome(row.2))));
-    let counts: [Column<Run, u64>; 17] = [
+    let counts: [Column<Run, u64>; 20] = [
         ("page_ns", |run| run.page_ns),
+        ("start_render_ns", |run| run.start_render_ns),
+        ("largest_image_ns", |run| run.largest_image_ns),
+        ("byte_index_ns", |run| run.byte_index_ns),
         ("limit_ns", |run| run.limit_ns),
         ("connect_ns", |run| run.connect_ns),
         ("declared_failed_ns", |run| run.declared_failed_ns),

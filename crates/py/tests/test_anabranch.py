@@ -30,8 +30,8 @@ def without_time(text):
 
 
 def test_a_race_is_that_of_the_command_line():
-    result = anabranch.race(loss=["0", "2%"], transport=["tcp", "many=sctp:streams=5"], **QUICK)
-    flags = ["--loss", "0,2%", "--transport", "tcp", "--transport", "many=sctp:streams=5"]
+    result = anabranch.race(loss=["0", "2%"], transport=["tcp", "many=sctp:num_ostreams=5"], **QUICK)
+    flags = ["--loss", "0,2%", "--transport", "tcp", "--transport", "many=sctp:num_ostreams=5"]
     for key, value in QUICK.items():
         flags += [f"--{key}", str(value)]
     done = program("race", *flags, "--json", "-", "--quiet")
@@ -57,7 +57,7 @@ def test_tables_are_what_is_in_the_json():
     frame = frame[frame.metric == "page_ms"]
     assert {(row.loss, row.contestant): row["mean"] for _, row in frame.iterrows()} == means
     objects = result.objects.to_polars()
-    assert len(objects) == sum(len(run["objects"]) for p in found["points"] for one in p["contestants"] for run in one["runs"])
+    assert len(objects) == sum(len(run["objects"]["bytes"]) for p in found["points"] for one in p["contestants"] for run in one["runs"])
     assert "blocked_ns" in objects.columns
 
 

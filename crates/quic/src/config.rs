@@ -37,7 +37,7 @@ pub enum Retry {
     Always,
 }
 
-/// The text form of a number of bytes between a minimum and a maximum.
+/// The text form of a knob whose value is a number of bytes between a minimum and a maximum.
 struct Size(u64, u64);
 
 impl Form<u64> for Size {

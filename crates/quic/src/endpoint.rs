@@ -144,7 +144,7 @@ struct ConnectionEntry {
     handle: ConnectionHandle,
     connection: Connection,
     watch: Arc<Watch>,
-    /// The first destination connection ID that we chose as the client.
+    /// If we are the client: the first destination connection ID, which we chose.
     first: Option<ConnectionId>,
     /// Paces packets for congestion controllers that set their own rate.
     pacer: Pacer,
@@ -157,7 +157,7 @@ struct ConnectionEntry {
     unsent: Option<u64>,
     /// The connection's account in the shared memory budget.
     account: Option<Account>,
-    /// The connection's deadline in `due`; `None` if it is not listed there.
+    /// The connection's deadline as it is listed in `Endpoint::due`; `None` if it is not listed there.
     deadline: Option<Instant>,
     end_reported: bool,
     /// Whether a packet from the peer has arrived.
@@ -426,7 +426,7 @@ impl Endpoint {
         Instant::from_nanos(anabranch_base::time::nanos(at.saturating_duration_since(self.epoch)))
     }
 
-    /// Returns the local address for packets to `target`, if quinn chooses none.
+    /// Returns the local address for packets to `target` for which quinn chooses no local address.
     fn source(&self, target: SocketAddr) -> SocketAddr {
         if !self.local.ip().is_unspecified() {
             return self.local;

@@ -89,7 +89,7 @@ impl Clock {
 
 impl TimeSource for Clock {
     fn now(&self) -> SystemTime {
-        // The origin, 1 January 2026, is arbitrary: the time in a token is only compared with other times of this
+        // The origin, 1 January 2026, is arbitrary: the time in a token is compared only with other times of the same
         // clock.
         SystemTime::UNIX_EPOCH
             + Duration::from_secs(1_767_225_600)

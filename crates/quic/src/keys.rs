@@ -132,8 +132,8 @@ impl Session for WatchedSession {
         self.inner.read_handshake(buf).map_err(|error| {
             match self.rejection.as_ref().and_then(CertificateRejection::take) {
                 None => error,
-                // The error message for a rejected certificate is the same as in TLS over TCP. An error code that is no
-                // TLS alert about certificates is replaced by certificate_unknown.
+                // The error message for a rejected certificate is the same as in TLS over TCP. If the error code is not
+                // a TLS alert about certificates, certificate_unknown replaces it.
                 Some(line) if is_of_certificates(error.code) => TransportError { reason: line, ..error },
                 Some(line) => TransportError {
                     code: TransportErrorCode::crypto(CERTIFICATE_UNKNOWN),

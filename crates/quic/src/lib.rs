@@ -1,10 +1,9 @@
 //! A session engine for QUIC (RFC 9000, RFC 9001, RFC 9002), built on `quinn-proto`.
 //!
 //! A QUIC connection is a session. The streams of the session are the bidirectional streams that the client begins,
-//! numbered in the order of their creation. Unidirectional streams, which either end can begin, are numbered
-//! separately. The state machine is quinn's. This crate supplies packets, time, randomness and keys to the state
-//! machine, so the same code runs on a real network and in a simulation. The congestion controller is quinn's or one of
-//! anabranch's (`window`).
+//! numbered in the order of their creation; unidirectional streams are numbered separately. The state machine is
+//! quinn's. This crate supplies packets, time, randomness and keys to the state machine, so the same code runs on a
+//! real network and in a simulation. The congestion controller is quinn's or one of anabranch's (`window`).
 //!
 //! Some behaviour is quinn's, whichever congestion controller is used:
 //! - loss detection and its timers (RFC 9002 §6)

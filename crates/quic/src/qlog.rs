@@ -54,7 +54,7 @@ impl MemoryLogs {
     }
 }
 
-/// The values that loss recovery and congestion control report.
+/// The values of loss recovery and congestion control that the log records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Metrics {
     pub(crate) window: u64,
@@ -70,7 +70,7 @@ pub(crate) struct Qlog {
     since: Instant,
     /// The metrics that were last written to the log.
     metrics: Metrics,
-    /// The record that is being composed.
+    /// The text of the log record that is being composed.
     text: String,
 }
 

@@ -68,7 +68,7 @@ impl Steering for Steered {
     }
 }
 
-/// The maximum number of endpoints behind a port. More endpoints would have no use, and would make connection IDs less
+/// The maximum number of endpoints behind a port. More endpoints would be of no use, and would make connection IDs less
 /// random.
 const MAX: u32 = 256;
 

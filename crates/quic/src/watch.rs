@@ -1,15 +1,14 @@
 //! Observes the packets that one connection sends and receives, when they are encrypted or decrypted.
 //!
-//! quinn does not report which stream bytes are in which packet, nor which bytes were acknowledged. quinn passes the
-//! number and the frames of each packet to the keys that encrypt or decrypt the packet. Therefore the module `keys`
-//! wraps these keys. quinn reports lost bytes only to the congestion controller, so the module `window` wraps the
-//! controller. The watch computes the unacknowledged bytes and the trace from these observations. The watch does not
-//! influence the protocol.
+//! quinn does not report which stream bytes are in which packet, or which bytes were acknowledged. It passes the number
+//! and the frames of each packet to the keys that encrypt or decrypt the packet, so the module `keys` wraps these keys.
+//! It reports lost bytes only to the congestion controller, so the module `window` wraps the controller. The watch
+//! computes the unacknowledged bytes and the trace from these observations. It does not influence the protocol.
 //!
-//! quinn decides which packets are lost, and reports only their total size. The lost packets are the oldest
-//! unacknowledged packets. By RFC 9002 §6.1, a packet is lost if it was sent long enough, or enough packets, before an
-//! acknowledged packet. Every older unacknowledged packet is then lost too. If stream data is sent again although no
-//! packet with this data was lost, the new packet is a probe. It shows that the timer of RFC 9002 §6.2 has expired.
+//! quinn decides which packets are lost, and reports only their total size. By RFC 9002 §6.1, the lost packets are the
+//! oldest unacknowledged packets: every packet that was sent before a lost packet and is not acknowledged is lost, too.
+//! If stream data is sent again although no packet with this data was lost, the new packet is a probe. A probe shows
+//! that the timer of RFC 9002 §6.2 has expired.
 //!
 //! Handshake packets are observed only to count expired timers. The Initial packets of a server are not observed.
 
@@ -43,7 +42,7 @@ pub(crate) enum Level {
 #[derive(Debug)]
 pub(crate) struct Watch {
     clock: Arc<Clock>,
-    /// The connection's key in traces.
+    /// The number that identifies the connection in traces.
     key: u64,
     trace: Trace,
     state: Mutex<WatchState>,
@@ -57,7 +56,7 @@ pub(crate) struct Watch {
     recovering: AtomicBool,
     /// Whether a Handshake packet has arrived from the peer.
     has_handshake_packet: AtomicBool,
-    /// The qlog of the connection, if one is kept.
+    /// The qlog of the connection; `None` if the connection is not logged.
     qlog: Option<Mutex<Qlog>>,
 }
 
@@ -324,7 +323,7 @@ impl Watch {
         }
     }
 
-    /// Records that quinn declared `bytes` bytes of packets lost. If `bytes` is 0, quinn has taken an ECN mark as a
+    /// Records that quinn declared `bytes` bytes of packets lost. If `bytes` is 0, quinn has treated an ECN mark as a
     /// sign of congestion.
     pub(crate) fn lost(&self, now: std::time::Instant, sent: std::time::Instant, bytes: u64) {
         let mut state = self.lock_state();

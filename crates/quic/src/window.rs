@@ -315,8 +315,8 @@ mod tests {
     use crate::watch::Level;
     use std::time::Duration;
 
-    /// Returns BBR's pacing rate in bits per second after 20 round trips of 50 ms. The path delivers 6,000 bytes in
-    /// each round trip.
+    /// Returns BBR's pacing rate in bits per second after 20 round trips of 50 ms. The simulated path delivers 6,000
+    /// bytes in each round trip.
     fn pace(app_limited: bool) -> u64 {
         #[expect(clippy::disallowed_methods, reason = "quinn's clock is std's; any instant will do")]
         let epoch = std::time::Instant::now();
@@ -340,8 +340,8 @@ mod tests {
         watch.rate().expect("a pace").bits_per_second()
     }
 
-    /// A path is slow. If the application does not limit the sender, the delivery rate shows the slow path, and BBR
-    /// must leave Startup. If the application limits the sender, BBR must not leave Startup.
+    /// On a slow path, two flows are compared. If the application does not limit the sender, the delivery rate shows
+    /// the slow path, and BBR must leave Startup. If the application limits the sender, BBR must not leave Startup.
     #[test]
     fn bbr_is_told_when_the_application_limits_the_sender() {
         // The path delivers 6,000 bytes in 50 ms, which is 960 kbit/s. BBR's initial window is 12,000 bytes. In

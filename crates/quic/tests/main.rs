@@ -367,7 +367,7 @@ fn packets_leave_from_the_first_address_or_by_the_routes() {
     assert!(matches!(answer(Source::Routed), Some(Err(CloseReason::Untrusted(_)))));
 }
 
-/// Data of a stream with a lower rank is sent first, even if it was written later.
+/// Data of a stream with a lower rank must be sent first, even if it was written later.
 #[test]
 fn a_stream_of_a_lower_rank_goes_first() {
     let (result, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {

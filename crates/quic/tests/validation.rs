@@ -173,9 +173,9 @@ fn three_times_what_has_come_from_there_and_no_more() {
     assert!(all <= 3 * size(&hello), "{all} bytes for {}", size(&hello));
 }
 
-/// Thousands of clients with one address connect at the same instant. A client with a validated address gets no answer
-/// while the server has no room. It retries and is accepted later. No client is refused, and the number of handshakes
-/// in progress is bounded.
+/// In this test, thousands of clients with one address connect at the same instant. A client with a validated address
+/// gets no answer while the server has no room. It retries and is accepted later. No client is refused, and the number
+/// of handshakes in progress is bounded.
 #[test]
 fn thousands_that_begin_at_once_come_in_and_none_is_refused() {
     const CLIENTS: usize = 3_000;

@@ -35,7 +35,7 @@ pub(super) fn winner(point: &Point) -> Option<String> {
     Standing::of(point, &names).winner().map(|winner| winner.name.to_owned())
 }
 
-/// Names the winner, its lead and the certainty of that lead.
+/// Returns the line that names the winner, its lead and how certain the lead is.
 fn result(standing: &Standing<'_>) -> Line {
     let point = standing.point;
     let Some(first) = standing.ranked.first() else {
@@ -70,7 +70,8 @@ fn result(standing: &Standing<'_>) -> Line {
     line
 }
 
-/// Says between which contestants the race does not decide, and why.
+/// Returns the line for a point without a clear winner. It names the contestants between which the race does not
+/// decide, and says why.
 fn unclear(standing: &Standing<'_>, first: &Finisher<'_>) -> Line {
     let point = standing.point;
     let (loads, load) = (plural(point), noun(point));
@@ -124,7 +125,7 @@ fn unclear(standing: &Standing<'_>, first: &Finisher<'_>) -> Line {
     Line::new(label, clauses)
 }
 
-/// Says how certain the lead is.
+/// Describes how certain the lead of a contestant is, from the interval of the ratio of medians.
 fn certainty(found: &Comparison) -> Option<String> {
     match found.median_ci95 {
         Some([low, high]) => {
@@ -140,7 +141,7 @@ fn certainty(found: &Comparison) -> Option<String> {
 }
 
 /// Says how often each of two contestants is faster, and describes the distribution of their times. The two are the
-/// winner and the next, or the two that the first line names.
+/// winner and the runner-up, or the two contestants that the first line of the answer names.
 fn spread(standing: &Standing<'_>) -> Option<Line> {
     let point = standing.point;
     let first = standing.ranked.first()?;
@@ -164,7 +165,8 @@ fn spread(standing: &Standing<'_>) -> Option<Line> {
     Some(Line::new(label, clauses))
 }
 
-/// Names the contestant whose slow runs are the fastest, if there is no clear winner and its lead there matters.
+/// If there is no clear winner, names the contestant whose slowest runs are the shortest. `None` if its lead in these
+/// runs is too small to matter.
 fn steadiest(standing: &Standing<'_>) -> Option<String> {
     let first = standing.ranked.first()?;
     let p95 = |one: &Finisher<'_>| one.stat.p95.unwrap_or(f64::INFINITY);
@@ -180,8 +182,8 @@ fn steadiest(standing: &Standing<'_>) -> Option<String> {
     })
 }
 
-/// Says in how many runs each of two contestants is faster. If both often are, also compares the slower halves of their
-/// runs.
+/// Describes in how many runs each of two contestants is faster. If both are often faster, also compares the slower
+/// halves of their runs.
 fn frequency(point: &Point, first: &Finisher<'_>, next: &Finisher<'_>, found: &Comparison) -> String {
     let (n, loads) = (found.n, plural(point));
     let tail = first.stat.p75.zip(next.stat.p75).map_or(1.0, |(first, next)| next / first);
@@ -202,7 +204,7 @@ fn frequency(point: &Point, first: &Finisher<'_>, next: &Finisher<'_>, found: &C
 /// The smallest ratio of the third quartiles of two contestants for which their slower halves are compared.
 const MIN_TAIL: f64 = 1.2;
 
-/// Describes within which times 75 % and 95 % of a contestant's runs end.
+/// Describes how long 75 % and 95 % of a contestant's runs take at most.
 fn quantiles(point: &Point, one: &Finisher<'_>) -> Option<String> {
     let [most, nearly] = [one.stat.p75?, one.stat.p95?].map(|ms| at_least(point, ms));
     Some(format!(
@@ -212,7 +214,7 @@ fn quantiles(point: &Point, one: &Finisher<'_>) -> Option<String> {
     ))
 }
 
-/// Remarks about unfinished runs, path failures and the deadline.
+/// Returns lines with remarks about unfinished runs, path failures and the deadline.
 fn remarks(point: &Point) -> Vec<Line> {
     let all = anabranch_results::verdict::remarks(point);
     // The text follows a colon, so it begins in lower case, unless it begins with the name of a contestant.
@@ -236,8 +238,8 @@ fn with_units(text: &str) -> String {
     out
 }
 
-/// Lists times, with the unit only once if all have the same, for example `1.46, 1.50 and 1.60 s`. Equal times are
-/// written once.
+/// Lists times, for example `1.46, 1.50 and 1.60 s`. The unit is written only once if all times have the same unit.
+/// Equal times are written once.
 fn listed(point: &Point, times: &[f64]) -> String {
     let mut all: Vec<String> = times.iter().map(|&ms| at_least(point, ms)).collect();
     all.dedup();
@@ -250,14 +252,14 @@ fn listed(point: &Point, times: &[f64]) -> String {
     and(&bare) + &unit
 }
 
-/// Formats milliseconds. At the deadline and above, the time is only a lower bound.
+/// Formats a time in milliseconds. A time at or above the deadline is marked as a lower bound.
 fn at_least(point: &Point, ms: f64) -> String {
     let deadline = point.workload.deadline_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e6);
     let bound = if ms >= deadline && !point.workload.messages { "at\u{a0}least\u{a0}" } else { "" };
     format!("{bound}{}", milliseconds(ms).replace(' ', "\u{a0}"))
 }
 
-/// Says what the median run of a contestant takes.
+/// Formats the clause that gives the time of a contestant's median run.
 fn takes(point: &Point, time: &str) -> String {
     if point.workload.messages {
         return format!("median run delivers 95\u{a0}% of its messages within {time}");
@@ -265,7 +267,7 @@ fn takes(point: &Point, time: &str) -> String {
     format!("median {} takes {time}", noun(point))
 }
 
-/// The noun for a run.
+/// Returns the noun for one run of this workload, for example `load`.
 fn noun(point: &Point) -> &'static str {
     match point.workload.workload_noun() {
         "page" => "load",

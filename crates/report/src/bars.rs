@@ -41,8 +41,7 @@ pub(super) fn render(out: &mut String, point: &Point, ranking: &Ranking, wide: W
         heading: format!("{quantity}: shorter is better"),
         shows: format!("{quantity}. {}.", ranking.times()),
         note: format!(
-            "Bar: {} of the runs. Each dot is one run, with a {} of its own.{}",
-            term("geometric mean", "geometric mean"),
+            "Bar: median of the runs. Each dot is one run, with a {} of its own.{}",
             term("seed", "seed"),
             limit.map_or(String::new(), |_| {
                 format!(" Dashed line: the {}, which no transport can beat.", term("limit", "limit"))
@@ -88,7 +87,7 @@ pub(super) fn render(out: &mut String, point: &Point, ranking: &Ranking, wide: W
 }
 
 /// Draws the bar of a contestant, and a dot for each of its runs. `values` has the seed and the value of each run. `i`
-/// is the row's index, counted from the top, and `row` is the height of a row in pixels.
+/// is the index of the contestant's row, counted from the top, and `row` is the height of a row in pixels.
 fn draw_row(
     plot: &mut Plot<'_, '_>,
     ranked: &RankedContestant,
@@ -112,7 +111,8 @@ fn draw_row(
     }
     let radius = if values.len() > 200 { 1.6 } else { 2.6 };
     let dots = values.iter().enumerate().map(|(k, (seed, ms))| {
-        // Dots are spread over the height of the bar, in the same pattern in every drawing.
+        // The dots are spread over the height of the bar by a fixed pattern, so every drawing of the same runs looks
+        // the same.
         let off = ((k * 7) % 11) as f64 / 11.0 - 0.45;
         let title = if values.len() <= MAX_TOOLTIP_RUNS {
             format!("seed {seed}: {}", span(*ms))
@@ -140,7 +140,7 @@ pub(super) fn limit(point: &Point) -> Option<f64> {
     (!limits.is_empty()).then(|| limits.iter().sum::<f64>() / limits.len() as f64)
 }
 
-/// Renders the legend of the contestants' colours, as HTML.
+/// Renders the legend of the contestants' colours as HTML. `names` are the names of the contestants.
 pub(super) fn legend(names: &[String]) -> String {
     let key = |(i, name): (usize, &String)| {
         format!(

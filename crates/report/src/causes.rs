@@ -1,7 +1,7 @@
 //! Explains why the winner wins. Experiments changed settings of the loser and measured the effect on its time.
 //!
-//! Writes what was found and draws a small figure. The parts of the response time (`parts`) show where time went, but
-//! name no cause.
+//! Writes the results of the experiments as text and draws a small figure. The parts of the response time (`parts`)
+//! show where time went, but they are not causes.
 
 use super::chart::{self, Axis, Data, Figure, Frame, Ink, LabelPosition, Mark, Width};
 use super::svg::escape;
@@ -23,13 +23,13 @@ fn after(experiment: &Experiment, Effect { ratio, ci }: &Effect) -> (f64, [f64; 
     (of(*ratio), [of(ci[1]), of(ci[0])])
 }
 
-/// Returns a contestant's name. `typed` is the text by which the user selected the contestant.
+/// Returns a contestant's name as the report shows it. `typed` is the text by which the user selected the contestant.
 fn name(point: &Point, typed: &str) -> String {
     let index = point.contestants.iter().position(|contestant| contestant.name == typed);
     index.map_or_else(|| typed.to_owned(), |index| words::names(point).swap_remove(index))
 }
 
-/// Writes what the experiments found, and draws them.
+/// Writes and draws the results of the experiments that searched for causes.
 pub(super) fn render(out: &mut String, point: &Point) {
     let Some((found, experiment)) = of(point) else { return };
     let lines = reasons::all(found);
@@ -41,14 +41,14 @@ pub(super) fn render(out: &mut String, point: &Point) {
         escape(&loser)
     );
     for line in lines.iter().skip(1) {
-        let _ = write!(out, "<li>{}.</li>", escape(&words::capital(line)));
+        let _ = write!(out, "<li>{}.</li>", words::unbroken(&words::capital(line)));
     }
     out.push_str("</ul>");
     picture(out, experiment, &loser);
     out.push_str("</section>\n");
 }
 
-/// Draws the experiment: the loser's time divided by the winner's, before any change and after each change alone.
+/// Draws the loser's time divided by the winner's time: before any change, and after each change alone.
 fn picture(out: &mut String, experiment: &Experiment, loser: &str) {
     let mut rows: Vec<(String, f64, [f64; 2], bool)> =
         vec![("as it is".to_owned(), experiment.gap, experiment.ci95, true)];
@@ -93,7 +93,7 @@ fn picture(out: &mut String, experiment: &Experiment, loser: &str) {
                 let ink = Ink::named(if *whole { "ink" } else { "accent" });
                 chart::line(plot, [(*low, middle), (*high, middle)], ink, 2.0);
                 chart::marks(plot, [Mark::dot((*ratio, middle), 4.0, ink, format!("{what}: {ratio:.2}"))]);
-                // The label of the row is left of the axis, where no line crosses it.
+                // The label of a row is left of the axis, where no line of the grid crosses it.
                 let label = super::svg::shortened(what, 20) + "\u{a0}";
                 chart::text(plot, (x.range_start(), middle), LabelPosition::Left, Ink::named("ink"), &label);
             }

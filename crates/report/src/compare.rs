@@ -1,14 +1,14 @@
-//! Compares a new race result with an old one.
+//! Compares a new result of a race with an old result.
 
 use anabranch_results::stats::metrics;
 use anabranch_results::{Contestant, Point, Race};
 use std::fmt::Write;
 
-/// The metrics that are compared.
+/// The metrics in which the two results are compared.
 const METRICS: [&str; 4] = ["page_ms", "object_ms", "retransmitted", "wire_bytes"];
 
-/// Compares each contestant's new figures with its old figures, at every point that both results have. Runs with the
-/// same seed are paired. Also lists the contestants that only one result has.
+/// Compares each contestant's new values with its old values, at every point that both results have. Runs with the same
+/// seed are paired. Also lists the contestants that only one result has.
 #[must_use]
 pub fn render(old: &Race, new: &Race) -> String {
     let rows = table(&new.points.iter().map(|new| point(old, new)).collect::<String>());
@@ -41,7 +41,7 @@ pub fn point(old: &Race, point: &Point) -> String {
     out
 }
 
-/// Renders the rows of all points below their heading.
+/// Adds a heading to the rows of all points. If there are no rows, returns a sentence that says so.
 #[must_use]
 pub fn table(rows: &str) -> String {
     if rows.is_empty() {

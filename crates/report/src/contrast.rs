@@ -22,26 +22,26 @@ pub struct Contrast {
     pub sentence: String,
     /// The change that the finding is about.
     pub change: String,
-    /// The name of the finding's table, and the factors whose levels are the same in all rows of the finding.
+    /// The name of the finding's table, and the factor levels that are the same in all rows of the chart.
     pub scope: String,
     /// The unit of the values.
     pub unit: String,
-    /// The factor whose level varies from row to row.
+    /// The factor whose level differs from row to row of the chart.
     pub along: String,
-    /// The rows, from top to bottom.
+    /// The rows of the figure, from top to bottom.
     pub rows: Vec<Row>,
 }
 
-/// One row: a level of the varying factor.
+/// One row of the chart: a level of the varying factor, with the values of all contestants.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The label of the row: the level of the varying factor.
     pub label: String,
-    /// The contestants in this row.
+    /// The marks of each contestant in this row.
     pub marks: Vec<Marks>,
 }
 
-/// One contestant's values in a row.
+/// One contestant's published and simulated values in a row of the chart.
 #[derive(Clone, Debug)]
 pub struct Marks {
     /// The name of the contestant.
@@ -93,7 +93,7 @@ pub(super) fn draw(out: &mut String, contrast: &Contrast) {
         data: data(contrast),
     };
     figure.render(out, Width::Half, |svg, width| {
-        // Each row draws its contestants one below the other.
+        // Each row of the chart draws its contestants one below the other.
         let (between, many) = (15, names.len().max(1));
         let row = between * many as u32 + 12;
         let height = row * contrast.rows.len() as u32 + 52;

@@ -8,8 +8,8 @@ use anabranch_results::course::{Course, Loss};
 
 const HEIGHT: u32 = 180;
 
-/// Draws two figures side by side: congestion windows, and queueing delays. `subject` names the contestant for the
-/// headings.
+/// Draws two figures side by side: congestion windows, and queueing delays. `subject` is the name of the contestant in
+/// the headings.
 pub(super) fn render(out: &mut String, course: &Course, subject: &str) {
     let ends = course.windows.iter().map(|window| window.0);
     let ends =

@@ -1,5 +1,5 @@
-//! Delays of messages: as a table, as a distribution over all runs, and message by message over time in the median run.
-//! In the drawing of the median run, each message has the colour of the largest part of its delay.
+//! Shows the delays of messages in three ways: as a table, as a distribution over all runs, and message by message in
+//! the median run. In the drawing of the median run, each message has the colour of the largest part of its delay.
 
 use super::chart::{Data, Figure, Width};
 use super::distributions::Samples;
@@ -12,7 +12,7 @@ use anabranch_results::csv::optional;
 use anabranch_results::{Object, Point, Run};
 use std::fmt::Write;
 
-/// The height of the plot of the median run, in pixels.
+/// The height of the plot with the messages of the median run, in pixels.
 const PLOT_HEIGHT: f64 = 120.0;
 
 pub(super) fn render(out: &mut String, point: &Point) {

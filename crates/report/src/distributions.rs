@@ -4,13 +4,13 @@
 use super::bars::legend;
 use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, LabelPosition, Mark, Width};
 use super::svg::{escape, span};
-use super::words::{capital, short_time};
+use super::words::short_time;
 use anabranch_results::stats::summary::quantile;
 use anabranch_results::verdict::and;
 
 /// The data of a distribution: the sorted values of each contestant, in milliseconds.
 pub(super) struct Samples<'a> {
-    /// The base name of the files of saved figures.
+    /// The base name of the files in which a reader saves the figures.
     pub file: &'a str,
     /// The kind of value, for example `page times` or `delays of messages`.
     pub quantity: &'a str,
@@ -46,7 +46,7 @@ impl Samples<'_> {
         and(&self.known().filter_map(describe).collect::<Vec<_>>())
     }
 
-    /// Draws each figure for which there are enough values.
+    /// Draws those figures of the distribution for which there are enough values.
     pub fn render(&self, out: &mut String) {
         if self.most() < 2 {
             return;
@@ -60,7 +60,7 @@ impl Samples<'_> {
         }
     }
 
-    /// Returns the cumulative distribution: each point is a value, and the share of the values that are not larger.
+    /// Returns the cumulative distribution: each value, with the share of all values that are at most as large.
     fn curve(values: &[f64]) -> Vec<ChartPoint> {
         let n = values.len();
         let step = n.div_ceil(MOST).max(1);
@@ -140,13 +140,13 @@ impl Samples<'_> {
             chart::draw(svg, frame, [&x, &y], |plot| {
                 for (k, (i, [p10, p25, p50, p75, p90], ends)) in rows.iter().enumerate() {
                     let (middle, ink) = (k as f64 + 0.16, Ink::contestant(*i));
-                    let name = capital(&self.names[*i]);
+                    let name = &self.names[*i];
                     chart::text(
                         plot,
                         (x.range_start(), k as f64 - 0.3),
                         LabelPosition::Right,
                         Ink::named("ink"),
-                        &name,
+                        name,
                     );
                     chart::line(plot, [(*p10, middle), (*p90, middle)], ink, 1.4);
                     let title = format!(

@@ -1,4 +1,4 @@
-//! The frame of every page: the head with style sheets and security policy, and the script at the end.
+//! The parts that every HTML page has: the head with style sheets and security policy, and the script at the end.
 //!
 //! A page quotes names and texts of captures, HAR files and plans, which may come from untrusted sources. The code that
 //! quotes them must escape them. If that code fails to escape a text, the Content Security Policy (CSP Level 3) keeps a
@@ -37,9 +37,9 @@ pub fn head(title: &str, styles: &[(&str, &str)], script: Option<&str>) -> Strin
     out
 }
 
-/// Returns a policy that allows only this script and these style sheets. The page may load nothing else. Elements may
-/// have `style` attributes, for colours and lengths that show data. An injected `style` attribute can only spoil the
-/// look of the page.
+/// Returns a Content Security Policy that allows only this script and these style sheets. The page may load nothing
+/// else. Elements may have `style` attributes, for colours and lengths that show data. An injected `style` attribute
+/// can only spoil the look of the page.
 fn policy(styles: &[(&str, &str)], script: Option<&str>) -> String {
     let sheets: String = styles.iter().map(|(_, text)| format!(" {}", source(text))).collect();
     let script = script.map_or("'none'".to_owned(), source);

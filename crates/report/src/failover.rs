@@ -8,14 +8,14 @@ use super::words::short_time;
 use super::{end_ns, median_runs};
 use anabranch_results::{PathState, Point, Run, Side};
 
-/// The drawing of one contestant. Times are milliseconds after the failure.
+/// The data that is drawn for one contestant. Times are in milliseconds, counted from the path failure.
 struct Lane {
     index: usize,
     name: String,
-    /// The first arrival of data that was sent after the failure.
+    /// The time at which data first arrived that was sent after the failure.
     data_again: Option<f64>,
     restored: Option<f64>,
-    /// The end of the run.
+    /// The time at which the run ended.
     end: f64,
     events: Vec<(f64, PathState, String)>,
 }

@@ -1,5 +1,5 @@
-//! Draws how contestants that raced at the same time shared the network. Shows each contestant's share until the first
-//! contestant finished, and how equal the shares are.
+//! Draws how contestants that raced at the same time shared the network. The figure shows each contestant's share until
+//! the first contestant finished, and how equal the shares are.
 
 use super::bars::legend;
 use super::chart::{self, Axis, Data, Figure, Frame, Ink, Mark, Width};

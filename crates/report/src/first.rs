@@ -1,16 +1,16 @@
-//! The first screen of a point. It shows the winner and its lead, the cause, how the page loaded over time, how the
-//! contestants shared the network, and what would change the result.
+//! Renders the part of the report that a reader sees first. It shows the winner, its lead and the cause. It also shows
+//! how the page loaded over time, how the contestants shared the network, and what would change the result.
 
 use super::answer::{self, Line};
 use super::chart::Width;
 use super::standing::Ranking;
 use super::svg::escape;
-use super::words::{self, short_time, term};
+use super::words::{self, short_time, term, unbroken};
 use super::{bars, causes, failover, fairness, overview, progress, reasons};
 use anabranch_results::{Point, Race};
 use std::fmt::Write;
 
-/// Draws the times and the causes, and lists what would change the result.
+/// Draws the contestants' times and the causes of the lead, and lists what would change the result.
 pub(super) fn render(out: &mut String, race: &Race, point: &Point, ranking: &Ranking) {
     out.push_str("<div class=\"first\"><div>");
     bars::render(out, point, ranking, Width::Main);
@@ -37,9 +37,10 @@ pub(super) fn several(out: &mut String, points: &[Point]) {
     out.push_str("</div>\n");
 }
 
-/// Writes a line of the answer.
+/// Writes a line of the answer (which contestant to use, and why) as HTML.
 pub(super) fn lead(out: &mut String, line: &Line) {
-    let _ = writeln!(out, "<p class=\"lead\"><b>{}:</b> {}</p>", escape(&line.label), escape(&line.text()));
+    let _ =
+        writeln!(out, "<p class=\"lead\"><b>{}:</b> {}</p>", unbroken(&line.label), unbroken(&line.text()));
 }
 
 /// Draws the course of the race: how data arrived over time, and how the network was shared.
@@ -51,20 +52,23 @@ pub(super) fn course(out: &mut String, point: &Point) {
     fairness::render(out, point);
 }
 
-/// Writes what the names of the contestants stand for, and the terms of the race.
+/// Writes what the contestants' names mean, and the terms of the race: the settings under which the contestants raced.
 pub(super) fn contestants(out: &mut String, point: &Point, lines: &[String]) {
     out.push_str("<section class=\"terms\"><h2>Contestants</h2>");
     words::contestants(out, point);
-    terms(out, lines);
+    terms(out, lines, &words::names(point));
     out.push_str("</section>\n");
 }
 
 /// Writes the terms of the race: how each contestant uses the network, then the settings that differ between
-/// contestants (marked), then the settings that are equal for all (collapsed).
-fn terms(out: &mut String, lines: &[String]) {
+/// contestants (marked), then the settings that are equal for all (collapsed). `names` are the names of the contestants,
+/// which keep their spelling.
+fn terms(out: &mut String, lines: &[String], names: &[String]) {
     for line in lines {
         let (key, text) = line.split_once(": ").unwrap_or(("terms", line));
-        let (key, text) = (words::capital(key), escape(text));
+        let is_name = names.iter().any(|name| name == key);
+        let key = if is_name { escape(key) } else { words::capital(&escape(key)) };
+        let text = unbroken(text);
         let _ = match key.as_str() {
             "Equal" | "Terms" => {
                 write!(out, "<details><summary>{key} for all</summary><p class=\"note\">{text}</p></details>")
@@ -76,8 +80,8 @@ fn terms(out: &mut String, lines: &[String]) {
     }
 }
 
-/// Lists the results of the changes that were run, and the factor by which an ideal transport would be faster than the
-/// winner. If the race has only one point and no change was run, suggests other networks.
+/// Lists the changed networks and settings that were raced too, with their results, and the factor by which an ideal
+/// transport would be faster than the winner. If nothing else was raced, suggests other networks.
 fn change(out: &mut String, race: &Race, point: &Point, ranking: &Ranking) {
     out.push_str("<section class=\"change\"><h2>What would change this</h2>");
     let names = words::names(point);
@@ -121,7 +125,7 @@ fn change(out: &mut String, race: &Race, point: &Point, ranking: &Ranking) {
     if race.points.len() < 2 && point.changes.is_empty() {
         out.push_str(
             "<p>This is one network and one workload. Race others to see whether the result holds, such as \
-             <code>--loss 0,0.5%,2%</code>, <code>--rate 2mbit,50mbit</code> or <code>--rtt 20ms,200ms</code>.</p>",
+             <code class=\"option\">--loss 0,0.5%,2%</code>, <code class=\"option\">--rate 2mbit,50mbit</code> or <code class=\"option\">--rtt 20ms,200ms</code>.</p>",
         );
     }
     out.push_str("</section>\n");

@@ -1,5 +1,6 @@
-//! Golden texts of the first screen: a clear winner, two kinds of loads, a tie, and a race in which nothing finished,
-//! each at 80 and at 120 columns. `UPDATE_EXPECT=1` writes the files anew.
+//! Tests the first screen of a race's output against stored texts. The races are a clear winner, two kinds of loads, a
+//! tie, and a race in which nothing finished, each at 80 and at 120 columns. With `UPDATE_EXPECT=1`, the tests rewrite
+//! the files.
 
 use super::table::{Style, render};
 use super::tests::{contestant, race};
@@ -15,8 +16,8 @@ const NAMES: [&str; 4] = [
     "sctp-dtls=sctp:dtls=yes,priority=yes",
 ];
 
-/// Returns a point with 100 runs of each contestant. `time` gives the page time in milliseconds, or `None` if the run
-/// does not finish.
+/// Returns a made-up point with 100 runs of each contestant. `time` gives the page time in milliseconds, or `None` if
+/// the run does not finish.
 fn point(time: impl Fn(usize, &mut Rng) -> Option<u64>) -> Point {
     let workload = Workload {
         name: "news (72 objects, 1.06 MB; 7 hosts)".to_owned(),
@@ -72,7 +73,8 @@ fn explain(point: &mut Point, names: [&str; 2], causes: serde_json::Value, tried
     found.causes = serde_json::from_value(causes).expect("as results have it");
 }
 
-/// Sets the results of changes: each is the change, the winner, the runner-up, and the ratio of their medians.
+/// Sets the results of changes at a point. Each entry is the change, the winner, the runner-up, and the ratio of their
+/// medians.
 fn change(point: &mut Point, changes: &[(&str, Option<&str>, &str, f64)]) {
     let one = |(change, winner, next, ratio): &(&str, Option<&str>, &str, f64)| {
         serde_json::from_value(

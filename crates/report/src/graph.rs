@@ -1,35 +1,36 @@
-//! Draws single runs as the figures of papers do: bytes and packets over time, and the sequence of messages.
+//! Draws single runs in the same way as the figures of papers: bytes and packets over time, and the sequence of
+//! messages.
 
 use super::bars::legend;
 use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, Width};
 use super::svg::{escape, plain};
 use std::fmt::Write;
 
-/// The runs that one figure of a paper shows.
+/// The drawn runs that correspond to one figure of a paper.
 #[derive(Clone, Debug)]
 pub struct Graph {
-    /// The figure of the paper.
+    /// The name of the figure in the paper.
     pub figure: String,
     /// The table of the study with these runs, and the levels of its factors.
     pub scope: String,
     /// The quantities that are drawn over time.
     pub panels: Vec<Panel>,
-    /// The names of contestants, each with its sequence of messages.
+    /// The names of contestants, each with its message sequence chart as text.
     pub sequences: Vec<(String, String)>,
 }
 
-/// A quantity over time, with a line for each contestant.
+/// A diagram of one quantity over time, with a line for each contestant.
 #[derive(Clone, Debug)]
 pub struct Panel {
     /// The quantity and its unit.
     pub unit: String,
-    /// The length of the intervals in seconds.
+    /// The length of the time intervals, in seconds.
     pub interval: f64,
     /// The names of contestants, each with the value in every interval.
     pub lines: Vec<(String, Vec<f64>)>,
 }
 
-/// Draws the graphs of a study; nothing if it has none.
+/// Draws the graphs of a study. Draws nothing if the study has none.
 pub(super) fn draw_all(out: &mut String, graphs: &[Graph]) {
     if graphs.is_empty() {
         return;

@@ -10,12 +10,12 @@ use super::words::capital;
 use std::fmt::Write;
 
 /// A contestant ties with the fastest one if the ratio of its time to the fastest time is at most this number. All
-/// other statements about races use the same 3 %.
+/// other parts of the report use the same limit of 3 %.
 const TIE_RATIO: f64 = 1.03;
-/// The smallest ratio at which a cell has the darkest colour.
+/// The ratio to the fastest time from which a cell of the map has the darkest colour.
 const DARKEST: f64 = 2.0;
 
-/// Draws the maps of a table.
+/// Draws the heat maps of a study's table.
 pub(super) fn draw(out: &mut String, sheet: &Sheet) {
     let _ = write!(
         out,

@@ -1,13 +1,13 @@
-//! Renders results: the report of a race, the table of a race ([`table`]), and the page about a population of simulated
-//! users ([`people`]).
+//! Renders results: the report of a race, the table of a race ([`table`]), the page about a population of simulated
+//! users ([`people`]), and the page about latency under load ([`under_load`]).
 //!
 //! The report of a race is one self-contained HTML page. The page draws its figures from the results alone and fetches
 //! nothing. It fits large screens, narrow screens and paper, and has a light and a dark colour scheme. A small script
 //! shows tooltips, steps through runs and saves figures. The page can be read without the script.
 //!
-//! This module decides the order of the page. The other modules write its sections. All modules depend only on results
-//! ([`anabranch_results`]) and the contents of captures ([`anabranch_capture::results`]). Any figure can therefore be
-//! drawn again from `results.json` without another run. Equal results give equal bytes.
+//! This module decides the order of the sections on the page. The other modules write the sections. All modules depend
+//! only on results ([`anabranch_results`]) and the contents of captures ([`anabranch_capture::results`]). Any figure
+//! can therefore be drawn again from `results.json` without another run. Equal results give equal bytes.
 
 pub mod answer;
 mod bars;
@@ -40,9 +40,11 @@ pub mod table;
 mod terms;
 mod times;
 mod traffic;
+pub mod under_load;
 mod waterfall;
 mod words;
 
+use anabranch_capture::Settings;
 use anabranch_capture::results::Decoded;
 use anabranch_results::course::Course;
 use anabranch_results::{Contestant, Outcome, Point, Race, Run, World};
@@ -56,7 +58,7 @@ use svg::escape;
 pub struct PageContext<'a> {
     /// The command that reproduces these results.
     pub command: &'a str,
-    /// The files that the command read.
+    /// The files that the command read, for example a HAR file.
     pub inputs: &'a [Input],
     /// The conditions under which the contestants raced: for each point of the race, lines of text that describe them.
     pub terms: &'a [Vec<String>],
@@ -78,12 +80,12 @@ impl PageContext<'_> {
     }
 }
 
-/// A decoded capture of a run.
+/// The decoded capture of one run, with the run's course over time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Captured {
-    /// The index of the point.
+    /// The index of the point in the race.
     pub point: usize,
-    /// The index of the contestant.
+    /// The index of the contestant at the point.
     pub contestant: usize,
     /// The host whose packets were captured, and the seed of the run.
     pub about: String,
@@ -91,6 +93,22 @@ pub struct Captured {
     pub decoded: Decoded,
     /// The congestion windows, queueing delays and losses of the run over time. A capture does not contain them.
     pub course: Course,
+}
+
+impl Captured {
+    /// Decodes the server's capture of a run, so that the report can draw the packets. `point` and `contestant` are
+    /// indices. Returns `None` on failure; the report then lacks only the drawings of these packets.
+    #[must_use]
+    pub fn at_server(
+        pcapng: &[u8],
+        course: Course,
+        (point, contestant): (usize, usize),
+        seed: u64,
+    ) -> Option<Self> {
+        let settings = Settings { max_view_items: packets::MAX_DRAWN, ..Settings::default() };
+        let decoded = anabranch_capture::decode("server", pcapng, &settings).ok()?;
+        Some(Self { point, contestant, about: format!("at the server, seed {seed}"), decoded, course })
+    }
 }
 
 /// A file that a race read.
@@ -110,7 +128,7 @@ pub fn names(point: &Point) -> Vec<String> {
     words::names(point)
 }
 
-/// Renders the whole page.
+/// Renders the whole page of a race as HTML.
 #[must_use]
 pub fn html(race: &Race, context: &PageContext<'_>) -> String {
     let title = match race.points.as_slice() {
@@ -119,7 +137,8 @@ pub fn html(race: &Race, context: &PageContext<'_>) -> String {
         points => overview::headline(points),
     };
     let mut out = document::begin(&title);
-    let _ = write!(out, "<header><p class=\"over\">anabranch race</p>\n<h1>{}</h1>\n", escape(&title));
+    let _ =
+        write!(out, "<header><p class=\"over\">anabranch race</p>\n<h1>{}</h1>\n", words::unbroken(&title));
     match race.points.as_slice() {
         [] => out.push_str("</header>\n"),
         [point] => {
@@ -149,9 +168,9 @@ pub fn html(race: &Race, context: &PageContext<'_>) -> String {
                     out,
                     "<section class=\"point\" id=\"p{i}\"><h2>{}</h2>\n<h1 class=\"of-point\">{}</h1>",
                     escape(&factors(point)),
-                    escape(&title_of(point))
+                    words::unbroken(&title_of(point))
                 );
-                // The first screen has the answers of a few points.
+                // If there are only a few points, the first screen already has their answers.
                 if !few {
                     lead(&mut out, race, point);
                 }
@@ -202,18 +221,18 @@ pub fn html(race: &Race, context: &PageContext<'_>) -> String {
     out
 }
 
-/// Returns the first line of the answer at a point.
+/// Returns the first line of the answer at a point: which contestant to use, and its lead.
 fn title_of(point: &Point) -> String {
     let line = answer::lines(point).into_iter().next();
     line.map_or(String::new(), |line| format!("{}: {}", line.label, line.clauses[0]))
 }
 
-/// Writes the other lines of the answer, and describes the workload and the network of the point.
+/// Writes the other lines of the answer at a point, and describes the workload and the network.
 fn lead(out: &mut String, race: &Race, point: &Point) {
     let lines = answer::lines(point);
     let certainty = lines.first().map_or(String::new(), |line| line.clauses[1..].join(" "));
     if !certainty.is_empty() {
-        let _ = writeln!(out, "<p class=\"lead\">{}</p>", escape(&certainty));
+        let _ = writeln!(out, "<p class=\"lead\">{}</p>", words::unbroken(&certainty));
     }
     for line in lines.iter().skip(1) {
         first::lead(out, line);
@@ -238,20 +257,21 @@ fn sections(out: &mut String, race: &Race, (number, point): (usize, &Point), con
     sequences(out, point, number, context);
 }
 
-/// Draws the packets of the median runs.
+/// Draws the packets of the median runs at a point.
 fn sequences(out: &mut String, point: &Point, number: usize, context: &PageContext<'_>) {
     let own: Vec<&Captured> = context.captures.iter().filter(|captured| captured.point == number).collect();
     if own.is_empty() {
         return;
     }
     let names = words::names(point);
-    out.push_str("<h2>Packets of the median runs</h2>\n");
+    out.push_str("<section class=\"packets\"><h2>Packets of the median runs</h2>\n");
     for captured in own {
         let name = names.get(captured.contestant).map_or("", String::as_str);
         let subject = format!("{name} ({})", captured.about);
         packets::views(out, &captured.decoded, &subject, packets::OF_A_CONTESTANT);
         course::render(out, &captured.course, &subject);
     }
+    out.push_str("</section>\n");
 }
 
 fn warnings(out: &mut String, race: &Race) {
@@ -276,7 +296,7 @@ fn describe_workload(race: &Race, points: &[Point]) -> String {
     }
 }
 
-/// Names the workload and the network, for example `news over 10mbit, 80ms round trip, 1% loss`.
+/// Describes the workload and the network of a point, for example `news over 10mbit, 80ms round trip, 1% loss`.
 fn subject(point: &Point) -> String {
     format!("{} over {}", point.workload.name, point.network)
 }
@@ -320,7 +340,7 @@ fn median_runs(point: &Point) -> impl Iterator<Item = (usize, String, &Run)> {
     named.filter_map(|((i, name), contestant)| Some((i, name, median_run(contestant)?)))
 }
 
-/// Runs share a time scale if the longest run is at most this many times as long as the shortest run.
+/// All runs are drawn on one time scale if the longest run is at most this many times as long as the shortest run.
 const MAX_STRETCH: u64 = 4;
 
 /// Returns the end of one time scale for all runs, in nanoseconds, given the lengths of the runs. `None` if the
@@ -346,7 +366,7 @@ fn outcome(run: &Run) -> &'static str {
     }
 }
 
-/// The maximum number of points that have figures of their own. It limits the size of the page.
+/// The maximum number of points of a race that have figures of their own. The limit keeps the page small.
 const DRAWN_POINTS: usize = 48;
 
 /// If the result has at most this many points, the first screen of the report shows all of them.

@@ -1,15 +1,15 @@
-//! The contestants of a point in the order of their medians, and whether one of them is the clear winner.
+//! Ranks the contestants of a point by their medians, and decides whether one of them is the clear winner.
 
 use anabranch_results::stats::metrics;
 use anabranch_results::{Comparison, Contestant, Point, Stat, Verdict};
 
-/// One line of the answer. The clauses are sentences, the most important first, so that a narrow terminal can leave out
-/// the last ones. A no-break space separates a number from its unit.
+/// One line of the answer of a race. The clauses are sentences, the most important first, so that a narrow terminal can
+/// leave out the last ones. A no-break space separates a number from its unit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {
-    /// The words before the colon, for example `Use http3`.
+    /// The words before the colon of the line, for example `Use http3`.
     pub label: String,
-    /// The sentences after the colon.
+    /// The sentences after the colon of the line.
     pub clauses: Vec<String>,
 }
 
@@ -30,12 +30,12 @@ impl Line {
 pub(super) struct Finisher<'a> {
     pub contestant: &'a Contestant,
     pub name: &'a str,
-    /// Statistics of the metric that decides the point.
+    /// Statistics of the metric that decides which contestant wins.
     pub stat: &'a Stat,
     pub median: f64,
 }
 
-/// The contestants of a point by their medians.
+/// The contestants of a point, ranked by their medians.
 #[derive(Clone, Debug)]
 pub(super) struct Standing<'a> {
     pub point: &'a Point,
@@ -48,7 +48,7 @@ pub(super) struct Standing<'a> {
 }
 
 impl<'a> Standing<'a> {
-    /// Orders the contestants of a point. `names` are their names in the order of the plan.
+    /// Ranks the contestants of a point. `names` are their names in the order of the plan.
     pub fn of(point: &'a Point, names: &'a [String]) -> Self {
         let metric = point.decisive();
         let (mut ranked, mut never) = (Vec::new(), Vec::new());
@@ -67,7 +67,7 @@ impl<'a> Standing<'a> {
         Self { point, ranked, to_first, never }
     }
 
-    /// Returns the winner, if one contestant is certainly faster than every other.
+    /// Returns the winner, if one contestant is certainly faster than every other one.
     pub fn winner(&self) -> Option<&Finisher<'a>> {
         let all_slower = self.to_first.len() + 1 == self.ranked.len() && self.to_first.iter().all(is_slower);
         self.ranked.first().filter(|_| all_slower && self.point.contestants.len() > 1)
@@ -78,8 +78,9 @@ impl<'a> Standing<'a> {
         Some((self.ranked.get(1)?, self.to_first.first()?))
     }
 
-    /// Returns the contestant that the answer sets beside the first, and its comparison with the first: the next if
-    /// there is a winner. If not, a contestant that is faster on average, one that is too close, or one that ties.
+    /// Returns the contestant with which the answer compares the first, and this comparison. If there is a winner, this
+    /// is the next contestant. Otherwise it is a contestant that is faster on average, one that is too close to decide,
+    /// or one that ties.
     pub fn opponent(&self) -> Option<(&Finisher<'a>, &Comparison)> {
         let verdict = |wanted| move |found: &(&Finisher<'a>, &Comparison)| found.1.verdict == wanted;
         let open = |found: &(&Finisher<'a>, &Comparison)| found.1.verdict != Verdict::Level;
@@ -103,7 +104,7 @@ fn is_slower(found: &Comparison) -> bool {
     found.verdict == Verdict::More && by_median
 }
 
-/// Formats a ratio: two decimals below 2, above that one.
+/// Formats a ratio, with two decimals below 2 and with one decimal above.
 pub(super) fn ratio(value: f64) -> String {
     if value >= 1.995 { format!("{value:.1}") } else { format!("{value:.2}") }
 }

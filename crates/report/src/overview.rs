@@ -23,7 +23,8 @@ fn leaders(point: &Point) -> Vec<&str> {
     ranking.leaders().iter().map(|place| point.contestants[place.index].name.as_str()).collect()
 }
 
-/// Returns all contestants in the order of appearance. The contestants may differ from point to point.
+/// Returns all contestants of a race, in the order in which they first occur. The contestants may differ from point to
+/// point.
 fn contestants(points: &[Point]) -> Vec<(&str, String)> {
     let mut all: Vec<(&str, String)> = Vec::new();
     for point in points {
@@ -36,14 +37,14 @@ fn contestants(points: &[Point]) -> Vec<(&str, String)> {
     all
 }
 
-/// Describes the levels of a point, for example `loss 1%, rate 2mbit`.
+/// Describes the factor levels of a point, for example `loss 1%, rate 2mbit`.
 pub(super) fn point_label(point: &Point) -> String {
     let levels: Vec<String> =
         point.factors.iter().map(|(factor, level)| format!("{factor} {level}")).collect();
     levels.join(", ")
 }
 
-/// Returns the levels of a point as a heading, for example `1 % loss, 2 Mbit/s`.
+/// Returns the factor levels of a point as a heading, for example `1 % loss, 2 Mbit/s`.
 pub(super) fn point_heading(point: &Point) -> String {
     let noun = |(factor, level): (&String, &String)| reasons::noun(&format!("{factor}={level}"));
     capital(&point.factors.iter().map(noun).collect::<Vec<_>>().join(", "))
@@ -133,7 +134,7 @@ struct Crossing<'a> {
     at: String,
     between: [&'a str; 2],
     slice: String,
-    /// The number of measured levels.
+    /// The number of levels at which the factor was measured.
     levels: usize,
 }
 
@@ -159,8 +160,8 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
                 let decided: Vec<usize> = (0..curve.len()).filter(|&index| curve[index].2).collect();
                 for pair in decided.windows(2) {
                     let (from, until) = (curve[pair[0]], curve[pair[1]]);
-                    // `Scale::crossing` expects a curve that falls from positive to negative values. The sign makes
-                    // the first logarithm positive.
+                    // `Scale::crossing` expects a curve that falls from positive to negative values. Multiplying by
+                    // `sign` makes the first logarithm positive.
                     let sign = from.1.signum();
                     let step: Vec<(usize, f64)> =
                         curve[pair[0]..=pair[1]].iter().map(|(level, log, _)| (*level, log * sign)).collect();
@@ -227,7 +228,7 @@ fn changes(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> V
     merged.iter().take(MOST_CROSSINGS).map(sentence).collect()
 }
 
-/// Lists the levels of the factors above which another contestant is faster.
+/// Lists the factor levels above which another contestant is faster.
 pub(super) fn change(out: &mut String, points: &[Point]) {
     let (names, factors) = (contestants(points), factors(points));
     let crossings = factors.iter().flat_map(|factor| changes(points, factor, &names));
@@ -255,9 +256,9 @@ pub(super) fn render(out: &mut String, points: &[Point]) {
     table(out, points, &names);
 }
 
-/// The maximum number of changes of the lead that are listed per factor.
+/// The maximum number of changes of the lead that are listed for one factor.
 const MOST_CROSSINGS: usize = 6;
-/// The maximum number of panels per factor.
+/// The maximum number of panels (small diagrams) that are drawn for one factor.
 const MOST_PANELS: usize = 24;
 
 /// Draws how the contestants' times depend on `factor`. Each combination of levels of the other factors has its own
@@ -339,12 +340,10 @@ fn curves(
     if more > 0 {
         let _ = writeln!(out, "<p class=\"note\">{more} more combinations stand in the table below.</p>");
     }
-    out.push_str(
-        "<p class=\"note\">Dots: geometric means over the seeds. Thick strokes: 95 % intervals.</p>\n",
-    );
+    out.push_str("<p class=\"note\">Dots: medians over the seeds. Thick strokes: 95 % intervals.</p>\n");
 }
 
-/// Draws the winners over two factors as a map.
+/// Draws a map with the winner at each combination of the levels of two factors.
 fn map(
     out: &mut String,
     points: &[Point],
@@ -365,7 +364,7 @@ fn map(
         let first = ranking.ranked.first().filter(|place| place.ms.is_some())?;
         let name = point.contestants[first.index].name.as_str();
         let alone = ranking.leaders().len() == 1;
-        let ratio = ranking.lead().and_then(|lead| lead.ratio).unwrap_or(1.0);
+        let ratio = ranking.lead().and_then(|lead| lead.median_ratio.or(lead.ratio)).unwrap_or(1.0);
         Some((names.iter().position(|(known, _)| *known == name)?, alone, ratio))
     };
     for point in points {
@@ -472,7 +471,7 @@ fn table(out: &mut String, points: &[Point], names: &[(&str, String)]) {
         if let [one] = wholes[..] { format!("{one} times") } else { "times until all is there".to_owned() };
     let _ = writeln!(
         out,
-        "</tbody></table></div>\n<p class=\"note\">Geometric means of the {whole}. A winner stands out only where the interval of its ratio \
+        "</tbody></table></div>\n<p class=\"note\">Medians of the {whole}. A winner stands out only where the interval of its ratio \
          to the next excludes 1 and the gap is at least 3 %.</p>",
     );
 }

@@ -7,7 +7,7 @@ use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, Mark, Shape
 use super::document;
 use super::svg::{bytes, escape, format_count, grouped, ms, span};
 use super::words::{self, term};
-use anabranch_capture::results::{Conversation, Decoded};
+use anabranch_capture::results::{Conversation, DataChannel, Decoded};
 use anabranch_capture::views::{SendReason, View};
 use std::fmt::Write;
 
@@ -62,7 +62,7 @@ fn legend(out: &mut String, conversations: &[&Conversation]) {
     );
 }
 
-/// Returns at most `most` conversations, those with the most bytes of data, in their order in the capture.
+/// Returns the `most` conversations with the most bytes of data, in their order in the capture.
 fn largest(decoded: &Decoded, most: usize) -> Vec<&Conversation> {
     let size = |talk: &Conversation| talk.directions.iter().map(|direction| direction.bytes).sum::<u64>();
     // A DTLS connection has no data of its own to draw: its data is drawn as an SCTP association.
@@ -198,7 +198,7 @@ fn shown(has_chunks: bool) -> fn(f64) -> String {
 /// The maximum number of retransmissions with tooltips per drawing.
 const MAX_TOOLTIPS: usize = 1_500;
 
-/// Draws the data in flight and the round-trip times, over time.
+/// Draws two diagrams over time: the data in flight, and the round-trip times.
 fn over_time(out: &mut String, view: &View, subject: &str, has_chunks: bool, (start, end): (f64, f64)) {
     out.push_str("<div class=\"two\">");
     let axes = |width: Width| {
@@ -272,7 +272,60 @@ fn over_time(out: &mut String, view: &View, subject: &str, has_chunks: bool, (st
     out.push_str("</div>\n");
 }
 
-/// Lists why conversations were slow or failed.
+/// The maximum number of data channels that are drawn. The channels with the most unacknowledged bytes are drawn.
+const CHANNELS: usize = 8;
+
+/// Draws the bytes of data channels that were sent and not acknowledged, over time.
+fn channels(out: &mut String, decoded: &Decoded) {
+    let all = decoded.conversations.iter().flat_map(|talk| &talk.channels);
+    let most = |channel: &DataChannel| channel.most_unacknowledged.into_iter().max().unwrap_or(0);
+    let mut all: Vec<(usize, &DataChannel)> =
+        all.enumerate().filter(|(_, channel)| most(channel) > 0).collect();
+    all.sort_by_key(|(i, channel)| (std::cmp::Reverse(most(channel)), *i));
+    all.truncate(CHANNELS);
+    if all.is_empty() {
+        return;
+    }
+    out.push_str("<h2>Data channels</h2>\n<div class=\"two\">");
+    for (_, channel) in all {
+        let label = escape(&channel.label);
+        let mut data = Data::new(&["at (ms)", "from", "not acknowledged (bytes)"]);
+        for (side, points) in channel.unacknowledged.iter().enumerate() {
+            for (at, sum) in points {
+                data.row(&[format!("{:.6}", ms(*at)), ["A", "B"][side].to_owned(), sum.to_string()]);
+            }
+        }
+        let figure = Figure {
+            name: "channel".to_owned(),
+            heading: format!(
+                "Channel {label}, stream {} <span class=\"meta\">sent and not acknowledged: from A at most {}, from B at \
+                 most {}; what an application has buffered beyond that is not in the packets</span>",
+                channel.stream,
+                bytes(channel.most_unacknowledged[0] as f64),
+                bytes(channel.most_unacknowledged[1] as f64),
+            ),
+            shows: format!("Bytes of channel {label} that were sent and not acknowledged, over time."),
+            data,
+            ..Figure::default()
+        };
+        let times = || channel.unacknowledged.iter().flatten().map(|(at, _)| ms(*at));
+        let (start, end) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
+        figure.render(out, Width::Half, |svg, width| {
+            let frame = Frame { left: 60, bottom: 22, ..Frame::new(width.pixels(), 170) };
+            let x = Axis::time(start, end.max(start + 1.0), width.pick(4, 6));
+            let y = Axis::linear(0.0, most(channel) as f64 * 1.05, 4, bytes);
+            chart::draw(svg, frame, [&x, &y], |plot| {
+                for (points, ink) in channel.unacknowledged.iter().zip(["cwnd", "recovery"]) {
+                    let points = points.iter().map(|(at, sum)| (ms(*at), *sum as f64));
+                    chart::line(plot, chart::steps((start, 0.0), points), Ink::named(ink), 1.1);
+                }
+            })
+        });
+    }
+    out.push_str("</div>\n");
+}
+
+/// Lists why conversations in the capture were slow or failed.
 fn findings(out: &mut String, decoded: &Decoded) {
     let found = |talk: &&Conversation| !talk.findings.is_empty();
     for talk in decoded.conversations.iter().filter(found) {
@@ -303,6 +356,7 @@ pub fn html(decoded: &Decoded, text: &str) -> String {
         out.push_str("<p>No association or connection with data.</p>\n");
     }
     views(&mut out, decoded, "conversation", CONVERSATIONS);
+    channels(&mut out, decoded);
     let _ = write!(out, "<h2>In words</h2>\n<pre class=\"csv tall\" tabindex=\"0\">{}</pre>\n", escape(text));
     words::glossary(&mut out);
     document::end(&mut out);

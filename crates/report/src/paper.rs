@@ -1,8 +1,8 @@
 //! Renders a study as a page: published values on our curves, each finding with its effect, and each claim with its
 //! result.
 //!
-//! This module decides the order of the sections on the page: question, answer and pictures first, the accounting last. The content is plain data ([`Paper`]), so this crate
-//! does not depend on the crate with the studies.
+//! This module decides the order of the sections on the page: question, answer and pictures first, the accounting last.
+//! The content is plain data ([`Paper`]), so this crate does not depend on the crate with the studies.
 
 use super::contrast::{self, Contrast};
 use super::graph::{self, Graph};
@@ -22,31 +22,31 @@ pub struct Paper {
     pub question: String,
     /// The answer of the study to the question, as HTML; empty if the study gives none.
     pub answer: String,
-    /// The differences between this study and the study that is shipped with the program.
+    /// The differences between this study and the study of the same name that is part of the program.
     pub changed: Vec<String>,
-    /// Charts of the tables that differ from the study without its changes.
+    /// Charts of the tables whose values differ from those of the study without the user's changes.
     pub against: Vec<Contrast>,
-    /// The numbers that differ from the study without its changes.
+    /// The numbers that differ from those of the study without the user's changes.
     pub against_numbers: Grid,
-    /// One line per table, and one line for the claims.
+    /// The summary of the results: one line per table, and one line for the claims.
     pub summary: Vec<String>,
-    /// The findings that are drawn as charts.
+    /// The findings of the study that are drawn as charts.
     pub charts: Vec<Contrast>,
     /// The prose of the study, as HTML.
     pub prose: String,
-    /// The tables of the published work, as curves.
+    /// The tables of the published work, drawn as curves.
     pub tables: Vec<Sheet>,
-    /// Single runs that are drawn as the figures of the published work.
+    /// Single runs that are drawn in the same way as the figures of the published work.
     pub graphs: Vec<Graph>,
-    /// One row for each published value, with its result.
+    /// A table with one row for each published value, which compares it with our value.
     pub cells: Grid,
-    /// The findings.
+    /// The table of the study's findings (causes).
     pub causes: Grid,
-    /// The claims.
+    /// The table of the paper's claims and their outcomes.
     pub claims: Grid,
     /// Further tables, each with its title.
     pub more: Vec<(String, Grid)>,
-    /// The parameters, and where their values come from.
+    /// A table of the study's parameters, and where their values come from.
     pub parameters: Grid,
     /// The command that reproduces the results.
     pub command: String,
@@ -56,12 +56,12 @@ pub struct Paper {
     pub provenance: String,
 }
 
-/// A table of text.
+/// A table of text, with headings.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
     /// The column headings.
     pub heads: Vec<String>,
-    /// The rows.
+    /// The rows, each with one text per column.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -114,7 +114,7 @@ pub fn html(paper: &Paper) -> String {
     out
 }
 
-/// Writes the last part of the page: counts, parameters, claims and cells, the command, and how to cite.
+/// Writes the last sections of the page: counts, parameters, claims and cells, the command, and how to cite.
 fn accounting(out: &mut String, paper: &Paper) {
     out.push_str("<div class=\"why\"><h2>What came out, counted</h2><ul>");
     for line in &paper.summary {

@@ -8,7 +8,7 @@ use anabranch_results::label::labels;
 use anabranch_results::{Contestant, Point, SendDetail, TimeBreakdown};
 use std::fmt::Write;
 
-/// A part of the response time, as it is drawn: the name of its colour in the style sheet, its label, and its meaning.
+/// How a part of the response time is drawn: the name of its colour in the style sheet, its label, and its meaning.
 pub(super) type Part = (&'static str, &'static str, &'static str);
 
 /// All parts of a response time, in the order in which they occur. The part `send` is shown as three parts, because a
@@ -93,8 +93,8 @@ fn means(contestant: &Contestant) -> Option<[f64; 13]> {
     (n > 0).then(|| sums.map(|sum| sum / n as f64))
 }
 
-/// For one point: the contestants for which the parts of the response time are known, and the parts that are large
-/// enough to show.
+/// The mean parts of the response times at one point, for the contestants whose parts are known. Also says which parts
+/// are large enough to show.
 struct Means<'a> {
     point: &'a Point,
     /// The index of each contestant whose parts are known, with the means of its parts over all objects.
@@ -103,9 +103,9 @@ struct Means<'a> {
     longest: f64,
 }
 
-/// The SVG paths of a drawing: one for each part, one for times whose parts are unknown, and one for undelivered
-/// objects. The drawing is written directly, without the crate `plotters`. All strokes of a part are one path, which
-/// keeps the file small.
+/// Collects the SVG paths of a drawing of response times: one path for each part, one for times whose parts are
+/// unknown, and one for undelivered objects. The drawing is written directly, without the crate `plotters`. All strokes
+/// of a part are one path, which keeps the file small.
 #[derive(Default)]
 pub(super) struct Strokes {
     pub parts: [String; 13],
@@ -114,7 +114,7 @@ pub(super) struct Strokes {
 }
 
 impl Strokes {
-    /// Writes the paths, `thick` pixels wide.
+    /// Writes the SVG paths, with strokes `thick` pixels wide.
     pub fn write(&self, out: &mut String, thick: f64) {
         let thick = svg::px(thick);
         for ((key, _, _), path) in PARTS.iter().zip(&self.parts).filter(|(_, path)| !path.is_empty()) {
@@ -130,7 +130,8 @@ impl Strokes {
     }
 }
 
-/// Draws and tabulates, for each contestant, the parts of an object's response time. Each part is a mean over objects.
+/// Draws the parts of an object's response time for each contestant, and lists them in a table. Each part is a mean
+/// over objects.
 pub(super) fn render(out: &mut String, point: &Point) {
     let all = point.contestants.iter().enumerate();
     let known: Vec<_> = all.filter_map(|(i, contestant)| Some((i, means(contestant)?))).collect();

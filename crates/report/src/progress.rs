@@ -1,5 +1,5 @@
-//! Draws how a page fills up, as means over all seeds: the share of its bytes and of its objects that have arrived by
-//! each time.
+//! Draws how a page fills up over time: the share of its bytes and of its objects that have arrived. Both are means
+//! over all seeds.
 //!
 //! The area above each curve is the mean arrival time of a byte or of an object. A smaller area is better, as with the
 //! Speed Index of browsers.
@@ -14,7 +14,7 @@ use anabranch_results::{Contestant, Point, Run};
 /// A function that returns the share of a run's data that has arrived after this many milliseconds.
 type Share = fn(&Run, f64) -> f64;
 
-/// The number of points of a curve.
+/// The number of points that are computed for each curve.
 const STEPS: usize = 120;
 
 pub(super) fn render(out: &mut String, point: &Point) {

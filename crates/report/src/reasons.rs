@@ -1,5 +1,5 @@
-//! Sentences about why the winner is faster, and about the changes that would make another contestant win. Every reason
-//! is a run that was made with one change, and comes with the result of that run.
+//! Sentences about why the winner is faster, and about the changes that would make another contestant win. Every
+//! sentence is based on a run that was made with one change, and quotes the result of that run.
 
 use super::medians::{Line, Standing, ratio};
 use super::words::number;
@@ -7,7 +7,7 @@ use anabranch_results::stats::decision::GAP;
 use anabranch_results::verdict::and;
 use anabranch_results::{Cause, Changed, Comparison, Condition, Experiment, TestedFactor, label};
 
-/// Explains why the winner is faster than the fastest contestant that does not tie with it.
+/// Explains why the winner is faster than the fastest of the contestants that do not tie with it.
 pub(super) fn why(standing: &Standing<'_>) -> Line {
     let tried = standing.point.comparisons.iter().filter_map(|one| Some((one, one.experiment.as_ref()?)));
     let nearest = tried.filter(|(_, tried)| tried.ranks[0] == 1).min_by_key(|(_, tried)| tried.ranks);
@@ -37,8 +37,9 @@ pub(super) fn why(standing: &Standing<'_>) -> Line {
     Line::new(label, clauses)
 }
 
-/// Returns the reasons, the most important first. If a change of one setting closes the gap, it is the only reason. If
-/// not, the condition without which the gap disappears follows the settings that explain a part.
+/// Returns the reasons for the winner's lead, the most important first. If a change of one setting closes the gap, it
+/// is the only reason. Otherwise, the setting that explains the largest part comes first, and then a condition without
+/// which the gap disappears.
 fn reasons(causes: &[Cause], tried: &Experiment, names: (&str, &str)) -> Vec<String> {
     let remaining: Vec<(&Cause, f64)> =
         causes.iter().filter_map(|cause| Some((cause, remaining_gap(tried, cause)?))).collect();
@@ -64,11 +65,12 @@ fn reasons(causes: &[Cause], tried: &Experiment, names: (&str, &str)) -> Vec<Str
     all
 }
 
-/// The smallest part of a gap (in logarithms) that a condition must explain to be a reason: half of it.
+/// A condition (for example loss) counts as a reason only if it explains at least this part of the gap between the
+/// contestants. The gap is measured in logarithms.
 const MIN_PART: f64 = 0.5;
 
-/// Returns the gap with the change of `cause` alone, or with the changes that it needs. `None` if that run shows no
-/// effect.
+/// Returns the gap that remains after the change of `cause` alone, or together with the changes that it needs. `None`
+/// if that run shows no effect.
 fn remaining_gap(tried: &Experiment, cause: &Cause) -> Option<f64> {
     if !cause.with.is_empty() {
         return Some(tried.gap / cause.effect.max(1e-9));
@@ -87,7 +89,8 @@ fn reason(cause: &Cause, gap: f64, part: &str, names: (&str, &str)) -> String {
     format!("{part}{what}{or}{together}. If {} had {its}, {}.", names.1, outcome(gap, names))
 }
 
-/// Says which contestant would be faster at this gap (the loser's time divided by the winner's).
+/// Describes the result of an experiment: which contestant would be faster, and how many times. `gap` is the loser's
+/// time divided by the winner's time. Below 1, the loser would be faster.
 fn outcome(gap: f64, (winner, loser): (&str, &str)) -> String {
     match gap {
         gap if gap <= 1.0 / GAP => {
@@ -107,7 +110,8 @@ fn circumstance(condition: &Condition, first: bool, names: (&str, &str)) -> Stri
     if first { text } else { super::words::capital(&text) }
 }
 
-/// Returns what costs time under a condition, with its verb, and the absence of this condition.
+/// Returns two phrases about a condition: what costs time under the condition, with its verb, and a phrase for the
+/// absence of the condition.
 fn described(condition: &Condition) -> (&str, &str) {
     match condition.without.as_str() {
         "loss" => ("lost packets cost", "without loss"),
@@ -122,8 +126,8 @@ fn described(condition: &Condition) -> (&str, &str) {
     }
 }
 
-/// Lists everything that the experiments with two contestants found: a heading, then one line for each finding. Empty
-/// if there were no experiments.
+/// Lists everything that the experiments with two contestants found: a heading, then one line for each result. Empty if
+/// there were no experiments.
 #[must_use]
 pub fn all(found: &Comparison) -> Vec<String> {
     let Some(tried) = found.experiment.as_ref() else { return Vec::new() };
@@ -171,8 +175,8 @@ fn finding(cause: &Cause, loser: &str) -> String {
     text
 }
 
-/// Returns a noun phrase for a setting of the winner that the loser lacks, and the object of a sentence that gives it to
-/// the loser ("if the loser had ...").
+/// Returns two phrases about a setting of the winner that the loser lacks: a noun phrase for the setting, and the
+/// object of a sentence that begins with "if the loser had".
 fn change(cause: &Cause) -> (String, String) {
     let was = cause.was.as_str();
     let Some((key, value)) = cause.change.split_once('=').filter(|(_, value)| !value.contains(',')) else {
@@ -194,7 +198,7 @@ fn change(cause: &Cause) -> (String, String) {
         ("priority", "yes") => plain("urgent objects first", "that order"),
         ("tls" | "dtls", "no") => plain("no encryption", "none"),
         ("tls" | "dtls", _) => plain("encryption", "it"),
-        ("streams", _) => (format!("{value} streams instead of {was}"), value.to_owned()),
+        ("num_ostreams" | "streams", _) => (format!("{value} streams instead of {was}"), value.to_owned()),
         ("cc", _) => {
             let (value, was) = (value.to_uppercase(), was.to_uppercase());
             (format!("congestion control {value} instead of {was}"), value)
@@ -228,7 +232,7 @@ pub(super) fn flips(standing: &Standing<'_>) -> Line {
     let open = nouns(&|one| one.winner.is_none());
     let is_only = others.len() == 1 && (open.is_empty() || winner.is_none());
     let mut flipped: Vec<String> = others.iter().map(|one| flip(standing, one, is_only)).collect();
-    // Where a winner is known, the loss of its clear lead is a flip, too.
+    // If the point has a winner, a change after which there is no clear winner also counts as a flip.
     if winner.is_some() && !open.is_empty() {
         flipped.push(format!("{} (no clear winner)", and(&open)));
     }
@@ -246,7 +250,7 @@ pub(super) fn flips(standing: &Standing<'_>) -> Line {
     Line::new(label, clauses)
 }
 
-/// Lists changes that were each made alone.
+/// Joins changes to a list in words. Each of the changes was made alone.
 fn each(changes: &[String]) -> String {
     match changes {
         [one] => one.clone(),
@@ -300,7 +304,7 @@ fn quantity(typed: &str) -> String {
     if digits.is_empty() { typed.to_owned() } else { format!("{digits}\u{a0}{unit}") }
 }
 
-/// Returns the name of the contestant that was typed this way.
+/// Returns the displayed name of the contestant that the user typed as `typed`.
 fn name(standing: &Standing<'_>, typed: &str) -> String {
     let found = standing.ranked.iter().find(|one| one.contestant.name == typed);
     found.map_or_else(|| label::shown(typed).to_owned(), |one| one.name.to_owned())

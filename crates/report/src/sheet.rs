@@ -33,7 +33,7 @@ impl Sheet {
     }
 }
 
-/// Curves that share their axes.
+/// Curves of several contestants that share their axes.
 #[derive(Clone, Debug)]
 pub struct Panel {
     /// The title: the factors that are constant within the panel, each with its level.
@@ -44,7 +44,7 @@ pub struct Panel {
     pub curves: Vec<Curve>,
 }
 
-/// The values of one contestant, level by level.
+/// The values of one contestant at each level of the factor along the x axis.
 #[derive(Clone, Debug)]
 pub struct Curve {
     /// The name of the contestant.
@@ -56,7 +56,7 @@ pub struct Curve {
     pub published: Vec<Option<f64>>,
 }
 
-/// Draws the curves of a table.
+/// Draws a study's table as curves.
 pub(super) fn draw(out: &mut String, sheet: &Sheet) {
     let curves = sheet.panels.iter().flat_map(|panel| &panel.curves);
     let names = distinct(curves.map(|curve| curve.name.clone()));

@@ -1,11 +1,9 @@
-//! The ranking of the contestants at a point by geometric means: which contestant leads, by how much and with what
-//! certainty.
+//! Ranks the contestants at a point by geometric means: which contestant leads, by how much and with what certainty.
 //!
 //! The times of contestants are geometric means over the runs. Therefore the mean ratio of two contestants' runs equals
 //! the quotient of their times. The verdict of the comparison decides what the text concludes from that ratio.
 
 use super::words::{self, short_time};
-use anabranch_results::stats::interval::ci95;
 use anabranch_results::stats::metrics;
 use anabranch_results::{Bound, Comparison, Contestant, Point, Run, Stat, Verdict};
 
@@ -16,8 +14,8 @@ pub(super) struct RankedContestant {
     pub index: usize,
     /// The name of the contestant.
     pub name: String,
-    /// The page time of the contestant in milliseconds, or the 95th percentile of its message delays if the workload
-    /// has only messages. `None` if no run finished.
+    /// The median page time of the contestant in milliseconds, or the median of the 95th percentiles of its message
+    /// delays if the workload has only messages. `None` if no run finished.
     pub ms: Option<f64>,
     /// Whether the time is only a lower bound, because some runs did not finish. Never set for a workload of messages.
     pub at_least: bool,
@@ -31,7 +29,7 @@ pub(super) struct Ranking {
     to_fastest: Vec<Option<Comparison>>,
 }
 
-/// Returns the time of a run in milliseconds; `None` if the run has no time.
+/// Returns the time by which a run is compared, in milliseconds; `None` if the run has no time.
 pub(super) fn value(point: &Point, run: &Run) -> Option<f64> {
     metrics::value(run, point.decisive()).filter(|ms| *ms > 0.0)
 }
@@ -50,24 +48,18 @@ pub(super) fn stat<'a>(point: &Point, contestant: &'a Contestant) -> Option<&'a 
     contestant.summary.metric(point.decisive()).filter(|_| finished)
 }
 
-/// Returns the geometric mean of a contestant's times.
+/// Returns the median of a contestant's times.
 pub(super) fn time(point: &Point, contestant: &Contestant) -> Option<f64> {
-    stat(point, contestant)?.geometric_mean
+    stat(point, contestant)?.median
 }
 
-/// Returns the 95 % interval of the geometric mean of a contestant's times, computed on the logarithms. `None` if all
-/// times are equal.
+/// Returns the 95 % interval of the median of a contestant's times; `None` if there are too few runs, or if all times
+/// are equal.
 pub(super) fn interval(point: &Point, contestant: &Contestant) -> Option<[f64; 2]> {
-    let terms = point.terms();
-    if metrics::is_one_case(&contestant.runs, terms) {
-        return None;
-    }
-    let runs = contestant.runs.iter().filter_map(|run| metrics::bounded(run, point.decisive(), terms));
-    let logs: Vec<f64> = runs.map(|value| value.value).filter(|ms| *ms > 0.0).map(f64::ln).collect();
-    ci95(&logs).map(|ends| ends.map(f64::exp))
+    stat(point, contestant)?.ci95
 }
 
-/// Compares contestant `a` with contestant `b` in the deciding metric.
+/// Compares contestant `a` with contestant `b` in the metric that decides which contestant wins.
 pub(super) fn versus(point: &Point, a: &Contestant, b: &Contestant) -> Option<Comparison> {
     point.compared(&a.name, &b.name, point.decisive())
 }
@@ -98,7 +90,7 @@ pub(super) fn versus_text(ratio: &Comparison) -> String {
     format!("<span class=\"{clear}\">{sign}{value:.2}</span>{interval}")
 }
 
-/// Returns whether it is certain which of the two contestants is faster.
+/// Returns whether one of the two compared contestants is certainly faster.
 pub(super) fn is_decided(found: &Comparison) -> bool {
     matches!(found.verdict, Verdict::Less | Verdict::More)
 }
@@ -151,7 +143,7 @@ impl Ranking {
     }
 }
 
-/// Formats the time of a contestant.
+/// Formats the time of a contestant in the ranking.
 pub(super) fn format_time(contestant: &RankedContestant) -> String {
     match contestant.ms {
         Some(ms) if contestant.at_least => format!("at least {}", short_time(ms)),

@@ -1,4 +1,4 @@
-//! Draws two curves of the median run: data received, and data delivered to the application. The gap between the two
+//! Draws two curves for the median run: data received, and data delivered to the application. The gap between the two
 //! curves is data that the receiver withheld from the application, because data that was sent earlier was missing.
 
 use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, Mark, Width};
@@ -9,7 +9,7 @@ use anabranch_results::{Object, Point, Run};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A stream, as (number of the connection, number of the stream).
+/// A stream of a transport connection, as (number of the connection, number of the stream).
 type Stream = (u64, u64);
 
 /// The maximum number of streams that are shown per run. The streams whose data was withheld longest are shown.

@@ -1,8 +1,8 @@
-//! Helpers for all figures: escaping, readable numbers, scales and ticks.
+//! Helper functions for all figures: escaping, readable numbers, scales and ticks.
 
 use std::fmt::Write;
 
-/// Escapes `text` for element content and quoted attributes.
+/// Escapes `text` for the content of SVG and HTML elements and for quoted attributes.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -12,7 +12,7 @@ pub fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // XML 1.0 §2.2 forbids control characters. They can only come from names in files.
+            // XML 1.0 §2.2 forbids control characters. Only names from input files can contain them.
             c if c.is_control() && c != '\n' => out.push('\u{fffd}'),
             c => out.push(c),
         }
@@ -69,7 +69,7 @@ pub(super) fn grouped(value: f64) -> String {
     if value < 0.0 && digits != "0" { format!("−{out}") } else { out }
 }
 
-/// Formats a number with its noun, for example `1 object` or `72 objects`.
+/// Formats a number together with its noun, for example `1 object` or `72 objects`.
 pub(super) fn format_count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number as f64), if number == 1 { "" } else { "s" })
 }
@@ -95,7 +95,7 @@ pub(super) fn interval(low: f64, high: f64) -> String {
     }
 }
 
-/// Formats bytes in decimal units.
+/// Formats a number of bytes in decimal units.
 pub(super) fn bytes(count: f64) -> String {
     match count {
         c if c >= 1e9 => format!("{}\u{a0}GB", format_value(c / 1e9)),
@@ -125,7 +125,7 @@ impl Scale {
         self.left + self.width * ((value - self.from) / (self.to - self.from)).clamp(0.0, 1.0)
     }
 
-    /// Returns about `count` round values on the scale.
+    /// Returns about `count` round values on the scale, for the ticks of an axis.
     pub fn ticks(&self, count: usize) -> Vec<f64> {
         let rough = (self.to - self.from) / count.max(1) as f64;
         let power = 10_f64.powf(rough.log10().floor());
@@ -137,7 +137,7 @@ impl Scale {
     }
 }
 
-/// Returns the labels of ticks in milliseconds, all in the same unit.
+/// Returns the labels of an axis's ticks, which are in milliseconds. All labels have the same unit.
 pub(super) fn time_labels(ticks: &[f64]) -> Vec<String> {
     let seconds = ticks.iter().any(|tick| *tick >= 2000.0);
     let (scale, unit) = if seconds { (1e-3, "s") } else { (1.0, "ms") };
@@ -166,7 +166,7 @@ pub(super) fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
-/// Returns the unit for an axis, without the part in brackets. The note beside the figure has the full text.
+/// Returns the unit of an axis without the part in brackets. The note beside the figure has the full text.
 pub(super) fn short_unit(unit: &str) -> &str {
     unit.split(" (").next().unwrap_or(unit)
 }

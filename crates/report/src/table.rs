@@ -1,8 +1,8 @@
-//! The text of a race on standard output.
+//! Renders the results of a race as text for standard output.
 //!
-//! Each point of a race begins with its answer ([`super::answer`]): what to use, how the times spread, the reason, and
-//! the changes that flip the result. A table of the times follows. With [`Style::verbose`], blocks with the means, the
-//! work of network and transports, the experiments and the conditions of the race follow.
+//! The text of each point begins with its answer ([`super::answer`]): what to use, how the times spread, the reason,
+//! and the changes that flip the result. A table of the times follows. With [`Style::verbose`], further tables follow:
+//! the means, packets and retransmissions, the experiments, and the conditions of the race.
 //!
 //! If a race has several points, the text ends with a grid and a sentence. The grid shows the winner of each point,
 //! and the sentence is about all points. If a race has many points, only the grid and this sentence are shown.
@@ -23,17 +23,17 @@ use anabranch_transport::Protocol;
 use std::collections::BTreeMap;
 use summary::Summary;
 
-/// Presentation options of the text.
+/// Options for the text of a race.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Style {
     /// The maximum width of a line, in columns.
     pub width: usize,
     /// Whether text is emphasized with terminal escapes.
     pub color: bool,
-    /// Whether everything that is known is shown, and not only the answer and the times.
+    /// Whether the text is complete. Otherwise it has only the answer and the times.
     pub verbose: bool,
-    /// Whether the verbose text has bars, sparklines of arriving data, and a small waterfall. They are for people, not
-    /// for programs.
+    /// Whether the verbose text has bars, sparklines of arriving data, and a small waterfall. These pictures are for
+    /// people, not for programs.
     pub pictures: bool,
 }
 
@@ -53,10 +53,10 @@ impl Style {
     }
 }
 
-/// The width of a line in columns where the width of a terminal is not known.
+/// The width of a line in columns, if the width of the terminal is not known.
 pub const COLUMNS: usize = 100;
 
-/// The transports in the race. Each transport supplies the words that describe it.
+/// The transports in the race, which supply the words that describe them.
 pub type Protocols<'a> = &'a [&'a dyn Protocol];
 
 /// Renders the whole race as text.
@@ -78,21 +78,21 @@ pub fn render_warned(race: &Race, style: Style, protocols: Protocols<'_>, warnin
         + &table.text(warnings, &race.expectations)
 }
 
-/// Builds the report of a race whose points arrive one by one, in any order. If the race has few points, each point has
+/// Builds the text of a race whose points arrive one by one, in any order. If the race has few points, each point has
 /// its own table. If it has many, there is only a summary.
 #[derive(Clone, Debug)]
 pub struct Table {
     style: Style,
     count: usize,
     summary: Summary,
-    /// For each point that is shown, by its index: its text without the conditions of the race (terms), and its text
-    /// with them.
+    /// The texts of the points that are shown, by the index of the point. Each point has two texts: without the
+    /// conditions of the race (terms), and with them.
     blocks: BTreeMap<usize, [String; 2]>,
     about: CommonTerms,
 }
 
-/// The terms (conditions of the race) and the workload of the first point. Two flags say whether the terms and the
-/// workload of all other points are the same.
+/// The terms (conditions of the race) and the workload of the first point. Two flags say whether all other points have
+/// the same terms and the same workload.
 #[derive(Clone, Default, Debug)]
 struct CommonTerms {
     /// The terms (conditions of the race) of the first point. They are shown once, after the text of all points, if
@@ -101,7 +101,7 @@ struct CommonTerms {
     /// The workload and the seeds of the first point.
     workload: String,
     seeds: String,
-    /// The caveats of the transports. The brief text has them once, after all points.
+    /// The caveats of the transports. The brief text shows each of them once, after all points.
     caveats: Vec<String>,
     points: usize,
     same_terms: bool,
@@ -112,14 +112,14 @@ struct CommonTerms {
 const BLOCKS: usize = 4;
 
 impl Table {
-    /// Returns an empty table for `count` points over these factors.
+    /// Returns a text without results, for a race with `count` points over these factors.
     #[must_use]
     pub fn new(axes: Axes, count: usize, style: Style) -> Self {
         let about = CommonTerms { same_terms: true, same_workload: true, ..CommonTerms::default() };
         Self { style, count, summary: Summary::new(axes), blocks: BTreeMap::new(), about }
     }
 
-    /// Adds the point with this `index`, from 0.
+    /// Adds the results of the point with this `index`, counted from 0.
     pub fn add(&mut self, index: usize, point: &Point, protocols: Protocols<'_>) {
         self.summary.add(index, point);
         let terms = match self.style.verbose {
@@ -144,14 +144,15 @@ impl Table {
         about.same_workload &= about.workload == point.workload.name;
     }
 
-    /// Returns the text of all points added so far.
+    /// Returns the text of all points that were added so far.
     #[must_use]
     pub fn text(&self, warnings: &[String], expectations: &[Expectation]) -> String {
         let (mut out, about, style) = (String::new(), &self.about, self.style);
         for warning in warnings {
             out += &wrapped(&format!("warning: {warning}"), 0, style.width);
         }
-        // If the terms (conditions of the race) are the same at all points, they are written once, after the points.
+        // If the terms (conditions of the race) are the same at all points, they are written only once, after the
+        // points.
         let shared = about.same_terms && about.points > 1;
         let blocks: Vec<&str> =
             self.blocks.values().map(|block| block[usize::from(!shared)].as_str()).collect();
@@ -176,7 +177,7 @@ impl Table {
     fn together(&self) -> String {
         let (summary, style) = (&self.summary, self.style);
         let mut out = "\n".to_owned();
-        // The answers of few points have all that the grid shows.
+        // If there are few points, their answers already say everything that the grid shows.
         if self.count > BLOCKS || style.verbose {
             out += &style_lines(&wrapped(&summary.legend(), 2, style.width), |line| style.faint(line));
             out += &summary.grid(style.width);
@@ -232,7 +233,7 @@ fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     let levels: Vec<String> =
         point.factors.iter().map(|(key, level)| reasons::noun(&format!("{key}={level}"))).collect();
     let levels = if levels.is_empty() { String::new() } else { words::capital(&levels.join(", ")) + ": " };
-    // The name of a page ends with the variation of its loads, which only few readers need.
+    // Leaves out the end of a page's name, which describes how its loads vary. Only few readers need it.
     let name = match point.workload.name.split_once(", loads vary") {
         Some((name, _)) if !style.verbose => name,
         _ => &point.workload.name,
@@ -289,11 +290,14 @@ fn answered(line: &answer::Line, style: Style) -> String {
 /// The maximum number of lines of the terminal for one line of the answer.
 const ANSWER_LINES: usize = 3;
 
-/// Renders the figures that only the verbose text has.
+/// Renders the tables that appear only in the verbose text.
 fn details(point: &Point, style: Style) -> String {
     let mut out =
         if point.workload.messages { figures::delays(point, style) } else { figures::means(point, style) };
     out.push('\n');
+    if let Some(paint) = figures::paint(point, style) {
+        out += &(paint + "\n");
+    }
     if style.pictures {
         for picture in [pictures::bars(point, style.width), pictures::waterfall(point, style.width)] {
             if !picture.is_empty() {
@@ -312,7 +316,8 @@ fn details(point: &Point, style: Style) -> String {
     out + &experiments(point, style.width)
 }
 
-/// Lists what the experiments with the winner and the fastest contestant that does not tie with it found.
+/// Lists the results of the experiments with two contestants: the winner, and the fastest of the contestants that do
+/// not tie with it.
 fn experiments(point: &Point, width: usize) -> String {
     let ranks = |comparison: &Comparison| comparison.experiment.as_ref().map(|experiment| experiment.ranks);
     let of_winner = |comparison: &&Comparison| ranks(comparison).is_some_and(|[first, _]| first == 1);

@@ -1,5 +1,5 @@
-//! Three tables of the page. They show each contestant's settings, the counts of packets, bytes and transport events,
-//! and which expectations of the plan are met. Also says how to reproduce the race.
+//! Writes three tables of the page. They show each contestant's settings, the counts of packets, bytes and transport
+//! events, and which expectations of the plan are met. Also writes how to reproduce the race.
 
 use super::PageContext;
 use super::svg::{bytes, escape, format_value};
@@ -9,13 +9,14 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// The settings that every comparison must show, in this order. All other settings are in a collapsed list.
-const REQUIRED_SETTINGS: [&str; 13] = [
+const REQUIRED_SETTINGS: [&str; 14] = [
     "transport",
     "http",
     "connections",
     "per-object",
     "objects-per-connection",
     "streams",
+    "num_ostreams",
     "paths",
     "pipeline",
     "when-full",
@@ -70,7 +71,8 @@ fn table(out: &mut String, point: &Point, keys: &[&str]) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// A row of the table: its label, a function for the value of a run, and whether the value is in bytes.
+/// A row of the table of packets, bytes and events: its label, a function for the value of a run, and whether the value
+/// is in bytes.
 type Row = (&'static str, fn(&Run) -> Option<f64>, bool);
 
 /// Writes a table of the packets, bytes and events of the network and the transports, as means over the runs.
@@ -92,7 +94,7 @@ pub(super) fn work(out: &mut String, point: &Point) {
         ("retransmitted, up", |run| Some(run.packets.up.retransmitted as f64), false),
         ("retransmitted, fast", |run| Some(run.events.fast as f64), false),
         ("timeouts", |run| Some(run.events.timeouts as f64), false),
-        // The value is `None` if the stack cannot know whether its retransmissions were spurious.
+        // The value is `None` if the protocol stack cannot know whether its retransmissions were spurious.
         ("retransmitted, spurious", |run| run.events.spurious.map(|count| count as f64), false),
         ("on the wire, down", |run| Some(run.wire_bytes.down as f64), true),
         ("on the wire, up", |run| Some(run.wire_bytes.up as f64), true),

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
 
-/// Returns an object that was issued at `issued` (in nanoseconds). The parts of its response time have random lengths,
-/// and their sum is the response time.
+/// Returns a made-up object that was issued at `issued` (in nanoseconds). The parts of its response time have random
+/// lengths, and their sum is the response time.
 fn object(rng: &mut Rng, name: String, issued: u64, slow: u64) -> Object {
     let mut some = |most: u64, one_in: u64| if rng.below(one_in) == 0 { rng.below(most * MS) } else { 0 };
     let (connect, queue, turn, cwnd) =
@@ -87,6 +87,9 @@ fn run(seed: u64, objects: usize, slow: u64, paths: usize) -> Run {
         seed,
         outcome: Outcome::Done,
         page_ns: page,
+        start_render_ns: None,
+        largest_image_ns: None,
+        byte_index_ns: None,
         limit_ns: Some(1_034_000_000),
         connect_ns: Some(80 * MS),
         declared_failed_ns: None,
@@ -140,7 +143,7 @@ pub(super) fn contestant(name: &str, objects: usize, slow: u64, runs: u64, paths
         ("delack", "200ms"),
         ("mss", "1460"),
     ];
-    let streams = (transport == "sctp").then_some(&("streams", "100"));
+    let streams = (transport == "sctp").then_some(&("num_ostreams", "100"));
     let settings = settings.iter().chain(streams).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     Contestant {
         name: name.to_owned(),
@@ -221,7 +224,7 @@ pub(super) fn race(points: Vec<Point>) -> Race {
     }
 }
 
-/// Renders the page, checks it, and writes it if `REPORTS` is set.
+/// Renders the page of a made-up race, checks it, and writes it to a file if `REPORTS` is set.
 fn page(name: &str, race: &Race) -> String {
     let inputs = [Input { name: "site.har".to_owned(), bytes: 4_711, sha256: "ab".repeat(32) }];
     let html = html(
@@ -307,8 +310,8 @@ fn a_plain_race_has_every_section() {
     assert!(html.len() < 1_100_000, "{} bytes", html.len());
 }
 
-/// Many runs and objects were measured. Of each contestant, the page draws only three runs, and it lists only the
-/// slowest objects. Checks that the number of HTML elements stays limited.
+/// A race with many runs and objects must give a page with a limited number of HTML elements. Of each contestant, the
+/// page draws only three runs, and it lists only the slowest objects.
 #[test]
 fn thirty_runs_of_three_hundred_objects_stay_small_and_complete() {
     let mut one = point(1, 1, 1);
@@ -319,7 +322,7 @@ fn thirty_runs_of_three_hundred_objects_stay_small_and_complete() {
         .collect();
     one.comparisons.clear();
     let html = page("three-hundred", &race(vec![one]));
-    // Six contestants have three runs each, and each run is drawn at two widths: 36 drawings.
+    // The page draws three runs of each of the six contestants, and each run at two widths: 36 drawings.
     assert_eq!(html.matches("data-count=\"300\"").count(), 36);
     assert!(html.contains("slowest objects"));
     let elements = html.matches('<').count() / 2;
@@ -373,7 +376,7 @@ fn like_labels_of_a_path_do_not_cover_each_other() {
         run.path_events = vec![event(300), event(310), event(900)];
     }
     let html = page("labels", &race);
-    // The name of the state is in the drawing for wide screens and in the drawing for narrow screens.
+    // The page has a drawing for wide screens and one for narrow screens. Both must contain the name of the path state.
     assert_eq!(html.matches(">\u{a0}potentially failed\u{a0}<").count(), 2 * 2 * contestants);
 }
 
@@ -390,7 +393,7 @@ fn several_points_have_an_overview() {
 }
 
 /// The contestant with six connections wins at two levels of loss, and SCTP wins at two other levels. A fifth level is
-/// undecided. The page must name the loss above which SCTP is faster.
+/// undecided. The page must name the loss rate above which SCTP is faster.
 #[test]
 fn changes_of_the_lead_are_described() {
     let found =
@@ -421,8 +424,8 @@ fn changes_of_the_lead_are_described() {
     );
 }
 
-/// Experiments explain two gaps, each between two of the contestants. Checks that the page shows the explanation for
-/// the two fastest contestants.
+/// Experiments explain two gaps, each between two of the contestants. The page must show the explanation for the two
+/// fastest contestants.
 #[test]
 fn the_experiment_with_the_best_ranks_is_shown() {
     let mut point = point(12, 3, 1);

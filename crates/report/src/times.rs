@@ -1,11 +1,11 @@
-//! Page times or transfer times as a table, which narrow screens show as cards.
+//! Shows page times or transfer times as a table, which narrow screens show as cards.
 
 use super::delays::{delays, sorted};
 use super::distributions::Samples;
 use super::standing;
 use super::svg::{self, escape, format_value, span};
 use super::words::{self, capital};
-use anabranch_results::Point;
+use anabranch_results::{Contestant, Point};
 use std::fmt::Write;
 
 pub(super) fn render(out: &mut String, point: &Point) {
@@ -18,8 +18,8 @@ pub(super) fn render(out: &mut String, point: &Point) {
     });
     let _ = writeln!(
         out,
-        "<div class=\"scroll\" tabindex=\"0\"><table class=\"cards\"><thead><tr><th>contestant</th><th>{}</th><th>10–90 %<br>of runs</th><th>median</th><th>mean</th>\
-         <th>95th<br>percentile</th><th>times<br>the {}</th>{versus}<th>failed<br>runs</th></tr></thead><tbody>",
+        "<div class=\"scroll\" tabindex=\"0\"><table class=\"cards\"><thead><tr><th>contestant</th><th>median</th><th>10–90 %<br>of runs</th><th>95th<br>percentile</th><th>mean</th><th>{}</th>\
+         <th>times<br>the {}</th>{versus}<th>failed<br>runs</th></tr></thead><tbody>",
         words::term("geometric mean", "geometric mean"),
         words::term("limit", "limit"),
     );
@@ -50,13 +50,13 @@ pub(super) fn render(out: &mut String, point: &Point) {
         };
         let _ = writeln!(
             out,
-            "<tr><th>{}</th><td data-of=\"geometric mean\"{class}>{}</td><td data-of=\"10–90 % of runs\">{range}</td><td data-of=\"median\">{}</td><td data-of=\"mean\">{}</td>\
-             <td data-of=\"95th percentile\">{}</td><td data-of=\"times the limit\">{}</td>{ratio}<td data-of=\"failed runs\">{failed}</td></tr>",
+            "<tr><th>{}</th><td data-of=\"median\"{class}>{}</td><td data-of=\"10–90 % of runs\">{range}</td><td data-of=\"95th percentile\">{}</td><td data-of=\"mean\">{}</td>\
+             <td data-of=\"geometric mean\">{}</td><td data-of=\"times the limit\">{}</td>{ratio}<td data-of=\"failed runs\">{failed}</td></tr>",
             words::head(contestant),
             cell(*time),
-            cell(stat.median),
-            cell(stat.mean),
             cell(stat.p95),
+            cell(stat.mean),
+            cell(time.and(stat.geometric_mean)),
             contestant.summary.limit_ratio.geometric_mean.map_or("–".to_owned(), |x| format!("{x:.2}")),
         );
     }
@@ -67,6 +67,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
              numbers, but other packets may be lost. A run that did not finish counts as at least its deadline.</p>\n",
         );
     }
+    paint(out, point);
     other_times(out, point);
     let names = words::names(point);
     let times = point.contestants.iter().map(|own| sorted(standing::values(point, own).map(|(_, ms)| ms)));
@@ -84,7 +85,49 @@ pub(super) fn render(out: &mut String, point: &Point) {
     }
 }
 
-/// Writes a small table of a contestant's other times.
+/// Writes a table of the times at which a user sees the page. A browser must have loaded it.
+fn paint(out: &mut String, point: &Point) {
+    let stats = |contestant: &Contestant| {
+        let summary = &contestant.summary;
+        [
+            ("start render", summary.start_render_ms),
+            ("largest image", summary.largest_image_ms),
+            ("byte index", summary.byte_index_ms),
+        ]
+    };
+    if point.contestants.iter().flat_map(stats).all(|(_, stat)| stat.is_empty()) {
+        return;
+    }
+    let _ = write!(
+        out,
+        "<div class=\"scroll\" tabindex=\"0\"><table class=\"cards\"><thead><tr><th>medians, with<br>95th percentiles</th>\
+         <th>{}</th><th>{}</th><th>{}</th></tr></thead><tbody>",
+        words::term("start render", "start render"),
+        words::term("largest image", "largest image"),
+        words::term("byte index", "byte index"),
+    );
+    for contestant in &point.contestants {
+        let _ = write!(out, "<tr><th>{}</th>", words::head(contestant));
+        for (of, stat) in stats(contestant) {
+            let at_least = if stat.failed > 0 { "≥ " } else { "" };
+            let cell = match (stat.median, stat.p95) {
+                (Some(median), Some(p95)) => {
+                    format!(
+                        "{at_least}{} <span class=\"unit\">({at_least}{})</span>",
+                        span(median),
+                        span(p95)
+                    )
+                }
+                _ => "–".to_owned(),
+            };
+            let _ = write!(out, "<td data-of=\"{of}\">{cell}</td>");
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+/// Writes a small table of a contestant's other times, such as failover times.
 fn other_times(out: &mut String, point: &Point) {
     let failover =
         point.contestants.iter().any(|contestant| point.runs_with_path_failure(contestant).next().is_some());

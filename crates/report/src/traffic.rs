@@ -69,7 +69,7 @@ fn data(run: &Run) -> Data {
     data
 }
 
-/// The scales and the path failures. They are the same in the drawings of all runs of a point.
+/// The properties that the drawings of all runs of a point have in common: the scales and the path failures.
 struct Drawing<'a> {
     down: f64,
     up: f64,
@@ -98,7 +98,8 @@ impl Drawing<'_> {
                     Frame { width: width.pixels(), height, left: 62, bottom: if last { 22 } else { 2 } };
                 let x = Axis::time(0.0, end, width.pick(4, 8));
                 let x = if last { x } else { x.unlabelled() };
-                let y = Axis::linear(0.0, peak, if is_down { 3 } else { 2 }, |mbit| {
+                // The name of the panel is above the labels of events.
+                let y = Axis::linear(0.0, peak * 1.18, if is_down { 3 } else { 2 }, |mbit| {
                     if mbit == 0.0 { "0".to_owned() } else { format!("{}\u{a0}Mbit", format_value(mbit)) }
                 });
                 chart::draw(out, frame, [&x, &y], |plot| {
@@ -107,7 +108,7 @@ impl Drawing<'_> {
                     chart::line(plot, steps(&series.delivered, bucket), Ink::named("rwnd"), 1.4);
                     chart::text(
                         plot,
-                        (end * 0.004, peak * 0.93),
+                        (end * 0.004, peak * 1.1),
                         LabelPosition::Right,
                         Ink::named("ink"),
                         &name,
@@ -147,6 +148,9 @@ impl Drawing<'_> {
 /// Draws a vertical line at `x`, with a label at its right; near the end of the axis, the label is at its left.
 fn upright(plot: &mut Plot<'_, '_>, x: f64, (end, peak, share): (f64, f64, f64), (ink, label): (Ink, &str)) {
     chart::line(plot, [(x, 0.0), (x, peak)], ink, 1.0);
+    if label.is_empty() {
+        return;
+    }
     let position = if x > end * 0.7 { LabelPosition::Left } else { LabelPosition::Right };
     chart::text(plot, (x, peak * share), position, ink, &format!("\u{a0}{label}\u{a0}"));
 }
@@ -178,7 +182,7 @@ fn draw_path_events(plot: &mut Plot<'_, '_>, run: &Run, (path, by): (u64, Side),
     }
 }
 
-/// The maximum number of marks per path.
+/// The maximum number of marks for path events that are drawn for one path.
 const MARKS: usize = 20;
 
 /// Returns the corners of a stepped curve of rates, which starts and ends at zero. `values` are the bytes in each time
@@ -245,7 +249,7 @@ pub(super) fn peak_down(run: &Run) -> f64 {
     peak(run, |path| &path.down)
 }
 
-/// Returns the time in nanoseconds at which the last time bucket of a run ends.
+/// Returns the time in nanoseconds at which the last time bucket of a run ends. Bytes are counted in these intervals.
 pub(super) fn length(run: &Run) -> u64 {
     let longest = |series: &PathSeries| series.wire.len().max(series.delivered.len());
     let buckets = run.series.paths.iter().map(|p| longest(&p.up).max(longest(&p.down))).max().unwrap_or(0);

@@ -15,7 +15,7 @@ use anabranch_results::csv::optional;
 use anabranch_results::{Contestant, Object, Point, Run};
 use std::fmt::Write;
 
-/// The labels of a contestant's runs that the reader can step through.
+/// The labels of the runs of a contestant that the reader can select.
 const STEPS: [&str; 3] = ["best run", "median run", "worst run"];
 /// The index in [`STEPS`] of the run that is shown first and printed on paper.
 const MEDIAN: usize = 1;
@@ -117,12 +117,13 @@ fn one(
 
 /// If there are at most this many rows, every row has its name.
 const NAMED_ROWS: usize = 160;
-/// The space above the first row, in pixels.
+/// The space above the first row of the waterfall, in pixels.
 const TOP: f64 = 20.0;
-/// The height of the traffic strip, in pixels.
+/// The height of the strip that shows the network traffic below a waterfall, in pixels.
 const STRIP_HEIGHT: f64 = 44.0;
 
-/// Returns the height of a row and the style of its name. Both depend on the number of rows.
+/// Returns the height of a row of the waterfall, and the CSS class of the object's name. Both depend on the number of
+/// rows.
 fn rows(count: usize, width: Width) -> (f64, Option<&'static str>) {
     match (count, width.is_narrow()) {
         (0..=60, true) => (26.0, Some("obj")),
@@ -146,7 +147,7 @@ fn attributes(run: &Run) -> impl Fn(Width) -> String + use<'_> {
     }
 }
 
-/// Returns the data of every object, for the table of the figure.
+/// Returns the times of every object in a run, for the table of the figure.
 fn data(run: &Run) -> Data {
     let mut columns =
         vec!["object", "bytes", "connection", "stream", "wanted (ms)", "delivered (ms)", "response (ms)"];
@@ -190,7 +191,8 @@ fn draw(out: &mut String, width: Width, run: &Run, end: u64, peak: f64) -> u32 {
         svg::line(out, "grid", (x, TOP), (x, bottom + STRIP_HEIGHT + 4.0));
     }
     let top = bottom + 4.0;
-    // The lines are drawn before the labels, so that they do not strike through the labels.
+    // The lines that mark the limit and the page time are drawn before the labels, so that they do not strike through
+    // the labels.
     for (at, class) in [(run.limit_ns, "limit"), (run.page_ns, "ends")] {
         if let Some(ns) = at {
             let x = scale.at(ms(ns));
@@ -239,7 +241,7 @@ fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_nam
         }
         for (part, from, until) in segments {
             let (x1, x2) = (at(from), at(until));
-            // Segments narrower than 0.05 pixels could not be seen.
+            // Parts narrower than 0.05 pixels are not drawn, because nobody could see them.
             if x2 - x1 >= 0.05 {
                 let _ = write!(strokes.parts[part], "M{} {y}H{}", px(x1), px(x2));
             }
@@ -313,7 +315,7 @@ fn label(
         return;
     };
     if narrow {
-        // The name and the time are on one line above the bar.
+        // The object's name and its time are written on one line above the bar.
         let time = response.map_or("not delivered".to_owned(), |(_, ms)| span(ms));
         let text = format!("{}  {time}", described(&object.name, if class == "obj" { 38 } else { 42 }));
         let class = if response.is_some() { "small obj" } else { "small marked" };
@@ -365,7 +367,7 @@ fn kind(path: &str) -> &'static str {
     }
 }
 
-/// Returns the objects by response time, longest first.
+/// Returns the objects of a run, sorted by response time, longest first.
 fn by_time(run: &Run) -> Vec<(usize, &Object, u64)> {
     let mut objects: Vec<(usize, &Object, u64)> = run
         .objects
@@ -377,7 +379,7 @@ fn by_time(run: &Run) -> Vec<(usize, &Object, u64)> {
     objects
 }
 
-/// Returns the text alternative of the drawing: the number of objects, and the slowest objects.
+/// Returns the text alternative of the waterfall: the number of objects, and the slowest objects.
 fn slowest_in_words(run: &Run) -> String {
     let longest: Vec<String> = by_time(run)
         .into_iter()

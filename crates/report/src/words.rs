@@ -17,7 +17,7 @@ pub(super) fn names(point: &Point) -> Vec<String> {
 /// The greatest length of a contestant's name, in characters.
 pub(super) const NAME: usize = 22;
 
-/// Writes what each name stands for, once for the whole page.
+/// Writes what each contestant's name stands for, once for the whole page.
 pub(super) fn contestants(out: &mut String, point: &Point) {
     let has_requests = !point.workload.messages && !point.workload.is_bulk();
     out.push_str("<dl class=\"names\">");
@@ -64,7 +64,7 @@ pub(super) fn head(contestant: &Contestant) -> String {
     svg::name(contestant.label())
 }
 
-/// Writes a number in words up to twelve, above that in digits.
+/// Formats a number as a word up to twelve, and in digits above twelve.
 pub(super) fn number(n: u64) -> String {
     const WORDS: [&str; 13] = [
         "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
@@ -76,13 +76,28 @@ pub(super) fn number(n: u64) -> String {
         .map_or_else(|| n.to_string(), |word| (*word).to_owned())
 }
 
-/// Capitalizes the first letter.
+/// The beginnings of the names of transports.
+const TRANSPORTS: [&str; 5] = ["http", "sctp", "tcp", "quic", "mptcp"];
+
+/// Capitalizes the first letter. The name of a transport, such as `http3` or `sctp-dtls`, keeps its spelling.
 pub(super) fn capital(text: &str) -> String {
+    if TRANSPORTS.iter().any(|name| text.starts_with(name)) {
+        return text.to_owned();
+    }
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// Returns each of the items once, in the order in which they appear first.
+/// Escapes a text, as HTML. A browser does not break a word after its hyphens, so that names and options stay whole.
+pub(super) fn unbroken(text: &str) -> String {
+    let word = |word: &str| match word.contains('-') && word.chars().count() <= NAME {
+        true => format!("<span class=\"unbroken\">{}</span>", escape(word)),
+        false => escape(word),
+    };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns each of the items once, in the order in which they first occur.
 pub(super) fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
     items.fold(Vec::new(), |mut all, item| {
         if !all.contains(&item) {
@@ -102,16 +117,20 @@ pub(super) fn short_time(ms: f64) -> String {
     }
 }
 
-/// A term and its meaning.
+/// A term of the report and its meaning.
 type Term = (&'static str, &'static str);
 
 /// All terms of the page, in alphabetical order.
-pub(super) const TERMS: [Term; 22] = [
+pub(super) const TERMS: [Term; 25] = [
     (
         "acknowledgement",
         "The receiver's word that data has arrived; the sender then forgets it, and may send more.",
     ),
     ("association", "SCTP's word for a connection. One association carries many streams."),
+    (
+        "byte index",
+        "The mean of the times at which the page's bytes arrive: the integral over time of the share of the bytes that is missing. It is the Speed Index with bytes in place of pixels.",
+    ),
     (
         "congestion window",
         "How much a sender lets be under way at a time. It grows while nothing is lost and shrinks when something is.",
@@ -138,6 +157,7 @@ pub(super) const TERMS: [Term; 22] = [
         "Jain index",
         "How equally a network is shared: 1 when all have the same, 1/n when one of n has everything.",
     ),
+    ("largest image", "When the image with the most bytes is complete."),
     (
         "limit",
         "The least time possible on this network: the bytes at its full rate, plus the delay of its wires. No transport can be faster.",
@@ -154,6 +174,10 @@ pub(super) const TERMS: [Term; 22] = [
     (
         "seed",
         "The number that a run's random losses and delays are drawn from. The same seed gives the same run.",
+    ),
+    (
+        "start render",
+        "When a browser can show something for the first time: it has read the document up to the body, and the style sheets and blocking scripts of the head have arrived.",
     ),
     ("stream", "One of many independent flows in an association. Order is kept within a stream only."),
     ("TCP", "Transmission Control Protocol: carries one ordered flow of bytes for each connection."),
@@ -178,7 +202,7 @@ pub(super) fn explained(shown: &str, meaning: &str) -> String {
     format!("<dfn tabindex=\"0\" data-tip=\"{}\">{}</dfn>", escape(meaning), escape(shown))
 }
 
-/// Lists the terms that occur in the page so far, with their meanings.
+/// Lists the terms that occur in the page, with their meanings. Only the text that is already in `out` is searched.
 pub(super) fn glossary(out: &mut String) {
     let body = out.find("<body>").map_or("", |start| &out[start..]).to_lowercase();
     let used: Vec<&Term> = TERMS.iter().filter(|(term, _)| body.contains(&term.to_lowercase())).collect();
@@ -204,6 +228,14 @@ mod tests {
         let expected = ["2.3\u{a0}s", "340\u{a0}ms", "10\u{a0}ms", "8.2\u{a0}ms", "1.0\u{a0}s", "120\u{a0}s"];
         assert_eq!(times, expected);
         assert_eq!((and(&["a"]), and(&["a", "b", "c"])), ("a".to_owned(), "a, b and c".to_owned()));
+    }
+
+    #[test]
+    fn names_and_options_are_not_broken() {
+        assert_eq!(unbroken("a<b uses tcp"), "a&lt;b uses tcp");
+        assert_eq!(unbroken("use sctp-dtls"), "use <span class=\"unbroken\">sctp-dtls</span>");
+        assert_eq!(capital("http3 wins"), "http3 wins");
+        assert_eq!(capital("no loss"), "No loss");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub struct Axis {
     /// The plan key that varies.
     pub factor: String,
-    /// The key's levels, in the order of the plan.
+    /// The values of the key, in the order of the plan.
     pub levels: Vec<String>,
 }
 
@@ -22,7 +22,7 @@ pub struct Axes(pub Vec<Axis>);
 
 impl Axes {
     /// Returns the factors of `points`. Returns `None` unless the points are all combinations of the factors' levels,
-    /// in order.
+    /// in the order of the plan.
     #[must_use]
     pub fn of<'a>(
         points: impl ExactSizeIterator<Item = &'a BTreeMap<String, String>> + Clone,
@@ -58,7 +58,7 @@ impl Axes {
         whole.then_some(axes)
     }
 
-    /// Returns the number of points.
+    /// Returns the number of points: all combinations of the factors' levels.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.iter().map(|axis| axis.levels.len()).product()
@@ -81,8 +81,8 @@ impl Axes {
         self.0.iter().zip(indices).fold(0, |index, (axis, level)| index * axis.levels.len() + level)
     }
 
-    /// Describes these points in words, for example `loss is 0 and rtt is 20ms or 80ms`. Returns `None` if the
-    /// description would also match other points.
+    /// Describes the points with these level indices in words, for example `loss is 0 and rtt is 20ms or 80ms`. Returns
+    /// `None` if the description would also match other points.
     #[must_use]
     pub fn box_of(&self, indices: &[usize]) -> Option<String> {
         let mut levels: Vec<Vec<usize>> = vec![Vec::new(); self.0.len()];
@@ -138,8 +138,8 @@ mod tests {
 
     #[test]
     fn factors_follow_from_the_order_of_points() {
-        // The factors must be in the order in which they vary, slowest first. In alphabetical order, `loss` would come
-        // first.
+        // The result must list the factors in the order in which they vary, slowest first. In alphabetical order,
+        // `loss` would come first.
         let all =
             points(&[("rtt", &["9ms", "8ms", "7ms"]), ("loss", &["0", "1%"]), ("queue", &["1p", "2p"])]);
         let axes = Axes::of(all.iter()).expect("axes");

@@ -1,15 +1,15 @@
-//! How long a recorded load took, and how long the same load takes in the simulation.
+//! Compares the time of a recorded page load with the time of the same load in the simulation.
 
 use serde::{Deserialize, Serialize};
 
-/// A recorded load beside its simulation.
+/// A recorded page load, and the simulation of the same load.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Calibration {
     /// The name of the page.
     pub page: String,
     /// The HTTP version of most recorded objects, for example `HTTP/2`. The simulation uses it for all objects.
     pub protocol: String,
-    /// The number of recorded objects with this version.
+    /// The number of recorded objects that used this HTTP version.
     pub objects: u64,
     /// The number of all objects of the recorded load.
     pub all: u64,
@@ -17,15 +17,15 @@ pub struct Calibration {
     pub recorded_ns: u64,
     /// The median time of the simulated loads.
     pub simulated_ns: u64,
-    /// The network of the simulation.
+    /// A description of the simulated network in one line.
     pub network: String,
-    /// The round trip that the recording shows, if it shows one.
+    /// The round-trip time that the recording shows, if it shows one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ns: Option<Range>,
     /// The rate towards the client that the recording shows, if it shows one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<Range>,
-    /// The object whose time differs most.
+    /// The object whose recorded and simulated times differ most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub largest: Option<Difference>,
 }
@@ -33,7 +33,7 @@ pub struct Calibration {
 /// An estimate with the range in which the true value lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Range {
-    /// The estimate.
+    /// The best estimate.
     pub value: u64,
     /// The lower end of the range.
     pub low: u64,
@@ -42,25 +42,27 @@ pub struct Range {
     pub high: Option<u64>,
 }
 
-/// An object whose recorded and simulated times differ. Both count from the end of the object that causes it.
+/// An object whose recorded and simulated times differ. Both times count from the delivery of the object that causes
+/// the request.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Difference {
     /// The request target of the object.
     pub object: String,
-    /// The recorded time.
+    /// The time of the object in the recorded load.
     pub recorded_ns: u64,
-    /// The median of the simulated times.
+    /// The median of the object's times in the simulated loads.
     pub simulated_ns: u64,
 }
 
 impl Calibration {
-    /// Returns how much longer the simulated load takes, as a share of the recorded one.
+    /// Returns the difference between the simulated and the recorded time, as a share of the recorded time. It is
+    /// positive if the simulated load takes longer.
     #[must_use]
     pub fn error(&self) -> f64 {
         self.simulated_ns as f64 / self.recorded_ns.max(1) as f64 - 1.0
     }
 
-    /// Returns the lines that a race prints before its table.
+    /// Returns the lines about this comparison that a race prints before its table.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let percent = format!("{:+.0} %", self.error() * 100.0);
@@ -116,7 +118,8 @@ pub fn shown(rtt_ns: Option<Range>, rate_bps: Option<Range>) -> String {
 }
 
 impl Range {
-    /// Formats the range in a unit of `unit`, with `digits` decimals.
+    /// Formats the range in the unit `name`, which is `unit` times as large as the range's own unit, with `digits`
+    /// decimals.
     fn describe(&self, unit: f64, digits: usize, name: &str) -> String {
         let shown = |value: u64| format!("{:.digits$}", value as f64 / unit);
         match self.high {
@@ -130,7 +133,7 @@ fn seconds(nanos: u64) -> String {
     format!("{:.2} s", nanos as f64 / 1e9)
 }
 
-/// The largest difference without a warning, as a share of the recorded time.
+/// The largest difference between simulation and recording that gives no warning, as a share of the recorded time.
 const MOST_ERROR: f64 = 0.2;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The causes of one contestant's lead over another, as found by experiments.
 //!
-//! All figures are ratios of times. For example, an effect of 1.6 means that one change makes the slower contestant 1.6
-//! times faster.
+//! All numbers in this module are ratios of times. For example, an effect of 1.6 means that one change makes the slower
+//! contestant 1.6 times faster.
 
 use super::Comparison;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ pub struct Experiment {
     pub ci95: [f64; 2],
     /// Number of runs made for the experiments.
     pub runs: u64,
-    /// Every factor that was tested.
+    /// Every factor (group of settings) that the experiments tested.
     pub factors: Vec<TestedFactor>,
     /// Settings of the winner that seem to slow the winner: the loser gets even slower with them (an effect below 1).
     /// This effect does not prove that the winner would be faster without the setting. The setting may matter less in
@@ -57,23 +57,23 @@ pub struct Experiment {
     /// The `gap` that remains when the loser takes the winner's values of all settings that it can take. Null if no
     /// setting was tested.
     pub unexplained: Option<Effect>,
-    /// The gap under changed conditions. Each condition removes something from the network or the workload, for both
-    /// contestants.
+    /// The gap without certain conditions, such as packet loss. Each entry removes one condition from the network or
+    /// the workload, for both contestants.
     pub conditions: Vec<Condition>,
     /// The experiments that were not made, each with the reason.
     pub notes: Vec<String>,
 }
 
-/// A ratio with its interval.
+/// A ratio of two times, with its confidence interval.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Effect {
-    /// The ratio.
+    /// The ratio that describes the effect.
     pub ratio: f64,
-    /// The interval of the ratio.
+    /// The confidence interval of the ratio.
     pub ci: [f64; 2],
 }
 
-/// A factor that was tested.
+/// A factor (group of settings) that the experiments tested, and its measured effects.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct TestedFactor {
     /// The group of the settings, as in [`Cause::factor`].
@@ -129,7 +129,7 @@ impl Comparison {
 }
 
 impl Effect {
-    /// Returns whether the effect is at least 3 % in either direction and its interval excludes 1.
+    /// Returns whether the effect is at least 3 % in either direction, and whether its interval excludes 1 (no effect).
     #[must_use]
     pub fn is_significant(&self) -> bool {
         let [low, high] = self.ci;

@@ -1,12 +1,12 @@
-//! The result of one point: the winner, and its lead over the runner-up. A [`PointResult`] takes a few bytes, so that
-//! thousands of points fit in memory.
+//! The result of one point of a race: the winner, and its lead over the runner-up. A [`PointResult`] takes a few bytes,
+//! so that thousands of points fit in memory.
 
 use crate::Point;
 use crate::verdict;
 
 pub use crate::stats::decision::LeaderStatus;
 
-/// How the contestants of a point compare, with their mean times.
+/// The result of one point of a race: the fastest contestant, its lead, and the time of each contestant.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PointResult {
     /// How the fastest contestant compares with the other contestants.
@@ -44,7 +44,7 @@ impl PointResult {
         }
     }
 
-    /// Returns the winner, if there is one.
+    /// Returns the index of the winner in the plan, if there is a winner.
     #[must_use]
     pub fn winner(&self) -> Option<usize> {
         self.first.filter(|_| self.standing == LeaderStatus::Wins)

@@ -1,7 +1,8 @@
-//! The result of a point after changes to its network, page or contestants, to find the changes that flip the result.
+//! The results of a point after changes to its network, page or contestants. They show which changes make another
+//! contestant win.
 //!
-//! Results are compared by medians. The laboratory runs most changes. A change whose value another point of the race
-//! already has is taken from that point ([`of_neighbors`]).
+//! Results are compared by medians. The laboratory runs most changes. If another point of the race already has the
+//! changed value, its result is used instead of a further run ([`of_neighbors`]).
 
 use crate::axes::Axes;
 use crate::stats::decision::{ComparisonFigures, LeaderStatus, decide};
@@ -11,10 +12,10 @@ use crate::stats::paired::Value;
 use crate::{Bound, Point, Verdict};
 use serde::{Deserialize, Serialize};
 
-/// One change to a point, and the result of the contestants after it.
+/// One change to a point of a race, and the results of the contestants after the change.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Changed {
-    /// The change as typed, for example `loss=1%`, `origins=merge`, `cc=bbr` or `visit=repeat`.
+    /// The change as a user types it, for example `loss=1%`, `origins=merge`, `cc=bbr` or `visit=repeat`.
     pub change: String,
     /// Number of seeds; 1 if nothing is random.
     pub n: u64,
@@ -31,17 +32,17 @@ pub struct Changed {
     /// 95 % interval of `median_ratio`, by a percentile bootstrap over the seeds; null when n < 6 or all pairs are
     /// equal.
     pub median_ci95: Option<[f64; 2]>,
-    /// Whether another contestant wins than at the point, both decided.
+    /// Whether the change makes another contestant win. False unless both results are decided.
     pub flips: bool,
 }
 
-/// The keys of a plan whose levels count as changes of one another. The laboratory runs other values of these keys only
-/// if the race has none.
+/// The plan keys whose other values in the same race count as changes. The laboratory runs a change of such a key only
+/// if the race has no points with other values of the key.
 pub const KEYS: [&str; 5] = ["loss", "origins", "visit", "rtt", "rate"];
 
 impl Changed {
-    /// Returns the result of contestants after `change`. Each has one value for each seed, with the same seeds.
-    /// `is_random` says whether runs with other seeds could differ.
+    /// Returns the result of contestants after `change`. Each contestant has one value per seed, and all contestants
+    /// have the same seeds. `is_random` says whether runs with other seeds could differ.
     #[must_use]
     pub fn of(change: String, contestants: &[(&str, Vec<Option<Value>>)], is_random: bool) -> Self {
         let medians: Vec<Option<Value>> =
@@ -103,7 +104,7 @@ impl Changed {
         Self::of(String::new(), &contestants, is_random)
     }
 
-    /// Returns the same result with `flips` set. `before` is the result without the change.
+    /// Returns this result with the field `flips` filled in. `before` is the result without the change.
     #[must_use]
     pub fn after(self, before: &Self) -> Self {
         let flips = self.winner.is_some() && before.winner.is_some() && self.winner != before.winner;

@@ -3,8 +3,8 @@
 use super::{Contestant, TimeBreakdown};
 
 impl Contestant {
-    /// Returns the number of delivered objects for which every part of the response time is known, over all runs. Also
-    /// returns the number of all delivered objects. Background traffic does not count.
+    /// Returns two numbers of delivered objects over all runs: those for which every part of the response time is
+    /// known, and all of them. Background traffic does not count.
     #[must_use]
     pub fn coverage(&self) -> (u64, u64) {
         let objects = self.runs.iter().flat_map(|run| &run.objects).filter(|object| !object.background);

@@ -36,10 +36,11 @@ pub fn header(factors: &[&str]) -> String {
     ];
     header.extend(fixed.map(str::to_owned));
     header.extend(PARTS.map(|part| format!("{part}_ns")));
+    header.extend(["start_render_ns", "largest_image_ns", "byte_index_ns"].map(str::to_owned));
     header.join(",") + "\n"
 }
 
-/// Returns the lines of a point.
+/// Returns the lines of one point of the race.
 #[must_use]
 pub fn rows(factors: &[&str], point: &Point) -> String {
     let mut out = String::new();
@@ -72,6 +73,9 @@ pub fn rows(factors: &[&str], point: &Point) -> String {
                 for part in why {
                     let _ = write!(out, ",{}", optional(part));
                 }
+                for time in [run.start_render_ns, run.largest_image_ns, run.byte_index_ns] {
+                    let _ = write!(out, ",{}", optional(time));
+                }
                 out.push('\n');
             }
         }
@@ -79,7 +83,7 @@ pub fn rows(factors: &[&str], point: &Point) -> String {
     out
 }
 
-/// Returns the text of a value. An unknown value is an empty field.
+/// Returns the text of a value in a CSV field. An unknown value is an empty field.
 pub fn optional(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
@@ -90,7 +94,7 @@ pub fn of_rows<R: AsRef<[S]>, S: AsRef<str>>(rows: &[R]) -> String {
     rows.iter().map(|row| line(row.as_ref())).collect()
 }
 
-/// Returns the cells of a row, separated by commas, as one line. Cells are quoted where RFC 4180 asks for it.
+/// Formats a row of fields as one line, with commas between the fields. Fields are quoted where RFC 4180 asks for it.
 #[must_use]
 pub fn line<S: AsRef<str>>(cells: &[S]) -> String {
     cells.iter().map(|cell| field(cell.as_ref())).collect::<Vec<_>>().join(",") + "\n"
@@ -112,7 +116,7 @@ mod tests {
     #[test]
     fn fields_are_quoted_where_they_must_be() {
         assert_eq!(field("tcp"), "tcp");
-        assert_eq!(field("sctp:streams=1,iw=3"), "\"sctp:streams=1,iw=3\"");
+        assert_eq!(field("sctp:num_ostreams=1,iw=3"), "\"sctp:num_ostreams=1,iw=3\"");
         assert_eq!(field("say \"a\""), "\"say \"\"a\"\"\"");
     }
 }

@@ -5,13 +5,13 @@ use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 use std::io::{self, Write};
 
-/// A version of the format of results.
+/// A version of the format of result files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Version {
-    /// `anabranch.race/3`.
+    /// The format `anabranch.race/3`.
     #[default]
     Three,
-    /// `anabranch.race/2`, for readers that do not know the newer format.
+    /// The older format `anabranch.race/2`, for readers that do not know the newer one.
     Two,
 }
 
@@ -82,7 +82,8 @@ struct Shallow {
 /// deeper, so they stay on one line.
 const DEEPEST_WITH_LINES: usize = 6;
 
-/// Calls a method of the formatter for the current depth.
+/// Calls a method of the JSON formatter: the pretty formatter down to a certain depth, and the compact formatter below
+/// it.
 macro_rules! by_depth {
     ($own:ident.$method:ident($($argument:ident),*)) => {
         if $own.depth <= DEEPEST_WITH_LINES {
@@ -136,7 +137,8 @@ mod tests {
     #[test]
     fn points_one_by_one_are_the_bytes_of_all_at_once() {
         let mut race = Race::from_json(include_str!("../tests/data/race-full.json")).expect("a result");
-        // The race has a warning that looks like the empty list of points. It must not be mistaken for that list.
+        // A warning of this race looks like the empty list of points. The writer must not mistake the warning for that
+        // list.
         race.warnings.push("\n  \"points\": [],".to_owned());
         race.points = race.points.iter().cycle().take(4).cloned().collect();
         assert_eq!(race.points.len(), 4);

@@ -10,7 +10,7 @@ pub fn split(typed: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Returns the display name of a contestant that a user typed, for example `mine` for `mine=sctp:streams=1`. Without a
+/// Returns the display name of a contestant that a user typed, for example `mine` for `mine=sctp:num_ostreams=1`. Without a
 /// nickname, it is the whole text.
 #[must_use]
 pub fn shown(typed: &str) -> &str {
@@ -25,7 +25,7 @@ pub fn file_names(typed: &[&str]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for one in typed {
         let bare: String = shown(one).chars().take(100).map(plain).collect();
-        // File systems may ignore case, so the names must differ in more than case.
+        // File systems may ignore case, so the names must still differ if case is ignored.
         let is_taken = |name: &String| names.iter().any(|other| other.eq_ignore_ascii_case(name));
         let numbered = (2..).map(|number| format!("{bare}-{number}"));
         let free = std::iter::once(bare.clone()).chain(numbered).find(|name| !is_taken(name));
@@ -57,7 +57,7 @@ fn alike(labels: &[String]) -> Vec<usize> {
     (0..labels.len()).filter(|&i| labels.iter().filter(|other| **other == labels[i]).count() > 1).collect()
 }
 
-/// Returns the name of a contestant without the settings that every contestant in `group` has.
+/// Returns the name of a contestant without the settings that all contestants in `group` have in common.
 fn own(name: &str, group: &[&str]) -> String {
     let settings = |name: &str| -> Vec<String> {
         let rest = name.split_once(':').map_or("", |(_, rest)| rest);
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn what_is_cut_stays_distinct() {
-        let full = ["spf", "rr", "wait"].map(|full| format!("sctp:when-full={full},streams=2"));
+        let full = ["spf", "rr", "wait"].map(|full| format!("sctp:when-full={full},num_ostreams=2"));
         let names: Vec<&str> = full.iter().map(String::as_str).chain(["tcp"]).collect();
         let expected = ["sctp:when-full=spf,…", "sctp:when-full=rr,…", "sctp:when-full=wait,…", "tcp"];
         assert_eq!(labels(&names, 22), expected);

@@ -1,7 +1,8 @@
 //! The results of a race: the schema `anabranch.race/3`, and everything that is computed from results alone.
 //!
-//! Defines the types that `--json` and `--out` write and that the report reads back. Every figure can be redrawn from
-//! them without another run. The JSON Schema in `schema/race-3.json` describes the same format for other languages.
+//! Defines the types that `--json` and `--out` write and that the report reads back. Every figure of the report can be
+//! drawn again from them without another run. The JSON Schema in `schema/race-3.json` describes the same format for
+//! other languages.
 //!
 //! The names of fields carry units. Times are integer nanoseconds of the run's own clock, from its start. The fields of
 //! a structure are written in the order of their declaration, the keys of a map in alphabetical order. Equal results
@@ -16,6 +17,7 @@ pub mod calibration;
 mod cause;
 pub mod cell;
 pub mod changes;
+mod columns;
 pub mod course;
 mod coverage;
 pub mod csv;
@@ -37,7 +39,7 @@ use std::collections::BTreeMap;
 /// The name and version of the schema, the first key of every result file.
 pub const SCHEMA: &str = "anabranch.race/3";
 
-/// The width of the buckets of [`Series`], in nanoseconds.
+/// The width in nanoseconds of the time intervals (buckets) in which [`Series`] counts bytes.
 pub const BUCKET_NS: u64 = 100_000_000;
 
 /// The complete result of a race.
@@ -47,14 +49,14 @@ pub struct Race {
     pub schema: String,
     /// The keys and values of the plan file, which are all that is needed to run the race again.
     pub plan: serde_json::Value,
-    /// The kind of network on which the race ran.
+    /// The kind of network on which the race ran: simulated or emulated.
     pub world: World,
-    /// Facts of the machine, the only part that may differ between two runs of one plan.
+    /// Facts about the machine. Only this part may differ between two runs of one plan.
     pub host: Host,
     /// Warnings that the reader must know before trusting the numbers, for example about page entries that cannot be
     /// used.
     pub warnings: Vec<String>,
-    /// The recorded loads of the pages that are HARs, each beside its simulation.
+    /// For each page that comes from a HAR file: its recorded load, compared with the simulation of the same load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calibrations: Vec<calibration::Calibration>,
     /// The points, one for each combination of the factors. A race without factors has one point.
@@ -63,7 +65,7 @@ pub struct Race {
     pub expectations: Vec<Expectation>,
 }
 
-/// The kind of network on which a race ran.
+/// The kind of network on which a race ran: simulated or emulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum World {
@@ -73,7 +75,7 @@ pub enum World {
     Emulated,
 }
 
-/// Facts of the machine and of this run of the program.
+/// Facts about the machine, and about this execution of the program.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Host {
     /// The version of the program.
@@ -89,7 +91,8 @@ pub struct Host {
     /// The seconds that the whole race took; absent for a sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elapsed_s: Option<f64>,
-    /// The version of the kernel, if the race used the kernel's protocols and namespaces (the emulated world).
+    /// The version of the kernel, if the race ran in the emulated network, which uses the kernel's protocols and
+    /// namespaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
     /// Whether the kernel has its own SCTP implementation.
@@ -97,7 +100,7 @@ pub struct Host {
     pub kernel_sctp: Option<bool>,
 }
 
-/// The results of one combination of the factors' levels.
+/// The results of one point of a race: one combination of the factors' levels.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Point {
     /// The level of each factor, as text; empty for a race without factors.
@@ -122,8 +125,8 @@ pub struct Point {
     /// Each contestant compared with every contestant before it. Comparisons with the first contestant cover every
     /// metric. All other comparisons cover only the metric of the verdict.
     pub comparisons: Vec<Comparison>,
-    /// The result after each of several changes to the point, to find those that flip the result. Left out if there is
-    /// none.
+    /// The results after each of several changes to the point. They show which changes make another contestant win.
+    /// Left out if there is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Changed>,
 }
@@ -174,27 +177,28 @@ impl Workload {
 /// The results of one contestant at one point.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Contestant {
-    /// The contestant as typed.
+    /// The contestant, as the user typed it.
     #[serde(alias = "arm")]
     pub name: String,
     /// Every setting that the contestant ran with, as text: `transport`, `connections`, `streams`, `pipeline`,
     /// `profile`, and each knob of the profile.
     pub settings: BTreeMap<String, String>,
-    /// The seed with the median page time. Its run is shown when one run represents all.
+    /// The seed of the run with the median page time. Figures that show only one run of the contestant show this one.
     pub median_seed: u64,
     /// The number of different results among the runs. Two results are different if the outcome, the page time, or the
     /// times of an object differ.
     pub distinct_runs: u64,
     /// The runs, one for each seed, in the order of the seeds.
+    #[serde(with = "columns::runs")]
     pub runs: Vec<Run>,
-    /// Statistics over the runs.
+    /// Statistics over the contestant's runs, by metric.
     pub summary: Summary,
 }
 
 /// One page load (or transfer) by one contestant under one seed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Run {
-    /// The seed.
+    /// The seed of the run.
     pub seed: u64,
     /// How the run ended.
     pub outcome: Outcome,
@@ -204,6 +208,19 @@ pub struct Run {
     pub started_ns: Option<u64>,
     /// Time from the start until every object was delivered; null unless the outcome is `done`.
     pub page_ns: Option<u64>,
+    /// Time from the start until a browser could render the page for the first time: its parser had reached the body, and
+    /// the style sheets and blocking scripts of the head had arrived. Absent if the client was no browser, or if the run
+    /// ended before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_render_ns: Option<u64>,
+    /// Time from the start until a browser had the whole of the largest image, by body bytes. Absent if the client was no
+    /// browser, if the page has no images, or if this image was not delivered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub largest_image_ns: Option<u64>,
+    /// The integral over time of the share of the body bytes that a browser had not received, in nanoseconds. It is a lower
+    /// bound if the run did not finish. Absent if the client was no browser.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub byte_index_ns: Option<u64>,
     /// Lower bound on the page time for any contestant on this network. The laboratory's `limit` computes it.
     pub limit_ns: Option<u64>,
     /// Mean time from opening a connection until it may carry user data; null if no connection was established.
@@ -219,18 +236,20 @@ pub struct Run {
     /// The rate must last for a second, or to the end of the transfer. Null if the rate was not reached again.
     #[serde(default)]
     pub restored_ns: Option<u64>,
-    /// Changes of path states that a multipath transport detected, in the order of time.
+    /// Changes of path states that a multipath transport detected, sorted by time.
     pub path_events: Vec<PathEvent>,
     /// The number of connections or associations that were opened.
     pub connections: u64,
-    /// The objects, in the order of the page.
+    /// The objects, in the order of the page. Results hold them as columns.
+    #[serde(with = "columns")]
     pub objects: Vec<Object>,
     /// The number of packets in each direction.
     pub packets: Directions<Packets>,
     /// The packets that packet filter rules counted. Absent if only the links dropped packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Directions<Rules>>,
-    /// Whether Multipath TCP connections remained multipath; absent for other transports.
+    /// For Multipath TCP, how many connections there were and how many fell back to plain TCP; absent for other
+    /// transports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multipath: Option<Multipath>,
     /// The longest delay that a busy machine added to a packet on an emulated link; absent in the simulation.
@@ -242,12 +261,13 @@ pub struct Run {
     pub wire_bytes: Directions<u64>,
     /// The bytes transferred over time.
     pub series: Series,
-    /// How packets followed each other; absent outside the simulation. Result files leave it out: only studies use it.
+    /// Bursts, and gaps between lost packets; absent outside the simulation. Only studies use this field, so result
+    /// files leave it out.
     #[serde(skip)]
     pub spacing: Option<Spacing>,
 }
 
-/// How the packets of a run followed each other on the paths.
+/// How the packets of a run followed each other on the network paths: bursts, and gaps between lost packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Spacing {
     /// The largest number of packets that the servers sent at one instant.
@@ -297,7 +317,7 @@ impl PathState {
     }
 }
 
-/// One of the two hosts.
+/// One of the two hosts of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
@@ -324,7 +344,7 @@ pub enum Outcome {
 pub struct Object {
     /// The object's name: a path or URL, as the page lists it.
     pub name: String,
-    /// The number of body bytes.
+    /// The number of bytes in the body of the object.
     pub bytes: u64,
     /// The connection that carried the object, identified by the port of its initiator; null if the object was never
     /// assigned to a connection.
@@ -337,7 +357,7 @@ pub struct Object {
     pub first_byte_ns: Option<u64>,
     /// When the last byte of the response reached the application; null if this byte never did.
     pub delivered_ns: Option<u64>,
-    /// Whether the object is background traffic. If so, no figure about objects includes it.
+    /// Whether the object is background traffic. If so, no statistics about objects include it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub background: bool,
     /// Why the object failed; null if it did not fail.
@@ -364,7 +384,7 @@ pub struct TimeBreakdown {
     /// the server's first packet to the end of the handshake.
     #[serde(default = "no_time")]
     pub secure_ns: Option<u64>,
-    /// Time that the request waited for a free stream or slot.
+    /// Time that the request waited for a free stream, or for its turn on a connection.
     pub queue_ns: Option<u64>,
     /// Time that the request and the response waited at their senders while nothing had to be retransmitted. A sender
     /// waited for window space or pacing, or sent other objects.
@@ -372,7 +392,7 @@ pub struct TimeBreakdown {
     /// Time that the request and the response waited at their senders while lost bytes of other objects were
     /// retransmitted.
     pub stalled_ns: Option<u64>,
-    /// Time that the request waited behind earlier exchanges of its connection.
+    /// Time that the request waited at the server behind earlier requests of its connection.
     pub ahead_ns: Option<u64>,
     /// Processing time of the server.
     pub server_ns: Option<u64>,
@@ -418,27 +438,27 @@ impl TimeBreakdown {
         ]
     }
 
-    /// Returns whether every part is known.
+    /// Returns whether every part of the response time is known.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.parts().iter().all(Option::is_some)
     }
 
-    /// Returns the sum of all parts of the time in nanoseconds. Unknown parts count as zero.
+    /// Returns the sum of all parts of the response time in nanoseconds. Unknown parts count as zero.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.parts().into_iter().flatten().sum()
     }
 }
 
-/// The three parts of `send_ns`, whose sum is `send_ns`.
+/// The three parts of the time `send_ns` that an object's bytes waited at their senders. Their sum is `send_ns`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SendDetail {
-    /// Time while the congestion window was full.
+    /// Time during which the congestion window was full.
     pub cwnd_ns: u64,
-    /// Time while the receiver's window was full.
+    /// Time during which the receiver's window was full.
     pub rwnd_ns: u64,
-    /// Time while the sender served other objects first, or waited although neither the congestion window nor the
+    /// Time during which the sender sent other objects first, or waited although neither the congestion window nor the
     /// receiver's window was full.
     pub turn_ns: u64,
 }
@@ -447,23 +467,23 @@ pub struct SendDetail {
 /// The other two, `issued` and `delivered`, are in [`Object`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Instants {
-    /// The moment from which the object can use a connection: the connection is usable, and a stream or slot is free.
+    /// The time from which the object can use a connection: the connection is usable, and a stream or slot is free.
     pub assigned_ns: u64,
     /// The time of the first transmission of the packet that completed the request.
     pub req_sent_ns: u64,
     /// The send time of the copy that completed the request: the first transmission of its packet or a retransmission.
     pub req_copy_ns: u64,
-    /// The request is complete at the server's host.
+    /// The time at which the request is complete at the server's host.
     pub req_in_ns: u64,
-    /// The server starts to process the request.
+    /// The time at which the server starts to process the request.
     pub serving_ns: u64,
-    /// The server gives the first response byte to the transport.
+    /// The time at which the server gives the first response byte to the transport.
     pub written_ns: u64,
     /// The time of the first transmission of the packet that completed the object.
     pub sent_ns: u64,
     /// The send time of the copy that completed the object: the first transmission of its packet or a retransmission.
     pub copy_ns: u64,
-    /// All bytes of the object have arrived at the receiver.
+    /// The time at which all bytes of the object have arrived at the receiver.
     pub complete_ns: u64,
 }
 
@@ -477,7 +497,7 @@ impl Point {
     }
 }
 
-/// One value for each direction.
+/// One value for the direction to the server (`up`), and one for the direction to the client (`down`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Directions<T> {
     /// Client to server.
@@ -486,7 +506,7 @@ pub struct Directions<T> {
     pub down: T,
 }
 
-/// The packets of one direction, over all paths.
+/// The numbers of packets in one direction, over all paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Packets {
     /// Packets that the host sent.
@@ -497,7 +517,7 @@ pub struct Packets {
     pub retransmitted: u64,
 }
 
-/// The packets that iptables rules counted in one direction, over all paths.
+/// The numbers of packets that iptables rules counted in one direction, over all paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Rules {
     /// Packets that the iptables rules examined.
@@ -506,10 +526,10 @@ pub struct Rules {
     pub dropped: u64,
 }
 
-/// Whether Multipath TCP connections remained multipath.
+/// How many Multipath TCP connections were opened, and how many fell back to plain TCP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Multipath {
-    /// The number of connections opened.
+    /// The number of Multipath TCP connections that were opened.
     pub connections: u64,
     /// The number of connections that fell back to plain TCP; null if the kernel does not report it.
     pub fallbacks: Option<u64>,
@@ -522,40 +542,40 @@ pub struct Events {
     pub timeouts: u64,
     /// The number of packets sent by fast retransmission.
     pub fast: u64,
-    /// The number of retransmissions known to have been unnecessary; null if the stack cannot know.
+    /// The number of retransmissions known to have been unnecessary; null if the protocol stack cannot know.
     pub spurious: Option<u64>,
 }
 
-/// Bytes over time. Each list has one number per bucket of `bucket_ns`, from the start of the run. Trailing zeros are
-/// left out.
+/// Bytes over time. Each list has one number per bucket, an interval of `bucket_ns`, from the start of the run.
+/// Trailing zeros are left out.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Series {
     /// The width of a bucket, always [`BUCKET_NS`].
     pub bucket_ns: u64,
-    /// The paths, in their order in the network.
+    /// The bytes on each path, in the order of the network's paths.
     pub paths: Vec<Directions<PathSeries>>,
     /// Body bytes that the receiving application read. If a response was fetched twice, only the bytes of the second
     /// fetch count.
     pub application: Vec<u64>,
 }
 
-/// One direction of one path over time.
+/// The bytes and packets in one direction of one path over time.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct PathSeries {
     /// IP bytes that the host handed to the path.
     pub wire: Vec<u64>,
     /// IP bytes that arrived at the other host.
     pub delivered: Vec<u64>,
-    /// Packets that the host handed to the path; empty outside the simulation. Result files leave them out: only studies
-    /// draw them.
+    /// The number of packets that the host handed to the path; empty outside the simulation. Only studies draw these
+    /// numbers, so result files leave them out.
     #[serde(skip)]
     pub packets: Vec<u64>,
 }
 
-/// The outcome of one `[[expect]]` at one point.
+/// The outcome of one expectation of the plan (`[[expect]]`) at one point.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Expectation {
-    /// The index of the point, from 0.
+    /// The index in the race of the point to which the expectation applies, from 0.
     pub point: u64,
     /// The expectation, in one line.
     pub expected: String,

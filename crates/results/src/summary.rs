@@ -1,4 +1,4 @@
-//! Statistics over runs: of one contestant over its seeds, and of two contestants on the same seeds.
+//! Statistics over the runs of one contestant, and of two contestants on the same seeds.
 
 use super::{Cause, Contestant, Experiment, Point, label};
 use crate::stats::metrics;
@@ -9,6 +9,16 @@ use serde::{Deserialize, Serialize};
 pub struct Summary {
     /// Page time, milliseconds.
     pub page_ms: Stat,
+    /// Time until a browser could render the page for the first time, milliseconds. Left out if no browser loaded a page.
+    #[serde(default, skip_serializing_if = "Stat::is_empty")]
+    pub start_render_ms: Stat,
+    /// Time until a browser had the whole of the largest image, milliseconds. Left out if there is none.
+    #[serde(default, skip_serializing_if = "Stat::is_empty")]
+    pub largest_image_ms: Stat,
+    /// Byte index, milliseconds: the integral over time of the share of the body bytes that a browser had not received.
+    /// Left out if no browser loaded a page.
+    #[serde(default, skip_serializing_if = "Stat::is_empty")]
+    pub byte_index_ms: Stat,
     /// Mean response time of a run's objects, milliseconds.
     pub object_ms: Stat,
     /// Median response time of a run's delivered objects (for messages: median delay), milliseconds.
@@ -52,8 +62,11 @@ pub struct Summary {
 
 impl Summary {
     /// The names of the metrics, in the order of the output.
-    pub const METRICS: [&'static str; 17] = [
+    pub const METRICS: [&'static str; 20] = [
         "page_ms",
+        "start_render_ms",
+        "largest_image_ms",
+        "byte_index_ms",
         "object_ms",
         "object_p50_ms",
         "object_p95_ms",
@@ -77,6 +90,9 @@ impl Summary {
     pub fn metric(&self, name: &str) -> Option<&Stat> {
         Some(match name {
             "page_ms" => &self.page_ms,
+            "start_render_ms" => &self.start_render_ms,
+            "largest_image_ms" => &self.largest_image_ms,
+            "byte_index_ms" => &self.byte_index_ms,
             "object_ms" => &self.object_ms,
             "object_p50_ms" => &self.object_p50_ms,
             "object_p95_ms" => &self.object_p95_ms,
@@ -103,7 +119,7 @@ impl Summary {
 /// bounds.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Stat {
-    /// Number of runs that have a value; 1 if nothing is random and all runs are identical.
+    /// The number of runs that have a value. It is 1 if nothing is random and all runs are identical.
     pub n: u64,
     /// Number of runs that did not finish.
     pub failed: u64,
@@ -129,6 +145,14 @@ pub struct Stat {
     pub p95: Option<f64>,
 }
 
+impl Stat {
+    /// Returns whether no run has a value.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+}
+
 /// Comparison of two contestants on the same seeds: the ratio of `a` to `b`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Comparison {
@@ -142,7 +166,8 @@ pub struct Comparison {
     /// Geometric mean of the ratios a/b over the seeds in which both contestants have a value; null if there is no such
     /// seed.
     pub ratio: Option<f64>,
-    /// 95 % t-interval of the ratio, computed on logarithms; null when n < 2 or all ratios are equal.
+    /// The 95 % t-interval of the ratio, computed on logarithms; null if there are fewer than two pairs, or if all
+    /// ratios are equal.
     pub ci95: Option<[f64; 2]>,
     /// Median of `a` divided by the median of `b`, over the seeds in which both contestants have a value. Null if there
     /// is no such seed, or if unfinished runs determine both medians.
@@ -154,8 +179,7 @@ pub struct Comparison {
     pub median_ci95: Option<[f64; 2]>,
     /// Number of pairs of runs; 1 if `exact`.
     pub n: u64,
-    /// If some runs did not finish, the kind of bound that the ratio is, for example a lower bound; left out if all
-    /// finished.
+    /// Whether the ratio is a lower or an upper bound, because some runs did not finish; left out if all runs finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
     /// Whether the ratio is exact, because nothing is random and all runs are identical. Otherwise the ratio is an
@@ -166,7 +190,7 @@ pub struct Comparison {
     pub less: u64,
     /// Number of pairs in which the value of `a` is more than the value of `b`.
     pub more: u64,
-    /// The conclusion from these figures.
+    /// The conclusion of the comparison.
     pub verdict: Verdict,
     /// How many more seeds would decide the comparison, assuming that the spread of the ratios stays the same. Null if
     /// the comparison is decided, or if no number of seeds would decide it.
@@ -207,7 +231,7 @@ impl Comparison {
     }
 }
 
-/// Returns the interval of the reciprocal of a ratio.
+/// Returns the interval of the reciprocal of a ratio whose interval is given.
 fn reciprocal([low, high]: [f64; 2]) -> [f64; 2] {
     [high.recip(), low.recip()]
 }
@@ -253,7 +277,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Returns the name that result files use.
+    /// Returns the name of the verdict in result files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -264,7 +288,7 @@ impl Verdict {
         }
     }
 
-    /// Returns the verdict with the contestants swapped.
+    /// Returns the verdict for the same comparison with the contestants `a` and `b` swapped.
     #[must_use]
     pub const fn inverse(self) -> Self {
         match self {
@@ -292,7 +316,7 @@ pub enum Bound {
 }
 
 impl Contestant {
-    /// Returns the display name: the nickname if there is one, otherwise the name as typed.
+    /// Returns the contestant's display name: the nickname if there is one, otherwise the text that the user typed.
     #[must_use]
     pub fn label(&self) -> &str {
         label::shown(&self.name)
@@ -316,7 +340,7 @@ impl Point {
         stored(a, b).cloned().or_else(|| stored(b, a).map(Comparison::inverse))
     }
 
-    /// Returns the metric on which the verdict is based.
+    /// Returns the name of the metric that decides which contestant wins.
     #[must_use]
     pub fn decisive(&self) -> &'static str {
         if self.workload.messages { "object_p95_ms" } else { "page_ms" }

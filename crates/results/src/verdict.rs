@@ -1,5 +1,5 @@
-//! The verdict of a point by geometric means in one sentence, remarks about unfinished runs and path failures, and the
-//! parts of the response time.
+//! Describes the result of a point in words. One sentence gives the verdict by geometric means. Further sentences are
+//! about unfinished runs, path failures and the parts of the response time.
 //!
 //! The verdict names the winner: the contestant with the smallest geometric mean of its times. The module
 //! [`decision`](crate::stats::decision) decides whether its lead is significant. The verdict does not say why the
@@ -12,8 +12,8 @@ use crate::{Comparison, Contestant, Outcome, PARTS, Point, Verdict};
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_duration;
 
-/// Returns the mean milliseconds per object in each part of the response time, in the order of [`PARTS`]. The mean is
-/// over the objects of all runs. Objects with an unknown part are left out, which [`Contestant::shortfall`] reports.
+/// Returns how many milliseconds each part of the response time takes on average, in the order of [`PARTS`]. The mean
+/// is over the objects of all runs. Objects with an unknown part are left out, which [`Contestant::shortfall`] reports.
 /// `None` if no object is left.
 #[must_use]
 pub fn mean_parts(contestant: &Contestant) -> Option<[f64; PARTS.len()]> {
@@ -34,7 +34,8 @@ pub fn mean_parts(contestant: &Contestant) -> Option<[f64; PARTS.len()]> {
     (n > 0).then(|| sums.map(|sum| sum / n as f64))
 }
 
-/// Formats the largest parts of a contestant's response time, for example `blocked 41 %, send 22 %, wire 20 %`.
+/// Formats the largest parts of a contestant's response time with their shares, for example `blocked 41 %, send 22 %,
+/// wire 20 %`.
 #[must_use]
 pub fn dominant(contestant: &Contestant, most: usize) -> String {
     let Some(means) = mean_parts(contestant) else { return "-".to_owned() };
@@ -50,7 +51,8 @@ pub fn dominant(contestant: &Contestant, most: usize) -> String {
     shares.take(most).map(|(name, share)| format!("{name} {share:.0} %")).collect::<Vec<_>>().join(", ")
 }
 
-/// The clauses that compare the winner with each other contestant, grouped by verdict.
+/// The clauses of the verdict's sentence. Each compares the winner with one other contestant. The clauses are grouped
+/// by verdict.
 #[derive(Default)]
 struct Clauses {
     faster: Vec<String>,
@@ -127,7 +129,7 @@ pub fn sentence(point: &Point) -> String {
 }
 
 /// Returns sentences about unfinished runs, the time until service was restored after a path failure, and the runs that
-/// the deadline ended. Each has a heading of one word.
+/// the deadline ended. Each sentence comes with a heading of one word.
 #[must_use]
 pub fn remarks(point: &Point) -> Vec<(&'static str, String)> {
     let all =
@@ -140,7 +142,7 @@ fn all_remarks(point: &Point) -> String {
 }
 
 impl Clauses {
-    /// Adds the clause that compares another contestant with the winner.
+    /// Adds a clause that compares another contestant (`other`) with the winner.
     fn add(&mut self, found: &Comparison, other: &str) {
         let Some(ratio) = found.ratio else { return };
         let digits = match (found.exact, found.ci95) {
@@ -267,7 +269,7 @@ fn enough(point: &Point, deadline: u64) -> Option<u64> {
 /// The latest deadline that a plan accepts.
 const MAX_DEADLINE_NS: u64 = 86_400_000_000_000;
 
-/// Formats milliseconds, for example `1.24 s`, `340 ms` or `12.5 ms`.
+/// Formats a time in milliseconds, for example `1.24 s`, `340 ms` or `12.5 ms`.
 #[must_use]
 pub fn milliseconds(ms: f64) -> String {
     match ms {
@@ -277,7 +279,7 @@ pub fn milliseconds(ms: f64) -> String {
     }
 }
 
-/// Joins items, for example `a`, `a and b`, or `a, b and c`.
+/// Joins items with commas and `and`, for example `a`, `a and b`, or `a, b and c`.
 #[must_use]
 pub fn and<T: AsRef<str> + std::borrow::Borrow<str>>(items: &[T]) -> String {
     match items {

@@ -1,9 +1,9 @@
-//! Reads and writes `anabranch.race/2`, the format before `anabranch.race/3`.
+//! Reads and writes race results in the older format `anabranch.race/2`, which came before `anabranch.race/3`.
 //!
-//! The older format has other names for some fields, and lacks the newer ones. Everything else has the same bytes.
+//! The older format has other names for some fields, and lacks the newer fields. All other fields have the same bytes.
 
 use crate::stats::metrics;
-use crate::{Race, Run, changes};
+use crate::{Race, Run, changes, columns, label};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -13,10 +13,21 @@ use std::fmt;
 pub const SCHEMA: &str = "anabranch.race/2";
 
 /// The fields that the older format lacks.
-const NEWER: [&str; 4] = ["p75", "median_ratio", "median_ci95", "changes"];
+const NEWER: [&str; 10] = [
+    "p75",
+    "median_ratio",
+    "median_ci95",
+    "changes",
+    "start_render_ns",
+    "largest_image_ns",
+    "byte_index_ns",
+    "start_render_ms",
+    "largest_image_ms",
+    "byte_index_ms",
+];
 
-/// Other names of fields: the field that contains the object with the name, the name, and the older name. An empty text
-/// stands for any field.
+/// The fields whose names differ in the older format. Each entry has the field that contains the object, the present
+/// name, and the older name. If the first text is empty, the entry applies in any field.
 const RENAMED: [(&str, &str, &str); 5] = [
     ("points", "contestants", "arms"),
     ("contestants", "name", "arm"),
@@ -25,13 +36,17 @@ const RENAMED: [(&str, &str, &str); 5] = [
     ("factors", "marginal_effect", "last"),
 ];
 
+/// Knobs of SCTP with other names in the older format: the name, and the older name.
+const KNOBS: [(&str, &str); 2] = [("num_ostreams", "streams"), ("max_instreams", "inbound")];
+
 /// Reads a race of the older format, and computes the figures that the format lacks.
 ///
 /// # Errors
 /// A field is missing or of the wrong type.
 pub fn read(mut value: Value) -> serde_json::Result<Race> {
     add_p75(&mut value);
-    // The older names are aliases of the fields.
+    rename_knobs(&mut value, "");
+    // The older field names are aliases of the present ones, so the same types can read them.
     let mut race: Race = serde_json::from_value(value)?;
     crate::SCHEMA.clone_into(&mut race.schema);
     for point in &mut race.points {
@@ -65,8 +80,52 @@ fn add_p75(value: &mut Value) {
     }
 }
 
-/// Converts the JSON text of a race or of a part of it. `within` is the field that contains the part, for example
-/// `points`; empty for a whole race. `write` turns the converted value into text.
+/// Gives knobs of SCTP their current names, in the texts and settings of contestants. `within` is the field that
+/// contains `value`.
+fn rename_knobs(value: &mut Value, within: &str) {
+    match value {
+        Value::Object(fields) => {
+            let is_sctp = fields.get("transport").is_some_and(|transport| transport == "sctp");
+            for (current, older) in KNOBS {
+                if within == "settings"
+                    && is_sctp
+                    && let Some(knob) = fields.remove(older)
+                {
+                    fields.insert(current.to_owned(), knob);
+                }
+            }
+            fields.iter_mut().for_each(|(name, value)| rename_knobs(value, name));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| rename_knobs(item, within)),
+        Value::String(text) => {
+            if let Some(current) = renamed_in(text) {
+                *text = current;
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Returns the text of an SCTP contestant with the current names of knobs; `None` if no name changes. The text has the
+/// form `NICK=NAME:key=value,key=value`.
+fn renamed_in(text: &str) -> Option<String> {
+    let (name, settings) = text.split_once(':')?;
+    if !label::split(name).1.contains("sctp") {
+        return None;
+    }
+    let current = |pair: &str| {
+        let (key, value) = pair.split_once('=')?;
+        let (current, _) = KNOBS.iter().find(|(_, older)| *older == key)?;
+        Some(format!("{current}={value}"))
+    };
+    let pairs: Vec<String> =
+        settings.split(',').map(|pair| current(pair).unwrap_or_else(|| pair.to_owned())).collect();
+    let new = format!("{name}:{}", pairs.join(","));
+    (new != text).then_some(new)
+}
+
+/// Converts the JSON text of a race, or of a part of it, to the older format. `within` is the field that contains the
+/// part, for example `points`; empty for a whole race. `write` turns the converted value into text.
 pub fn convert<T>(json: &str, within: &str, write: impl FnOnce(&Ordered) -> T) -> Option<T> {
     let mut value: Ordered = serde_json::from_str(json).ok()?;
     value.age(within);
@@ -84,14 +143,26 @@ pub enum Ordered {
 }
 
 impl Ordered {
-    /// Gives all fields of this value their older names. `within` is the field that contains this value.
+    /// Replaces the names of all fields of this value by their older names. `within` is the field that contains this
+    /// value.
     fn age(&mut self, within: &str) {
         match self {
+            Self::Object(fields) if within == "settings" => {
+                for (name, _) in fields.iter_mut() {
+                    *name = older_knobs(name);
+                }
+                // Settings are in the order of their names.
+                fields.sort_by(|(a, _), (b, _)| a.cmp(b));
+            }
             Self::Object(fields) => {
                 fields.retain(|(name, _)| !NEWER.contains(&name.as_str()) || within == "plan");
                 for (name, value) in fields {
-                    // The plan holds keys of the user, whatever their names.
+                    if name == "runs" && within == "contestants" {
+                        value.expand_objects();
+                    }
+                    // The plan holds the user's own keys, which keep their names. Only knobs get their older names.
                     if name == "plan" && within.is_empty() {
+                        value.age_knobs();
                         continue;
                     }
                     match (name.as_str(), &mut *value) {
@@ -107,9 +178,49 @@ impl Ordered {
                 }
             }
             Self::Array(items) => items.iter_mut().for_each(|item| item.age(within)),
+            Self::Plain(_) => self.age_knobs(),
+        }
+    }
+
+    /// Gives the knobs in all texts within this value their older names.
+    fn age_knobs(&mut self) {
+        match self {
+            Self::Object(fields) => fields.iter_mut().for_each(|(_, value)| value.age_knobs()),
+            Self::Array(items) => items.iter_mut().for_each(Self::age_knobs),
+            Self::Plain(Value::String(text)) => *text = older_knobs(text),
             Self::Plain(_) => {}
         }
     }
+}
+
+impl Ordered {
+    /// Replaces the columns of objects in these runs by lists of objects.
+    fn expand_objects(&mut self) {
+        let Self::Array(runs) = self else { return };
+        let columns = runs.iter_mut().filter_map(|run| match run {
+            Self::Object(fields) => fields.iter_mut().find(|(name, _)| name == "objects"),
+            _ => None,
+        });
+        let mut names: Vec<String> = Vec::new();
+        for (_, objects) in columns {
+            let text = serde_json::to_string(objects).unwrap_or_default();
+            let mut reader = serde_json::Deserializer::from_str(&text);
+            let Ok(mut list) = columns::deserialize(&mut reader) else { continue };
+            columns::name(&mut list, &names);
+            if names.is_empty() {
+                names = list.iter().map(|object| object.name.clone()).collect();
+            }
+            let text = serde_json::to_string(&list).unwrap_or_default();
+            if let Ok(list) = serde_json::from_str(&text) {
+                *objects = list;
+            }
+        }
+    }
+}
+
+/// Returns the text with the older names of knobs. The current names occur in no other meaning.
+fn older_knobs(text: &str) -> String {
+    KNOBS.iter().fold(text.to_owned(), |text, (current, older)| text.replace(current, older))
 }
 
 impl<'de> Deserialize<'de> for Ordered {
@@ -181,5 +292,41 @@ impl Serialize for Ordered {
             Self::Array(items) => to.collect_seq(items),
             Self::Plain(value) => value.serialize(to),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A result with a contestant whose knobs have other names in the older format.
+    const OLDER: &str = r#"{"schema":"anabranch.race/2","plan":{"transport":["a=sctp:streams=2,inbound=1","quic:streams=4"]},"points":[{"arms":[{"arm":"a=sctp:streams=2,inbound=1","settings":{"iw":"4","inbound":"1","streams":"2","transport":"sctp"}},{"arm":"quic:streams=4","settings":{"streams":"4","transport":"quic"}}]}]}"#;
+
+    #[test]
+    fn knobs_have_their_older_names_in_the_older_format() {
+        let mut value: Value = serde_json::from_str(OLDER).expect("JSON");
+        rename_knobs(&mut value, "");
+        assert_eq!(value["plan"]["transport"][0], "a=sctp:num_ostreams=2,max_instreams=1");
+        let arms = &value["points"][0]["arms"];
+        assert_eq!(arms[0]["arm"], "a=sctp:num_ostreams=2,max_instreams=1");
+        assert_eq!(
+            (&arms[0]["settings"]["num_ostreams"], &arms[0]["settings"]["max_instreams"]),
+            (&"2".into(), &"1".into())
+        );
+        assert_eq!(
+            (&arms[1]["arm"], &arms[1]["settings"]["streams"]),
+            (&"quic:streams=4".into(), &"4".into())
+        );
+        let newer = value.to_string();
+        let older = convert(&newer, "", |value| serde_json::to_string(value).expect("JSON")).expect("a race");
+        let (older, expected): (Value, Value) =
+            (serde_json::from_str(&older).expect("JSON"), serde_json::from_str(OLDER).expect("JSON"));
+        assert_eq!(older, expected);
+        let settings = r#"{"settings":{"iw":"4","max_instreams":"1","num_ostreams":"2","transport":"sctp"}}"#;
+        let older = convert(settings, "points", |value| serde_json::to_string(value).expect("JSON"));
+        assert_eq!(
+            older.expect("a part"),
+            r#"{"settings":{"inbound":"1","iw":"4","streams":"2","transport":"sctp"}}"#
+        );
     }
 }

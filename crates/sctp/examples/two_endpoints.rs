@@ -1,6 +1,6 @@
-//! Two SCTP endpoints without a network. The program carries packets between them, loses every fifth packet, and owns
-//! the clock. So the program runs through seconds of protocol time in milliseconds, and every run prints the same
-//! lines. Each of the three messages has its own stream, so a lost packet delays only the messages in that packet.
+//! Runs two SCTP endpoints without a network. The program itself carries the packets, loses every fifth packet, and
+//! sets the clock. So seconds of protocol time pass in milliseconds, and every run prints the same lines. Each of the
+//! three messages has its own stream, so a lost packet delays only the messages in that packet.
 //!
 //! `cargo run -p anabranch-sctp --example two_endpoints`
 

@@ -1,5 +1,5 @@
-//! Stores the counters of associations and paths. Rare events are counted in a separate box that most associations
-//! never allocate, because a server has many idle associations.
+//! Stores the counters of associations and paths. A server has many idle associations, so counters of rare events are
+//! in a separate box that most associations never allocate.
 //!
 //! This module implements no RFC rule.
 

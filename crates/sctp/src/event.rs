@@ -163,8 +163,8 @@ pub enum Event {
         id: AssociationId,
         /// The numbers of the streams in ascending order. An empty list stands for all outgoing streams.
         streams: Vec<u16>,
-        /// True if no message has been sent on the streams since their last reset, and no message is queued. In this
-        /// case the streams are already in their initial state, so no `Event::StreamsReset` follows.
+        /// True if no message has been sent on the streams since their last reset, and no message is queued. Then there
+        /// is nothing to reset, so no `Event::StreamsReset` follows.
         idle: bool,
     },
     /// The association has additional streams (RFC 6525), at the request of either side.
@@ -460,8 +460,8 @@ pub enum CloseReason {
     NotListening,
     /// The peer did not complete the shutdown in time (T5-shutdown-guard).
     ShutdownTimeout,
-    /// The peer reported that the State Cookie was stale (RFC 9260 §5.2.6). This happened too often, or the handshake
-    /// could not be repeated without losing acknowledged data.
+    /// The peer reported that the State Cookie was stale (RFC 9260 §5.2.6), and the handshake was not repeated again:
+    /// this happened too often, or acknowledged data would have been lost.
     StaleCookie,
     /// The peer violated the protocol. The text names the section of the RFC.
     PeerViolated(&'static str),

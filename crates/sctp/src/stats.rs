@@ -156,8 +156,8 @@ impl Totals {
 const MAX_PATHS: usize = 1024;
 
 /// An interruption of the user data in one direction for at least 100 ms. During it, either no data sent by this side
-/// was acknowledged, or no data arrived from the peer. It is counted only if the transfer resumed in one of three ways:
-/// on another path, on the same path after this path had failed, or after a wait longer than a retransmission timeout.
+/// was acknowledged, or no data arrived from the peer. An interruption counts only if the transfer resumed on another
+/// path, on the same path after this path had failed, or after a wait longer than a retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Interruption {
@@ -171,7 +171,7 @@ pub struct Interruption {
     /// interrupted, that is, no sent data was acknowledged.
     pub received: bool,
     /// The time at which data last arrived or was acknowledged before the interruption. If no data was outstanding at
-    /// that time, the time at which the next data was sent.
+    /// that time: the time at which data was sent next.
     pub since: Instant,
     /// The time at which the transfer resumed.
     pub until: Instant,
@@ -231,8 +231,8 @@ pub struct PathStats {
     pub heartbeats_acked: u64,
     /// Path MTU probes sent to the address (RFC 8899).
     pub mtu_probes: u64,
-    /// Number of detected path MTU black holes (RFC 8899 §4.3). At each one, packets of the size in use appeared to be
-    /// lost, so the size was reduced.
+    /// Number of detected path MTU black holes (RFC 8899 §4.3): packets of the size in use appeared to be lost, so the
+    /// size was reduced.
     pub black_holes: u64,
     /// Number of times that the path failed.
     pub failures: u64,

@@ -3,9 +3,9 @@
 //! Negotiating 65,535 streams must cost no memory until the streams are used for data. A two-level index maps a stream
 //! to its slot. Slots exist only for streams that have been used.
 
-/// Returns the byte position at which a stream continues after a reset (RFC 6525): the next multiple of 2^32. Sender
-/// and receiver then agree on the position, although cancelled data never arrived. Traces contain these positions. A
-/// program that compares its own positions with a trace must therefore use this function as well.
+/// Returns the byte position at which a stream continues after a reset (RFC 6525): the next multiple of 2^32. So sender
+/// and receiver agree on the position, even if data was cancelled and never arrived. Traces contain these positions. A
+/// program that compares its own positions with a trace must use this function as well.
 ///
 /// ```
 /// use anabranch_sctp::position_after_reset;
@@ -127,8 +127,7 @@ impl<T> Streams<T> {
         let pages = &mut self.far.get_or_insert_default().pages;
         if pages.len() <= page {
             if page >= 16 {
-                // One packet may name dozens of streams. Room for the highest stream number is therefore reserved in
-                // one step.
+                // One packet may name dozens of streams, so room for all stream numbers is reserved in one step.
                 pages.reserve_exact(usize::from(u16::MAX) / PAGE + 1 - pages.len());
             }
             pages.resize_with(page + 1, || None);

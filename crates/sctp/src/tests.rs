@@ -256,7 +256,7 @@ fn failover_and_failback() {
             vec![]
         };
         let now = pair.now;
-        // Sends one message about every 10 ms.
+        // Send one message about every 10 ms.
         if u128::from(sent) * 10 < elapsed.as_millis() {
             let payload = [sent.to_be_bytes().as_slice(), &[7; 400]].concat();
             if pair.a.send(now, a, Message::default(), &payload).is_ok() {
@@ -278,7 +278,7 @@ fn failover_and_failback() {
         }
         false
     });
-    // The network cuts the path at 5 s. The path fails at the third timeout in a row, 1 + 2 + 4 s later.
+    // The network cuts the path at 5 s. The path fails at the third timeout in a row, which is 1 + 2 + 4 = 7 s later.
     let down = down.expect("the path was found dead");
     assert!((Duration::from_secs(11)..Duration::from_secs(14)).contains(&down), "{down:?}");
     let up = up.expect("the path came back");
@@ -301,7 +301,7 @@ fn data_leaves_a_path_whose_heartbeat_is_not_answered() {
     config.set("hb_interval", "1s").expect("a time");
     let mut pair = Pair::new(config.clone(), config, 2, 3);
     let (a, b) = connect(&mut pair, 2);
-    // Both paths are verified and measured.
+    // Wait until both paths are verified and have an RTT sample.
     for _ in 0..10 {
         pair.settle();
         pair.events(Side::A);
@@ -588,8 +588,8 @@ fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let sent = sent.lock().expect("one thread").clone();
     let (first, last) = (sent[0].0, sent[sent.len() - 1].0);
     let bytes: u64 = sent.iter().map(|(_, bytes)| bytes).sum();
-    // At 1 Mbit/s a byte takes 8 us. Up to ten packets may be sent at once, and `took` does not include the time of the
-    // last packet. `took` may therefore be too short by the time of 11 packets. The test allows 12 packets.
+    // At 1 Mbit/s a byte takes 8 us. The first ten packets may be sent at once, and `took` ends when the last packet
+    // starts. So `took` may be too short by the time of 11 packets, and the test allows 12 packets.
     let took = last.since(first).as_micros() as u64;
     assert!(took <= 8 * bytes && took + 8 * 12 * 1_500 >= 8 * bytes, "{took} us for {bytes} bytes");
 }

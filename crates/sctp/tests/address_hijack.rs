@@ -1,5 +1,5 @@
-//! Attackers whose associations list addresses of other hosts. They want to block these hosts, or to have data sent to
-//! them (RFC 5062 §2, §5 to §8; RFC 9260 §5.2.2, §5.4).
+//! Attackers list addresses of other hosts in their associations, to lock these hosts out or to have data sent to them
+//! (RFC 5062 §2, §5 to §8; RFC 9260 §5.2.2, §5.4).
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
@@ -146,9 +146,9 @@ fn config(changes: &[(&str, &str)]) -> Config {
     config
 }
 
-/// RFC 5062 §2: the attacker's association lists the victim's address, and uses the port that the victim will use. RFC
-/// 5062 §2.3, RFC 9260 §5.4: the server probes the listed address at once. The victim answers that it has no such
-/// association (RFC 9260 §8.4). So the attacker's association has ended before the victim opens its own.
+/// RFC 5062 §2: the attacker's association lists the victim's address, and uses the port that the victim will use. §2.3
+/// and RFC 9260 §5.4: the server probes the listed address at once. The victim has no such association and answers with
+/// an ABORT (RFC 9260 §8.4). So the attacker's association has ended before the victim opens its own.
 #[test]
 fn camping_on_an_address_ends_with_the_first_heartbeat() {
     let mut net = HijackNet::new(&config(&[]));
@@ -160,13 +160,12 @@ fn camping_on_an_address_ends_with_the_first_heartbeat() {
     assert!(net.established(VICTIM), "{:?}", net.events[VICTIM]);
 }
 
-/// The victim is switched off and cannot answer the server's HEARTBEATs. Meanwhile, the attacker's association lists
-/// the victim's address and uses the victim's port.
+/// While the victim is switched off, it cannot answer the server's HEARTBEATs. An attacker's association lists the
+/// victim's address and uses the victim's port.
 ///
-/// After the victim is switched on, the server refuses the victim's INIT (RFC 9260 §5.2.2): the INIT lists an address
-/// that the attacker's association does not have. The server accepts an INIT that the victim sends from another port.
-/// The victim answers the server's next HEARTBEAT with an ABORT, which ends the attacker's association and frees the
-/// port.
+/// When the victim is switched on again, its INIT lists an address that the attacker's association does not have, so
+/// the server refuses it (RFC 9260 §5.2.2). An INIT from another port of the victim is accepted. The victim answers the
+/// server's next HEARTBEAT with an ABORT, which ends the attacker's association and frees the port.
 #[test]
 fn camping_on_the_address_of_who_is_off() {
     let mut net = HijackNet::new(&config(&[("hb_interval", "1s"), ("path_max_retrans", "5")]));
@@ -188,8 +187,8 @@ fn camping_on_the_address_of_who_is_off() {
 }
 
 /// RFC 5062 §5, RFC 9260 §5.4: the attacker lists the address of a victim that is switched off, and requests much data.
-/// Then the attacker stops acknowledging, to make the server retransmit the data to the victim. But the victim's
-/// address is not confirmed, so the server sends only HEARTBEATs to it.
+/// Then the attacker sends no more acknowledgements, so that the server retransmits the data to the victim. The
+/// victim's address is not confirmed, so the server must send only HEARTBEATs to it.
 #[test]
 fn an_attacker_that_stops_acknowledging() {
     let mut net = HijackNet::new(&config(&[]));

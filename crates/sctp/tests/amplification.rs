@@ -1,5 +1,5 @@
-//! Limits on the number of bytes with which the stack answers a packet (RFC 9260 §5.1.3, §12.2.4; RFC 5062). The packet
-//! comes from a peer, or from a source that has not shown that it receives answers.
+//! Limits on the number of bytes with which the stack answers a packet (RFC 9260 §5.1.3, §12.2.4; RFC 5062). The limits
+//! hold for packets of a peer, and of a source that has not shown that it receives answers.
 
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
 use anabranch_sctp::testing::transmit_all_bytes;
@@ -107,9 +107,9 @@ fn one(tsn: u32) -> Data<'static> {
     Data { tsn: Tsn(tsn), begin: true, end: true, unordered: true, payload: b"x", ..Data::default() }
 }
 
-/// RFC 9260 §6.2: if a packet holds a duplicate TSN, the server answers the packet at once, with exactly one SACK.
-/// Although hundreds of gaps could be reported, these SACKs together are at most one full SACK larger than the packets
-/// that they answer.
+/// RFC 9260 §6.2: each packet that holds a duplicate TSN is answered at once, with exactly one SACK. Each SACK could
+/// report hundreds of gaps. But all these SACKs together may exceed the packets that they answer by at most one full
+/// SACK.
 #[test]
 fn duplicates_draw_no_more_than_they_are() {
     const GAPS: u32 = 1_000;
@@ -124,7 +124,7 @@ fn duplicates_draw_no_more_than_they_are() {
             });
             largest = largest.max(answers.iter().map(Vec::len).max().unwrap_or(0));
         }
-        // A packet with a new TSN is answered by a SACK. The SACK reports all gaps that fit an Ethernet packet, also if
+        // A packet with a new TSN is answered by a SACK. It reports all gaps that fit into an Ethernet packet, even if
         // the MTU is larger.
         assert!((1_400..=1_480).contains(&largest), "MTU {mtu}: {largest} bytes");
         for (what, tsn) in [("seen before", 3), ("refused", 100_000)] {
@@ -279,7 +279,7 @@ fn addresses_are_listed_as_far_as_they_fit() {
         let params = tlv::Tlvs::new(ack.0.params.rest()).flatten().flat_map(Param::parse);
         params.filter_map(|param| param.address()).collect::<Vec<_>>()
     };
-    // Linux's INIT has some 80 bytes. Our INIT with the profile `modern` has 60.
+    // The INIT of Linux has some 80 bytes, and our INIT with the profile `modern` has 60 bytes.
     let large: Writes = |c| {
         Param::SupportedExtensions(&[130, 192, 64, 194]).emit(c);
         Param::ForwardTsnSupported.emit(c);
@@ -388,7 +388,7 @@ fn out_of_the_blue_draws_no_more_than_it_is() {
 }
 
 /// A peer sends 100 packets of each kind, with one chunk or with many chunks. Each row has the maximum ratio of the
-/// bytes of the answers to the bytes of the packets. No ratio is above three.
+/// bytes of the answers to the bytes of the packets, which never exceeds three.
 #[test]
 fn a_peer_draws_three_times_its_bytes_at_most() {
     type Write = fn(u32, &mut Vec<u8>);

@@ -159,7 +159,7 @@ fn over_dtls_packets_go_without_a_checksum() {
 
 #[test]
 fn init_chunks_by_signalling_need_no_handshake() {
-    let mut channel = Channel::new(&config(&[("zero_checksum", "yes"), ("streams", "300")]));
+    let mut channel = Channel::new(&config(&[("zero_checksum", "yes"), ("num_ostreams", "300")]));
     let [offer, answer] = [0, 1].map(|end: usize| channel.ends[end].init_chunk());
     let now = channel.now;
     let here = channel.ends[0].associate_by_init(now, ask(), &offer, &answer).expect("two INITs");

@@ -1,5 +1,5 @@
-//! Peers that send fragments which can never be reassembled, and applications that do not read. The memory in use stays
-//! bounded (RFC 9260 §6.2, §12.2.4; RFC 8260 §2.1).
+//! The memory in use must stay bounded if a peer sends fragments that can never be reassembled, and if the application
+//! does not read (RFC 9260 §6.2, §12.2.4; RFC 8260 §2.1).
 
 use anabranch_base::{Ecn, Engine, Instant, Packet};
 use anabranch_sctp::testing::{Pair, Side, address, transmit_all_bytes};
@@ -29,7 +29,7 @@ impl Victim {
         let mut config = Config::default();
         let set = [
             ("interleaving", if interleaving { "yes" } else { "no" }),
-            ("streams", "65535"),
+            ("num_ostreams", "65535"),
             ("rcvbuf", "64KiB"),
         ];
         for (key, value) in set {
@@ -88,9 +88,9 @@ impl Victim {
     }
 }
 
-/// 250,000 chunks of one byte arrive, far more than the window allows, and no application reads. In some cases the
-/// chunks are fragments of messages that never become complete. In other cases they are complete messages behind a gap
-/// or on many streams. Each chunk needs memory besides its one byte of data. This memory must stay small, too.
+/// 250,000 chunks of one byte arrive, far more than the window allows, and no application reads. The chunks are
+/// fragments of messages that never become complete, or complete messages behind a gap or on many streams. Each chunk
+/// needs bookkeeping memory besides its one byte of data. The memory of the process must stay small.
 #[test]
 #[cfg(target_os = "linux")]
 fn fragments_without_an_end() {
@@ -99,7 +99,7 @@ fn fragments_without_an_end() {
     let kinds: [(&str, bool, Write); 6] = [
         ("DATA that begins a message and never ends it, unordered", false, |n, tsn, b| {
             let data = Data { tsn, begin: true, unordered: true, payload: b"x", ..Data::default() };
-            // There is a gap before each chunk, so no two TSNs are consecutive.
+            // Leave a gap before each chunk, so that no two TSNs are consecutive.
             Data { tsn: data.tsn.plus(n), ..data }.emit(b);
         }),
         ("DATA, whole, behind an SSN that never comes", false, |n, tsn, b| {
@@ -133,7 +133,7 @@ fn fragments_without_an_end() {
         println!("{what}: {taken} came, {} KiB", grown >> 10);
         // A stream that has received data takes some 600 bytes of memory.
         assert!(grown < 48 << 20, "{what}: {grown} bytes more");
-        // The end of the association frees all memory, whichever kind of chunk has filled it.
+        // The end of the association must free all memory, whichever kind of chunk has filled it.
         let now = victim.pair.now;
         victim.pair.b.abort(now, id);
         victim.pair.b.release(now, id);

@@ -29,8 +29,7 @@ const STEPS: u64 = 700;
 struct Applications {
     ids: [Option<AssociationId>; 2],
     addresses: [Vec<SocketAddr>; 2],
-    /// The average number of actions of which one is neither a send nor a read. If `control` is 0, all actions are
-    /// sends or reads.
+    /// On average, one in `control` actions is neither a send nor a read. With 0, all actions are sends or reads.
     control: u64,
 }
 

@@ -72,8 +72,8 @@ fn pass(now: Instant, from: &mut Endpoint, to: &mut Endpoint) -> Vec<Vec<u8>> {
     all.into_iter().map(|packet| packet.bytes).collect()
 }
 
-/// RFC 5062 §5: a peer lists the address of a victim as one of its own. The server sends fewer bytes to the victim than
-/// the peer has sent to the server. The victim receives a few small HEARTBEATs, at growing intervals.
+/// RFC 5062 §5: a peer lists the address of a victim as one of its own. The server must send fewer bytes to the victim
+/// than the peer has sent to the server: only a few small HEARTBEATs, at growing intervals.
 #[test]
 fn an_address_that_never_asked() {
     let own = SocketAddr::from(([10, 0, 0, 1], 0));

@@ -1,5 +1,5 @@
-//! Associations that share a memory budget. Their total memory is bounded, no matter what their peers do, and a
-//! well-behaved peer makes progress.
+//! Associations that share a memory budget: their total memory must be bounded, no matter what their peers do, and a
+//! well-behaved peer must make progress.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Budget, Engine, Instant, RecvBatch, Rng, SendBatch};
@@ -152,7 +152,7 @@ fn receive_buffers_are_bounded_together() {
         }
         peers.turn(|_| true);
     }
-    // The number of bytes that are acknowledged but not yet read.
+    // Returns the number of bytes that are acknowledged but not yet read.
     let waits = |id: &AssociationId| peers.ends[0].info(*id).map_or(0, |info| info.buffered as usize);
     let unread = sent - peers.ids[0].iter().map(waits).sum::<usize>();
     assert!((100_000..total as usize).contains(&unread), "{unread} of {sent}");

@@ -69,8 +69,8 @@ fn transfer(config: &Config, seed: u64, count: u32) {
     }
 }
 
-/// RFC 9260 §1.6, §6.5: 80,000 messages are sent on a stream, and the TSNs wrap around after fewer than 40,000
-/// messages. The SSNs also wrap around. The test runs with the profile of RFC 9260, with the profile `modern`, and with
+/// RFC 9260 §1.6, §6.5: 80,000 messages are sent on a stream. The TSNs wrap around after fewer than 40,000 messages,
+/// and the SSNs wrap around too. The test runs with the profile of RFC 9260, with the profile `modern`, and with
 /// I-DATA, whose message identifiers are longer than SSNs.
 #[test]
 fn the_last_tsn_is_not_the_last_message() {

@@ -1,8 +1,8 @@
-//! A digest of everything that happens in a run, and counters of the packets that hosts discard.
+//! A digest of everything that happens in a simulation run, and counters of the packets that hosts discard.
 //!
-//! For every event, the digest covers its kind, its time, the index of the link, timer or socket, and (for a packet)
-//! all bytes. Two runs with equal digests had the same events at the same times. A trail has the digest after each
-//! event. The first difference between two trails shows where their runs diverge.
+//! The digest covers the kind and the time of every event, the index of its link, timer or socket, and all bytes of its
+//! packet, if it has one. Two runs with equal digests had the same events at the same times. A trail is a list that
+//! holds the digest after each event of a run. The first difference between two trails shows where their runs diverge.
 
 use anabranch_base::Instant;
 
@@ -21,7 +21,7 @@ pub struct HostCounters {
     pub bad_transport: u64,
     /// Packets that had to be fragmented before they were sent.
     pub fragmented: u64,
-    /// Fragments that arrived at the host to which their packet is addressed.
+    /// Fragments, addressed to this host, that arrived at it.
     pub fragments: u64,
     /// Packets that were reassembled from fragments.
     pub reassembled: u64,
@@ -46,7 +46,7 @@ pub struct HostCounters {
     pub filtered: u64,
 }
 
-/// The kind of an event that the digest covers.
+/// The kinds of events of a simulation that enter the digest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum AuditEvent {
@@ -85,8 +85,8 @@ impl Audit {
         hash = mix(hash, u64::from(place) << 8 | kind as u64);
         hash = mix(hash, at.as_nanos());
         hash = mix(hash, bytes.len() as u64);
-        // Four independent lanes are used, so that no multiplication has to wait for the result of the previous
-        // multiplication.
+        // The bytes are mixed into four independent partial digests ("lanes"), so that no multiplication has to wait
+        // for the result of the previous multiplication.
         let mut lanes = [hash, !hash, hash.rotate_left(16), hash.rotate_left(32)];
         let mut blocks = bytes.chunks_exact(32);
         for block in &mut blocks {

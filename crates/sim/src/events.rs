@@ -1,4 +1,4 @@
-//! The event queue: which event is due at which time.
+//! The event queue of the simulator, which returns the events in order of time.
 //!
 //! The queue is a heap of keys. Each key is one number that holds *(instant, sequence number, slot)*. Every source of
 //! events owns one slot: each direction of a link (for the earliest of its pending events), each timer, and each host's
@@ -7,7 +7,8 @@
 //! reinserted or discarded, and the clock does not move.
 //!
 //! Taking an event leaves a hole at the top of the heap. In most cases, the source of the event immediately sets the
-//! deadline of its next event. The new key fills the hole, so that one sift replaces a removal and an insertion.
+//! deadline of its next event. The new key fills the hole, so that one pass through the heap replaces a removal and an
+//! insertion.
 
 use anabranch_base::Instant;
 
@@ -47,7 +48,7 @@ const fn instant(key: Key) -> Instant {
 #[derive(Clone, Copy, Debug)]
 struct Deadline {
     owner: Owner,
-    /// The key at which the slot is due, or [`NEVER`] if the slot has no deadline.
+    /// The key (deadline) at which the slot's next event is due, or [`NEVER`] if the slot has no deadline.
     due: Key,
     /// The key of the slot's valid entry in the heap, never later than `due`; [`NEVER`] if the slot has no valid entry.
     entry: Key,
@@ -86,8 +87,8 @@ impl Events {
         self.free.push(slot);
     }
 
-    /// Sets, moves or clears the slot's deadline. Setting the same instant again keeps the slot's position among equal
-    /// instants. Setting another instant puts the slot behind all slots that already have that instant.
+    /// Sets, moves or clears the slot's deadline. If the instant does not change, the slot keeps its position among the
+    /// slots with the same instant. Otherwise the slot is placed behind all slots that already have the new instant.
     #[inline(always)]
     pub(crate) fn set(&mut self, slot: Slot, at: Option<Instant>) {
         let deadline = &mut self.slots[slot.0 as usize];
@@ -265,7 +266,7 @@ mod tests {
         assert_eq!(drain(&mut events), [(1099, Owner::Timer(0))]);
     }
 
-    /// The heap agrees with a sorted map after random sequences of operations.
+    /// After random sequences of operations, the event queue must return the same events as a sorted map.
     #[test]
     fn the_heap_agrees_with_a_sorted_map() {
         let mut rng = anabranch_base::Rng::new(5);

@@ -27,8 +27,8 @@ pub(crate) struct Key {
 
 /// The run queue, as a linked list of wakers: `last` is the task that was woken last, and each waker refers to the task
 /// woken before it. `Waker` requires `Sync`. A lock, or even one locked instruction per packet, costs more than moving
-/// the packet. The atomics are therefore only loaded and stored, never exchanged. This is sound because everything in a
-/// simulation happens on one thread.
+/// the packet. The atomics are therefore only loaded and stored, without atomic read-modify-write operations. This is
+/// sound because everything in a simulation happens on one thread.
 struct RunQueue {
     /// The index of the task that was woken last, or [`NOBODY`].
     last: AtomicU32,
@@ -88,14 +88,16 @@ struct TaskSlot {
 struct TaskEntry {
     owner: u32,
     name: &'static str,
-    /// Whether the task has received from a socket. Used only if hosts share a processor.
+    /// Whether the task has received from a socket, and thus belongs to the network stack of its host. Used only if
+    /// hosts share a processor.
     is_stack: Cell<bool>,
     running: Rc<Running>,
 }
 
-/// The future of a task. It is reference-counted, so that the executor can poll it without moving it out of the slot.
+/// The future of a task with its waker. This value is reference-counted, so that the executor can poll it without
+/// moving it out of the slot.
 struct Running {
-    /// Borrowed while the future is polled.
+    /// The future, which is borrowed while it is polled.
     future: RefCell<BoxedTask>,
     /// The task's waker, kept for all polls of the future. Cloning the waker for each poll would change its reference
     /// count.
@@ -110,7 +112,8 @@ pub(crate) struct Executor {
     /// The waker of the main future. The main future itself is on the caller's stack.
     main: Arc<TaskWaker>,
     main_waker: Waker,
-    /// Tasks that were not polled in the last round. They run first in the next round.
+    /// Tasks that the last round did not poll, because the main future finished first. They run first in the next
+    /// round.
     ahead: Cell<Vec<u32>>,
     /// The programs of hosts that share a processor.
     pub(crate) programs: Programs,
@@ -138,7 +141,7 @@ impl Executor {
         self.queue.last.load(Ordering::Relaxed) != NOBODY || self.queue.several.load(Ordering::Relaxed)
     }
 
-    /// Makes the main future runnable.
+    /// Makes the main future of the run runnable.
     pub(crate) fn wake_main(&self) {
         self.main.wake_by_ref();
     }
@@ -276,7 +279,7 @@ impl Executor {
             drop(future);
             self.cancel(Key { index, generation });
         }
-        // If the task has cancelled itself, the task's future is dropped here, when the function returns.
+        // If the task has cancelled itself, its future is dropped when this function returns.
     }
 
     /// Frees the slot of an ended task when the task's turn in the queue comes.

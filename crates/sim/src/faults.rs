@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn every_impairment_is_a_fault_or_has_a_reason() {
         // Every random link sets the keys in `always`. The keys in `others` are not faults: they describe how packets
-        // share the medium and the queue, or they are shorthands that set other keys.
+        // share the medium and the queue, or they are abbreviations that set other keys.
         let always = ["rate", "delay", "mtu"];
         let others = ["overhead", "packet-time", "aqm", "ecn", "half-duplex", "rtt", "trace", "preset"];
         for row in ROWS {

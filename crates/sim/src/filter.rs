@@ -50,8 +50,9 @@ impl State {
         true
     }
 
-    /// Returns what the sender of a filtered packet learns. Linux returns the verdict of the packet filter to the stack
-    /// in the kernel that sent the packet (ip_queue_xmit, nf_hook_slow). A program sees EPERM, and sends on.
+    /// Returns the result of a send call whose packet the filter drops. A socket for an IP protocol gets the error, as
+    /// a protocol in Linux's kernel does (ip_queue_xmit, nf_hook_slow). On a UDP socket the packet counts as sent,
+    /// because a program that gets EPERM continues to send.
     #[cold]
     pub(crate) fn refuse(&mut self, socket: u32, batch: &mut SendBatch) -> io::Result<()> {
         match self.sockets.at(socket).map(|socket| socket.local) {

@@ -23,7 +23,7 @@ use anabranch_wire::{pcap, udp};
 use std::net::IpAddr;
 
 impl State {
-    /// Handles the event of `owner` that is due.
+    /// Handles the event that is due, which belongs to `owner`.
     #[inline]
     pub(crate) fn fire(&mut self, owner: Owner) {
         match owner {
@@ -127,7 +127,7 @@ impl State {
         let now = self.now;
         while let Some(packet_buf) = self.directions[index].chain.pop(now) {
             self.on_link_exit(index, packet_buf);
-            // Usually no second packet is due.
+            // Usually no second packet is due at this time, and the loop ends.
             if self.directions[index].chain.next().is_none_or(|at| at > now) {
                 break;
             }
@@ -141,8 +141,8 @@ impl State {
         }
     }
 
-    /// Delivers the due packets of the chains in `retired`. A change of the link has replaced these chains while they
-    /// held packets.
+    /// Delivers the due packets of the chains in `retired`. These are chains of link elements that a change of the link
+    /// has replaced while they held packets.
     #[cold]
     fn retired_due(&mut self, index: usize) {
         let now = self.now;
@@ -243,7 +243,7 @@ impl State {
         });
     }
 
-    /// Handles a packet that arrives at an interface of the node.
+    /// Handles a packet that arrives at an interface of a host or router.
     #[inline(always)]
     fn arrive(&mut self, node: u32, interface: u32, packet_buf: PacketBuf) {
         let receiver = &mut self.nodes[node as usize];
@@ -290,7 +290,8 @@ impl State {
             && !self.nodes.iter().any(|node| node.processor.is_shared_and_busy())
     }
 
-    /// Handles the completion of the work at the head of the processor's queue.
+    /// Handles the end of the work at the head of the processor's queue. If the work was for a packet, the packet is
+    /// now received or sent.
     fn processor_due(&mut self, node: u32) {
         let processor = &mut self.nodes[node as usize].processor;
         let done = processor.take(self.now);
@@ -384,7 +385,7 @@ impl State {
             other => host.protocols.iter().find(|(known, _)| *known == other).map(|(_, socket)| *socket),
         };
         match socket {
-            // An empty packet is discarded, because a `Datagrams` socket never returns empty packets.
+            // An empty packet is discarded, because a `DatagramSocket` never returns empty packets.
             Some(_) if payload >= end => self.discard(packet_buf),
             Some(socket) => {
                 packet_buf.buffer.truncate(end);

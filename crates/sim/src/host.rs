@@ -1,9 +1,9 @@
 //! Sockets, timers and the processor of a host.
 //!
 //! The queue of a socket is bounded in bytes. Packets that do not fit are dropped and counted, as in an operating
-//! system. By default a processor takes no time for its work. A processor that takes time has one queue. It holds the
-//! incoming and outgoing packets, and the work on connections and requests that programs report with `World::charge`.
-//! Hosts may share one processor. Its queue then holds the work of all of them.
+//! system. By default a processor takes no time for its work. A processor that takes time has one queue. The queue
+//! holds the incoming and outgoing packets, and the work on connections and requests that programs report with
+//! `World::charge`. If hosts share a processor, its queue holds the work of all of these hosts.
 
 use crate::events::Slot;
 use crate::packet_buf::PacketBuf;
@@ -39,15 +39,15 @@ impl Cost {
     }
 }
 
-/// One piece of a processor's work.
+/// One piece of work that a host's processor has to do.
 #[derive(Debug)]
 pub(crate) enum ProcessorWork {
     /// A packet that arrived at the host with the first index, at the interface with the second index.
     Receive(u32, u32, PacketBuf),
     /// A packet to be sent by the host with the first index, from the interface with the second index.
     Send(u32, u32, PacketBuf),
-    /// Work of the program of the host with this index, with the time that it still takes. The processor finishes this
-    /// work before it begins other work, unless hosts share it.
+    /// Work of the program of the host with this index, and the time that this work still takes. The processor finishes
+    /// this work before it begins other work, unless hosts share the processor.
     Busy(u32, Duration),
 }
 
@@ -123,8 +123,8 @@ impl Processor {
         place == 0
     }
 
-    /// Returns the place of `work` in the queue of a shared processor. Packets interrupt programs, as they do in a kernel.
-    /// But what a program sends follows the work that it does before.
+    /// Returns the position at which `work` enters the queue of a shared processor. Packets interrupt programs, as they
+    /// do in a kernel. A packet that a program sends, however, is queued behind the earlier work of the same program.
     fn place_of(&self, work: &ProcessorWork) -> usize {
         let is_busy = |work: &ProcessorWork| matches!(work, ProcessorWork::Busy(..));
         let after = match work {
@@ -178,7 +178,7 @@ pub(crate) struct Socket {
 /// The properties that are equal in all packets that a socket sends from one source to one target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
-    /// Source and target as the sender gave them.
+    /// The source and the target address that the sender gave.
     pub(crate) ends: (SocketAddr, SocketAddr),
     /// The source address in use. If the sender gave no source address, the host has chosen this address.
     pub(crate) source: SocketAddr,

@@ -23,8 +23,8 @@ pub struct InterfaceId {
     pub index: u32,
 }
 
-/// An end of a link: an interface, or a node that chooses the interface. A router without a free interface gets a new
-/// one.
+/// What one end of a new link is attached to: an interface, or a node whose first free interface is used. A router
+/// without a free interface gets a new one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attachment {
     /// This interface.

@@ -1,4 +1,5 @@
-//! The network simulator: executor, hosts, links and packet records, with byte-identical results in every run.
+//! The network simulator: executor, hosts, links and packet records. A run with the same seed gives byte-identical
+//! results.
 //!
 //! A [`Network`] holds hosts, routers and links. [`Network::world`] gives the programs of a host their `World`, and
 //! [`Network::run`] lets virtual time pass. The network carries real IP packets with headers and checksums. Its links

@@ -282,7 +282,8 @@ impl Network {
         self.shared.executor.programs.share(hosts.iter().map(|host| host.0));
     }
 
-    /// Sets the maximum number of bytes of packets that wait in each socket of this host. The default is 8 MiB.
+    /// Sets the maximum number of bytes of received packets that wait in each socket of this host to be read. The
+    /// default is 8 MiB.
     pub fn set_receive_buffer(&self, host: NodeId, bytes: usize) {
         self.shared.state.borrow_mut().nodes[host.0 as usize].socket_limit = bytes;
     }

@@ -22,7 +22,7 @@ pub(crate) struct Content {
     pub(crate) start: u32,
     /// While the packet is in a socket's queue: the offset in `buffer` of the payload that the socket returns.
     pub(crate) payload: u32,
-    /// The tag that the sending engine has set. Duplicated and corrupted packets keep the tag.
+    /// The tag that the sending engine has set. Copies made by the network, and corrupted packets, keep the tag.
     pub(crate) tag: u64,
     /// If the packet is an ICMP message in a socket's queue: what this message reports. `payload` is then the offset of
     /// the payload of the packet that the message quotes. `None` for all other packets.
@@ -120,7 +120,7 @@ impl Pool {
         self.free.pop().unwrap_or_else(Self::fresh)
     }
 
-    /// Returns a buffer that contains only headroom, so that a packet can be appended.
+    /// Returns a buffer that contains only headroom, to which a packet can be appended.
     pub(crate) fn take_empty(&mut self) -> PacketBuf {
         let mut packet_buf = self.take();
         packet_buf.buffer.clear();

@@ -1,9 +1,9 @@
 //! Programs of hosts that share one processor: they run one at a time, and only while the network stack is idle.
 //!
-//! All tasks of a host are one program, except the tasks that receive from a socket, which are the host's network stack.
-//! The stack runs as soon as it has something to do, as the kernel does in interrupts and system calls. A program runs
-//! until all its tasks wait ("run to block"). Then the program that was woken first runs. So a program that writes and
-//! closes has done both before the program at the other end sees either.
+//! All tasks of a host are one program, except the tasks that receive from a socket, which are the host's network
+//! stack. The stack runs as soon as it has something to do, as the kernel does in interrupts and system calls. A
+//! program runs until all its tasks wait ("run to block"). After that, the program that was woken first runs. If a
+//! program writes data and then closes, the program at the other end therefore runs only after both.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 /// The programs that share a processor, and their runnable tasks.
 #[derive(Default)]
 pub(crate) struct Programs {
-    /// Whether any hosts share a processor.
+    /// Whether some hosts of the network share a processor.
     is_enabled: Cell<bool>,
     hosts: RefCell<Vec<u32>>,
     /// The runnable tasks, each with its host, in the order in which they were woken.
@@ -50,7 +50,8 @@ impl Programs {
         self.is_enabled() && !self.runnable.borrow().is_empty()
     }
 
-    /// Removes and returns the task that runs next: one of the program that ran last, if it has a runnable task.
+    /// Removes and returns the task that runs next. This is a task of the program that ran last, if that program has a
+    /// runnable task.
     pub(crate) fn take(&self) -> Option<u32> {
         let mut runnable = self.runnable.borrow_mut();
         let goes_on = runnable.iter().position(|(host, _)| Some(*host) == self.current.get());

@@ -14,7 +14,7 @@ use anabranch_base::{Ecn, Instant};
 use anabranch_wire::ip::{self, Packet, v4, v6};
 use std::net::IpAddr;
 
-/// The packets of which a host has received some fragments, but not all.
+/// The state of reassembly at a host: the packets of which some fragments have arrived, but not all.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
     /// The incomplete packets, the oldest first.
@@ -61,7 +61,7 @@ struct Partial {
     not_ect: bool,
 }
 
-/// The maximum number of incomplete packets that are stored.
+/// The maximum number of incomplete packets that a host stores.
 const MOST: usize = 64;
 /// RFC 1122 §3.3.2 and RFC 8200 §4.5: the timeout, 60 s from the first received fragment.
 const PATIENCE: Duration = Duration::from_secs(60);

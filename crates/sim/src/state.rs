@@ -43,7 +43,7 @@ pub(crate) struct State {
     pub(crate) redescribed: u64,
     pub(crate) audit: Option<Audit>,
     pub(crate) link_events: Option<Vec<TapRecord>>,
-    /// Whether each event of a packet on a link has to be recorded.
+    /// Whether the log of link events is on: each event of a packet on a link is recorded.
     pub(crate) watched: bool,
     pub(crate) routes_known: bool,
 }

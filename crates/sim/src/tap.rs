@@ -62,8 +62,8 @@ pub struct LinkCounters {
 #[derive(Default)]
 pub(crate) struct LinkTap {
     pub(crate) switched_off: u64,
-    /// The sum of the counters of all former chains of link elements. When the link changes, a new chain replaces the
-    /// old one. The old chain is a former chain as soon as it holds no more packets.
+    /// The sum of the counters of all former chains of link elements. A change of the link replaces its chain, and the
+    /// old chain becomes a former chain as soon as it holds no more packets.
     before: Meter,
 }
 
@@ -84,8 +84,8 @@ impl LinkTap {
 /// The packet capture of a host.
 pub(crate) struct Capture {
     writer: pcap::Writer<Vec<u8>>,
-    /// The interface ID in the capture file for each interface of the host. The list ends with the last interface that
-    /// the capture contains.
+    /// For each interface of the host, its ID in the capture file. Interfaces after the last captured one have no
+    /// entry.
     numbers: Vec<u32>,
     failure: Option<io::Error>,
 }

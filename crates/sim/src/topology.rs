@@ -38,7 +38,7 @@ pub(crate) struct Node {
     /// All addresses, each with the index of its interface. The addresses of the preferred interface come first,
     /// followed by those of the other interfaces, in order.
     pub(crate) addresses: Vec<(IpAddr, u32)>,
-    /// The index of the interface whose addresses come first.
+    /// The index of the interface whose addresses come first in `addresses`.
     pub(crate) preferred: u32,
     /// The number of times that `addresses` has changed.
     pub(crate) address_changes: u64,

@@ -111,8 +111,8 @@ impl World for SimWorld {
     }
 }
 
-/// Implements [`World`] for a host with a field `world`, which is a [`SimWorld`]. Tests use the macro for hosts that
-/// also simulate a kernel's sockets or a name resolver.
+/// Implements [`World`] for a type with a field `world`, which is a [`SimWorld`]. Tests use this macro for host types
+/// that also simulate a kernel's sockets or a name resolver.
 #[macro_export]
 macro_rules! world_of_field {
     ($host:ty) => {

@@ -94,7 +94,7 @@ fn tshark_finds_no_fault() {
     let bad = "_ws.malformed || ip.checksum.status == 0 || udp.checksum.status == 0 || \
                icmp.checksum.status == 0 || icmpv6.checksum.status == 0 || _ws.expert.severity >= 6291456";
     assert_eq!(tshark(&bytes, &["-Y", bad]).as_deref(), Some(""));
-    // The filter selects the packets whose checksums tshark has verified.
+    // The display filter selects the packets whose checksums tshark has verified.
     let good = "(ip.checksum.status == 1 || ipv6) && (udp.checksum.status == 1 || icmp.checksum.status == 1 || \
                 icmpv6.checksum.status == 1)";
     let good = tshark(&bytes, &["-Y", good]).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The same seed gives the same bytes at the same times. Another seed gives other bytes and times.
+//! Two simulations with the same seed must carry the same bytes at the same times. With another seed, bytes and times
+//! must differ.
 
 use crate::support::*;
 use anabranch_base::time::Duration;

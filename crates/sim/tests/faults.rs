@@ -1,4 +1,4 @@
-//! Outages, and changes of links and addresses.
+//! Tests of outages, and of changes of links and addresses during a run.
 
 use crate::support::*;
 use anabranch_base::time::Duration;

@@ -1,4 +1,4 @@
-//! Packet filter rules of the sending host.
+//! Tests of the packet filter, which drops packets at the sending host.
 
 use crate::support::*;
 use anabranch_base::SendBatch;
@@ -40,7 +40,8 @@ fn a_dropped_packet_never_enters_the_link() {
     let results = network.run(
         async {
             let (a, b) = (here.bind(raw).await.expect("bound"), there.bind(raw).await.expect("bound"));
-            // One rule counts the packets of both hosts: the second and the fourth packet are dropped.
+            // The rules of both hosts share one packet counter, so the second and the fourth packet of the two hosts
+            // together are dropped.
             let results = [
                 try_send(&a, NEAR, FAR).await,
                 try_send(&a, NEAR, FAR).await,

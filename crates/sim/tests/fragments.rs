@@ -1,4 +1,4 @@
-//! Packets that may be fragmented by hosts and routers: their reassembly, and the captures.
+//! Tests of packets that hosts and routers may fragment: their reassembly, and how captures show them.
 
 use crate::support::*;
 use anabranch_base::engine::IcmpKind;

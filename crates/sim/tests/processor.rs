@@ -1,4 +1,4 @@
-//! Hosts whose processor takes time for its work, and their bounded queues.
+//! Tests of hosts whose processor takes time for its work, and of their bounded queues.
 
 use crate::support::*;
 use anabranch_base::time::Duration;

@@ -1,4 +1,5 @@
-//! Hosts that share a processor: programs run until they wait, and after the network stack.
+//! Tests of hosts that share a processor. A program runs until it waits, and only after the network stack has finished
+//! its work.
 
 use crate::support::*;
 use anabranch_base::time::Duration;
@@ -11,7 +12,7 @@ use std::task::Poll;
 
 const RAW: Local = Local::Ip { protocol: 6 };
 
-/// The order in which things happened.
+/// The names of events, in the order in which the events happened.
 type Log = Rc<RefCell<Vec<&'static str>>>;
 
 fn hosts(cost: Cost) -> (Network, NodeId, NodeId) {
@@ -51,7 +52,7 @@ struct Waiting {
     waker: Option<std::task::Waker>,
 }
 
-/// Waits until the stack has received a packet that was not taken yet.
+/// Takes the next packet that the stack has received, or waits for one.
 async fn take(waiting: &RefCell<Waiting>) {
     poll_fn(|cx| {
         let mut waiting = waiting.borrow_mut();
@@ -110,7 +111,7 @@ fn a_program_runs_after_all_that_the_other_has_sent() {
         let order = two_packets(true, cost);
         assert_eq!(order, ["sent", "sent", "stack", "stack", "program", "program"], "{cost:?}");
     }
-    // With processors of their own, the client reads the first packet before the second has arrived.
+    // If each host has its own processor, the client reads the first packet before the second has arrived.
     let order = two_packets(false, costs[1]);
     assert_eq!(order, ["sent", "sent", "stack", "program", "stack", "program"]);
 }
@@ -147,8 +148,8 @@ fn one_processor_does_the_work_of_both_ends() {
     assert_eq!(arrivals(true), [360, 480].map(micros));
 }
 
-/// The server's program works for 1 ms and then sends. Meanwhile the client sends a packet, which does not wait for that
-/// work. What the server sends does.
+/// The server's program works for 1 ms and then sends a packet, which must wait until this work is done. Meanwhile the
+/// client sends a packet, which must not wait for that work.
 #[test]
 fn packets_interrupt_a_program() {
     let cost =

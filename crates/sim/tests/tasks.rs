@@ -96,7 +96,7 @@ fn a_moved_timer_fires_once_at_its_last_deadline() {
         let mut timer = world.timer();
         timer.set(Some(micros(1)));
         for step in 0..1000 {
-            // A transport postpones its retransmission timer in this way with each packet.
+            // The deadline is moved to a later time again and again, as a transport does with its retransmission timer.
             timer.set(Some(micros(100 + step)));
         }
         poll_fn(|cx| timer.poll(cx)).await;

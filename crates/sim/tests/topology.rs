@@ -98,7 +98,7 @@ fn static_routes_go_first_and_routers_without_a_route_say_so() {
     network.link(detour, long, &link("delay=5ms")).expect("a link");
     network.link(long, far, &link("delay=5ms")).expect("a link");
     network.route(ip("10.9.0.0"), 16, detour);
-    // This is the client's default route.
+    // The route for the prefix 0.0.0.0/0 is the client's default route.
     network.route(ip("0.0.0.0"), 0, client.interface(0));
     let (here, there) = (network.world(client), network.world(server));
     network

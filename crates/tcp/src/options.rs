@@ -123,7 +123,7 @@ impl NegotiatedOptions {
         }
     }
 
-    /// Updates TS.Recent with a timestamp that the caller knows not to be outdated.
+    /// Updates TS.Recent with the timestamp of a segment. The caller has checked that the timestamp is not outdated.
     #[inline]
     pub(crate) fn renew(&mut self, now: Instant, stamps: Timestamps) {
         self.recent = Some((stamps.value, now));

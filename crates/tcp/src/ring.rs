@@ -1,9 +1,9 @@
 //! A ring buffer that grows, and stores the bytes of a stream by position.
 //!
-//! Positions are 64-bit offsets that never wrap. The index of a byte is its position minus a base, modulo the length of
-//! the ring, which is a power of two. While the ring is empty, the base is set to the position of the next byte, which
-//! then gets the index 0. A stream that is read promptly therefore stays in a few cache lines. The owner of the ring,
-//! the send or receive buffer, knows which positions are in use.
+//! Positions are 64-bit offsets that never wrap. A byte is stored at the index (position - base), modulo the length of
+//! the ring, which is a power of two. While the ring is empty, the base is set to the position of the next byte. A
+//! stream that is read promptly therefore stays in a few cache lines at the start of the ring. The owner of the ring, a
+//! send or receive buffer, knows which positions are in use.
 
 use std::ops::Range;
 
@@ -21,7 +21,8 @@ impl Ring {
         }
         let length = needed.max(SMALLEST).next_power_of_two() as usize;
         let old = std::mem::replace(self, Self { bytes: vec![0; length], base: self.base });
-        // `alive` may end beyond the positions of the old ring, so the range is limited to the length of the old ring.
+        // `alive` may end beyond the positions that the old ring has room for, so the range is limited to the length of
+        // the old ring.
         let held = alive.start..alive.end.min(alive.start + old.bytes.len() as u64);
         if held.start < held.end {
             let (first, second) = old.slices(held);

@@ -79,9 +79,9 @@ fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let sent = sent.lock().expect("one thread").clone();
     let (first, last) = (sent[0].0, sent[sent.len() - 1].0);
     let bytes: u64 = sent.iter().map(|(_, bytes)| bytes).sum();
-    // At 1 Mbit/s a byte takes 8 us. The first ten packets may leave together, and no time is measured after the last
-    // packet. The measured time may therefore be shorter than the time for all bytes, by the time for about 11 packets.
-    // The test allows 12.
+    // At 1 Mbit/s a byte takes 8 us. The pacer may send the first ten packets together, and the time after the last
+    // packet is not measured. The measured time may therefore be shorter than the time for all bytes, by the time for
+    // about 11 packets. The test allows 12.
     let took = last.since(first).as_micros() as u64;
     assert!(took <= 8 * bytes && took + 8 * 12 * 1_500 >= 8 * bytes, "{took} us for {bytes} bytes");
 }

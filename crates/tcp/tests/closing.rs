@@ -6,8 +6,7 @@ use anabranch_tcp::{CloseReason, Event, State};
 use anabranch_wire::tcp::Flags;
 use expect_test::expect;
 
-/// RFC 9293 §3.6 case 1: one side closes first, and the other side closes later. The connection ends normally at both
-/// sides.
+/// RFC 9293 §3.6 case 1: one side closes, and the other side closes later. The connection ends normally at both sides.
 #[test]
 fn one_after_the_other() {
     let mut pair = opened(&plain());
@@ -103,6 +102,41 @@ fn half_closed() {
         "#]],
     );
     assert_eq!(pair.received[0], pattern(2500));
+}
+
+/// With `fin=waiting`, a FIN is sent in the same segment as data that has to wait: for the congestion window, for the
+/// peer's window, or by Nagle. Data that may be sent when it is written leaves the FIN alone, although the application
+/// closes before the engine is asked for packets.
+#[test]
+fn the_fin_travels_with_data_that_waits() {
+    // Knobs, the number of bytes written in each call, and whether the FIN has a segment of its own.
+    type Case = (&'static [(&'static str, &'static str)], &'static [usize], bool);
+    let cases: [Case; 8] = [
+        (&[], &[500], true),
+        (&[], &[2000], true),
+        (&[], &[2500], false),
+        (&[("nagle", "yes")], &[500, 500], false),
+        (&[("nagle", "yes")], &[1500], false),
+        (&[("nagle", "minshall")], &[1500], true),
+        (&[("nagle", "minshall")], &[500, 500], false),
+        (&[("rcvbuf", "1500B")], &[1600], false),
+    ];
+    for (changes, writes, alone) in cases {
+        let mut config = plain_with(&[("iw", "2"), ("fin", "waiting"), ("wscale", "no")]);
+        change(&mut config, changes);
+        let mut pair = opened(&config);
+        let (last, earlier) = writes.split_last().expect("a write");
+        for bytes in earlier {
+            pair.write(Left, &pattern(*bytes));
+        }
+        pair.queue(Left, &pattern(*last));
+        pair.finish(Left);
+        pair.run_until(at(5_000));
+        let ladder = pair.ladder();
+        let with_data = ladder.lines().any(|line| line.contains("A ──► B   FIN") && line.contains("len="));
+        assert_eq!(!with_data, alone, "{changes:?}, {writes:?}:\n{ladder}");
+        assert_eq!(pair.received[1].len(), writes.iter().sum::<usize>());
+    }
 }
 
 /// By default, a FIN is sent in the same segment as the last unsent data. With `fin=alone`, the FIN is sent in a

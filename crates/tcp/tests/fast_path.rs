@@ -21,7 +21,7 @@ const SEEDS: u64 = 72;
 /// The number of steps of the clock in a run.
 const STEPS: u64 = 900;
 
-/// A run with two endpoints. The array holds, for each endpoint, the connection that its application uses.
+/// A test run with two endpoints. The array holds, for each endpoint, the connection that its application uses.
 type Story = story::Story<Endpoint, [Option<ConnectionId>; 2]>;
 
 /// Returns a profile. In two of three seeds, a few knobs are changed.

@@ -222,7 +222,7 @@ fn simultaneous_open() {
         |pair| {
             pair.judge(|_, side, n, _| if (side, n) == (Left, 1) { Fate::Lose } else { Fate::Arrive });
             pair.connect();
-            // The test forges a SYN of the peer, so both sides have sent a SYN.
+            // The test forges a SYN of the right side, which now looks as if it had also begun to connect.
             pair.forge(Left, Flags::SYN, 1000, 0, b"");
             pair.forge(Left, Flags::ACK, 1001, 1, b"");
         },

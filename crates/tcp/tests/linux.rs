@@ -202,7 +202,7 @@ fn slow_start_ends_before_the_queue_is_full() {
 }
 
 /// tcp_enter_loss: segments sent less than a round trip before a timeout do not count as lost. If the window is counted
-/// in segments, the window becomes the number of these segments plus one.
+/// in segments, the window becomes one more than the number of these segments.
 #[test]
 fn after_a_timeout_the_window_is_what_may_still_arrive() {
     let lost_after_a_round_trip = |unit| {
@@ -253,8 +253,8 @@ fn a_timeout_in_a_repair_halves_nothing_again() {
 }
 
 /// tcp_rack_reo_timeout: when the reordering timer marks a segment as lost, the recovery counts one segment as
-/// delivered. The test expects three transmissions when more losses are detected at 0.375 s. Without the counted
-/// segment, there would be two.
+/// delivered. The test expects three segments to be sent when more losses are detected at 0.375 s. Without the counted
+/// segment, two would be sent.
 #[test]
 fn the_reordering_timer_counts_as_a_delivery() {
     let mut pair = sacked(&[("cwnd_unit", "segments"), ("ssthresh", "window"), ("iw", "20")]);

@@ -21,8 +21,8 @@ fn sacked(changes: &[(&str, &str)]) -> Pair {
     opened(&config)
 }
 
-/// tcp_time_to_recover: the fourth segment is reported, so the first two are lost. Two reports are not enough for
-/// RFC 6675.
+/// tcp_time_to_recover: segments 1 and 2 are lost, and segments 3 and 4 are SACKed. FACK counts four segments up to the
+/// highest SACKed one, which starts a recovery. RFC 6675 counts two SACKed segments, which is too few.
 #[test]
 fn fack_counts_the_distance_to_the_highest_report() {
     for (fack, fast) in [("yes", 1), ("no", 0)] {
@@ -35,8 +35,8 @@ fn fack_counts_the_distance_to_the_highest_report() {
     }
 }
 
-/// tcp_sacktag_write_queue: the retransmission of the first segment is lost, too. Reports of segments that were sent
-/// after it reveal this.
+/// tcp_sacktag_write_queue: the first segment and its retransmission are lost. With FACK, SACKs of segments that were
+/// sent after the retransmission reveal its loss, and no timeout occurs.
 #[test]
 fn fack_detects_a_lost_retransmission() {
     for fack in ["yes", "no"] {
@@ -60,7 +60,8 @@ fn fack_detects_a_lost_retransmission() {
     }
 }
 
-/// tcp_complete_cwr, tcp_moderate_cwnd: after the recovery nothing is in flight, so the window is three segments.
+/// tcp_complete_cwr, tcp_moderate_cwnd: after the recovery, nothing is in flight. With `moderation`, the window is
+/// therefore three segments.
 #[test]
 fn the_window_is_moderate_after_a_recovery() {
     for (moderation, expected) in [("yes", 3_000), ("no", 5_000)] {
@@ -73,7 +74,7 @@ fn the_window_is_moderate_after_a_recovery() {
     }
 }
 
-/// tcp_cwnd_down: during the recovery, a segment of new data leaves for every second acknowledgement.
+/// tcp_cwnd_down: during the recovery, a segment of new data is sent for every second acknowledgement.
 #[test]
 fn rate_halving_sends_for_every_second_acknowledgement() {
     let mut pair = sacked(&[("fack", "yes"), ("cc", "bic"), ("rate_halving", "yes"), ("iw", "20")]);
@@ -90,16 +91,17 @@ fn rate_halving_sends_for_every_second_acknowledgement() {
         if n == 1 { Fate::Lose } else { Fate::Late(Duration::from_millis(n)) }
     });
     pair.write(Left, &pattern(60_000));
-    // All 19 other segments are acknowledged by now, and the retransmission is not.
+    // At this time, the other 19 segments are acknowledged, but the retransmission is not.
     pair.run_for(Duration::from_millis(122));
     assert_eq!(pair.stats(Left).fast_recoveries, 1, "{}", pair.ladder());
     let new = sent_meanwhile.get() - 20 - 1;
-    // The first three reports let a segment each leave (limited transmit), and every second of the other 16 as well.
+    // Each of the first three SACKs allows one new segment (limited transmit), and every second of the other 16 SACKs
+    // allows another one.
     assert!((9..=12).contains(&new), "{new} new segments\n{}", pair.ladder());
 }
 
-/// A SYN ACK is lost. Without a scan, the timers of both ends expire together, and two SYN ACKs follow. The scan of
-/// Linux 2.6 comes later than the client's second SYN, which is answered at once.
+/// A SYN-ACK is lost. With timers, the timers of both ends expire together, and the server sends two more SYN-ACKs.
+/// With the scan of Linux 2.6, the client's second SYN arrives before the scan, and only one more SYN-ACK is sent.
 #[test]
 fn a_lost_syn_ack_is_repeated_once() {
     for (syn_queue, expected) in [("scan", 2), ("timers", 3)] {
@@ -122,7 +124,8 @@ fn a_lost_syn_ack_is_repeated_once() {
     }
 }
 
-/// tcp_synack_timer: if the client is silent, the listener repeats its SYN ACK at one of the scans of 200 ms after 3 s.
+/// tcp_synack_timer: if the client stays silent, the listener repeats its SYN-ACK after more than 3 s, at one of the
+/// scans that it makes every 200 ms.
 #[test]
 fn the_scan_repeats_a_syn_ack_late() {
     let mut pair = Pair::new(&plain_with(&[("syn_queue", "scan"), ("rto_initial", "3s")]));
@@ -146,7 +149,8 @@ fn the_scan_repeats_a_syn_ack_late() {
     assert_eq!(late.as_millis() % 200, 0);
 }
 
-/// tcp_v4_conn_request: a SYN ACK that the host cannot send is forgotten. The client's next SYN begins anew.
+/// tcp_v4_conn_request: if the host cannot send a SYN-ACK, the half-open connection is forgotten. The client's next SYN
+/// begins a new handshake.
 #[test]
 fn a_refused_syn_ack_is_forgotten() {
     let mut pair = Pair::new(&plain_with(&[("syn_queue", "scan")]));
@@ -161,7 +165,8 @@ fn a_refused_syn_ack_is_forgotten() {
     assert!(pair.ids[1].is_some(), "{}", pair.ladder());
 }
 
-/// tcp_update_metrics, tcp_init_metrics: the next connection begins with the threshold that the last one has left.
+/// tcp_update_metrics, tcp_init_metrics: with `route_metrics`, a new connection begins with the slow-start threshold
+/// that the previous connection to the same host has left.
 #[test]
 fn the_next_connection_begins_with_the_threshold_of_the_last() {
     for kept in [true, false] {
@@ -173,7 +178,8 @@ fn the_next_connection_begins_with_the_threshold_of_the_last() {
         let before = pair.info(Left);
         assert!(before.cwnd > before.ssthresh, "{before:?}");
         close(&mut pair);
-        // `Pair` closes the next connection as soon as it is open, so this looks at it when the SYN ACK has arrived.
+        // `Pair` closes the second connection as soon as it is open. The test therefore reads the threshold when the
+        // SYN-ACK has just arrived.
         pair.connect();
         pair.run_for(Duration::from_millis(100));
         let after = pair.info(Left).ssthresh;
@@ -182,7 +188,8 @@ fn the_next_connection_begins_with_the_threshold_of_the_last() {
     }
 }
 
-/// The profile's values agree with each other, and the knobs that only this version has are on.
+/// The values of the profile do not contradict each other, and the knobs for behaviour that only Linux 2.6.11 has are
+/// on.
 #[test]
 fn the_profile_of_linux_2_6_11() {
     let config = Config::profile("linux-2.6.11").expect("a profile");

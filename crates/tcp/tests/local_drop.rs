@@ -1,5 +1,5 @@
-//! Segments that the packet filter of the sending host drops, so that the sender is told (Linux: tcp_write_xmit,
-//! tcp_retransmit_skb and tcp_write_wakeup in net/ipv4/tcp_output.c).
+//! Tests segments that the packet filter of the sending host drops, of which the sender learns immediately (Linux:
+//! tcp_write_xmit, tcp_retransmit_skb and tcp_write_wakeup in net/ipv4/tcp_output.c).
 
 use crate::common::*;
 use anabranch_tcp::Config;
@@ -7,7 +7,7 @@ use anabranch_tcp::testing::{Fate, Pair};
 use anabranch_wire::tcp::Segment;
 use std::time::Duration;
 
-/// Refuses the packets of the left side with these numbers, counted from the next packet on.
+/// Makes the host of the left side refuse to send the packets with these numbers. The next packet has the number 1.
 fn refuse(pair: &mut Pair, numbers: &'static [u64]) {
     let mut count = 0;
     pair.judge(move |_, side, _, _| {
@@ -19,7 +19,8 @@ fn refuse(pair: &mut Pair, numbers: &'static [u64]) {
     });
 }
 
-/// The second of four segments is refused. It leaves with the acknowledgement of the first, and nothing counts as lost.
+/// The second of four segments is refused. It is sent when the first segment is acknowledged, and no segment counts as
+/// lost.
 #[test]
 fn a_refused_segment_stays_unsent() {
     let mut pair = opened(&plain());
@@ -33,8 +34,8 @@ fn a_refused_segment_stays_unsent() {
     close(&mut pair);
 }
 
-/// No acknowledgement is expected, so a timer of one RTO tries the segment again. It tries one segment alone. The window
-/// is not reduced, and no timeout is counted.
+/// The first segment is refused, so no acknowledgement is expected. After one RTO, a timer tries one segment again. The
+/// window is not reduced, and no timeout is counted.
 #[test]
 fn a_timer_tries_one_refused_segment_again() {
     let mut pair = opened(&plain());
@@ -54,7 +55,7 @@ fn a_timer_tries_one_refused_segment_again() {
     close(&mut pair);
 }
 
-/// The delay doubles each time that the same segment is refused.
+/// The delay before the next attempt doubles each time that the same segment is refused.
 #[test]
 fn the_timer_backs_off() {
     let mut pair = opened(&plain());
@@ -67,7 +68,7 @@ fn the_timer_backs_off() {
     assert_eq!(read.map(|at| at - begun), Some(7 * rto + Duration::from_millis(50)), "{}", pair.ladder());
 }
 
-/// A write retries the refused segment immediately.
+/// If a segment was refused, the next write tries it again immediately.
 #[test]
 fn a_write_tries_the_refused_segment_again() {
     let mut pair = opened(&plain());
@@ -78,11 +79,12 @@ fn a_write_tries_the_refused_segment_again() {
     close(&mut pair);
 }
 
-/// The first retransmission of a recovery is refused: it counts as not retransmitted, and the next acknowledgement sends
-/// it. A FIN that is refused is sent later, too.
+/// The first retransmission of a recovery is refused. It counts as not sent, and the next acknowledgement sends it. A
+/// refused FIN is sent later, too.
 #[test]
 fn a_refused_retransmission_is_tried_with_the_next_acknowledgement() {
-    // With SACK, the last segment is retransmitted as well (RFC 6675 §4, rule 4), whether one was refused or not.
+    // With SACK, the last segment is also retransmitted, whether a segment was refused or not (RFC 6675 §4, NextSeg
+    // rule 4).
     for (recovery, retransmitted) in [("newreno", 1), ("sack", 2)] {
         let sack = if recovery == "sack" { "yes" } else { "no" };
         let mut pair =
@@ -116,7 +118,7 @@ fn a_refused_retransmission_is_tried_with_the_next_acknowledgement() {
     }
 }
 
-/// With any profile, a sender whose every fifth packet is refused retransmits nothing.
+/// With every profile, a sender retransmits nothing if every fifth of its packets is refused.
 #[test]
 fn refused_segments_are_no_losses() {
     for profile in anabranch_tcp::PROFILES {
@@ -137,7 +139,7 @@ fn refused_segments_are_no_losses() {
     }
 }
 
-/// A refused SYN is repeated by its timer, as a lost one is. An acknowledgement without data is not repeated.
+/// A refused SYN is repeated by its timer, like a lost SYN. A refused acknowledgement without data is not repeated.
 #[test]
 fn refused_syns_and_acknowledgements_count_as_sent() {
     let mut pair = Pair::new(&plain());

@@ -1,5 +1,5 @@
-//! Ladders of ns-2.35: which segments leave, and when, while certain packets are dropped. The same transfer runs here with
-//! the profile `ns2`, packet by packet. `benches/physics/ns2/ladders.csv` has what ns-2 sent.
+//! Compares the profile `ns2` with ns-2.35: which data packets are sent, and when, while certain packets are dropped.
+//! `benches/physics/ns2/ladders.csv` has the packets that ns-2 sent.
 
 use crate::common::*;
 use anabranch_tcp::Config;
@@ -9,14 +9,15 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// For each agent and list of dropped packets: the first 60 data packets of ns-2, and how many of them are the same here.
+/// A CSV file. For each ns-2 agent and list of dropped packets, it has the first 60 data packets that ns-2 sent. It
+/// also has the number of leading packets that our sender sends in the same way.
 const LADDERS: &str = include_str!("../../../benches/physics/ns2/ladders.csv");
 
-/// Data packets in the order in which they leave. Each has the milliseconds since the first one, and its segment, counted
-/// from 1.
+/// Data packets in the order in which they were sent. Each has the milliseconds since the first packet, and the number
+/// of its segment, counted from 1.
 type SentSegments = Vec<(u64, u32)>;
 
-/// Returns what is sent here while the data packets with these numbers are dropped.
+/// Returns the data packets that our sender sends while the data packets with the numbers `dropped` are lost.
 fn sent(agent: &str, dropped: &[u64]) -> SentSegments {
     let recovery = match agent {
         "Reno" => "reno",
@@ -28,7 +29,8 @@ fn sent(agent: &str, dropped: &[u64]) -> SentSegments {
     change(&mut config, &[("rcvbuf", "40000B"), ("tick", "1ms"), ("rto_min", "1s"), ("ssthresh", "window")]);
     change(&mut config, &[("recovery", recovery), ("sack", sack)]);
     let mut pair = Pair::new(&config).silent();
-    // A round trip is shorter than the delayed acknowledgement of 100 ms, so no timer expires when a segment arrives.
+    // The round trip is shorter than the acknowledgement delay of 100 ms, so that no timer expires at the instant when
+    // a segment arrives.
     pair.delay = Duration::from_millis(45);
     pair.open();
     let start = pair.now;
@@ -53,7 +55,7 @@ fn sent(agent: &str, dropped: &[u64]) -> SentSegments {
     written.take()
 }
 
-/// Returns the packets in a row of the file: `90:3/4` stands for segments 3 and 4 after 90 ms.
+/// Parses the packets in a row of `ladders.csv`: `90:3/4` stands for segments 3 and 4 after 90 ms.
 fn parse(text: &str) -> SentSegments {
     let mut packets = SentSegments::new();
     for group in text.split(' ') {
@@ -64,7 +66,7 @@ fn parse(text: &str) -> SentSegments {
     packets
 }
 
-/// Returns the first packet that has an earlier segment than a packet before it.
+/// Returns the first retransmission: the first packet whose segment number is not above those of all earlier packets.
 fn first_repair(packets: &SentSegments) -> Option<(u64, u32)> {
     let mut highest = 0;
     packets.iter().copied().find(|(_, segment)| {
@@ -74,9 +76,9 @@ fn first_repair(packets: &SentSegments) -> Option<(u64, u32)> {
     })
 }
 
-/// Without loss and in most recoveries all is as in ns-2. Two differences are known. A window that grows by less than a
-/// segment for each acknowledgement is rounded down here. With SACK, a loss may be found one acknowledgement earlier here,
-/// as RFC 6675 says.
+/// Without loss and in most recoveries, our packets are those of ns-2. There are two known differences. A window that
+/// grows by less than a segment for each acknowledgement is rounded down by our sender. With SACK, a loss may be
+/// detected one acknowledgement earlier than in ns-2, as RFC 6675 specifies.
 #[test]
 fn ladders_are_those_of_ns2() {
     let mut wrong = String::new();

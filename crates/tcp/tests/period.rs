@@ -1,11 +1,12 @@
-//! Behaviour of the period profiles that no other test shows: when the window grows, and what a burst and a window may be.
+//! Tests properties of the period profiles that no other test covers: the growth of the window, the first burst, and
+//! the buffers.
 
 use crate::common::*;
 use anabranch_tcp::Config;
 use anabranch_tcp::testing::Pair;
 
-/// FreeBSD 4, tcp_input: each acknowledgement opens the window. Linux, tcp_ack (prior_in_flight): only if the window was
-/// full.
+/// In FreeBSD 4 (tcp_input), each acknowledgement increases the congestion window. In Linux (tcp_ack, prior_in_flight),
+/// it does so only if the window was full.
 #[test]
 fn an_unused_window_grows_only_without_validation() {
     for (validation, expected) in [("no", 9_000), ("yes", 4_000)] {
@@ -18,8 +19,8 @@ fn an_unused_window_grows_only_without_validation() {
     }
 }
 
-/// Data segments of the first flight of a profile, whose window is large enough: FreeBSD 4 and Linux 2.6.11 have no limit
-/// of a burst there.
+/// The number of data segments in the first flight of each profile. The peer's window does not limit the flight, and
+/// FreeBSD 4 and Linux 2.6.11 do not limit its burst.
 #[test]
 fn first_flights_of_the_period_profiles() {
     for (profile, segments) in [("reno-2002", 1), ("linux-2.6.11", 3), ("linux-2.6", 3), ("ns2", 2)] {
@@ -32,7 +33,8 @@ fn first_flights_of_the_period_profiles() {
     }
 }
 
-/// FreeBSD 4.5, tcp_usrreq.c: buffers of 56 and 32 KiB, of a fixed size. The peer never sees a larger window.
+/// FreeBSD 4.5, tcp_usrreq.c: the receive buffer has 56 KiB and the send buffer 32 KiB, and neither grows. The peer is
+/// never offered a larger window.
 #[test]
 fn freebsd_4_has_fixed_buffers() {
     let config = Config::profile("reno-2002").expect("a profile");

@@ -43,15 +43,14 @@ const NS2: [(&str, &str, &str, [f64; 3]); 6] = [
 
 /// At 1 to 3 % loss, the goodput is within 15 % of the goodput of ns-2.
 ///
-/// There are two known differences. In both, this implementation follows the RFCs. First, `TcpAgent::slowdown` of ns-2
-/// halves the congestion window. RFC 5681 §3.1 eq. 4 halves the outstanding data, except data sent by limited transmit.
-/// After losses, the outstanding data is less than the congestion window. With the RFC's rule, our goodput is below
-/// that of ns-2: by 3 to 6 % for NewReno, and by 1 to 3 % for SACK. With the rule of ns-2, our goodput for NewReno
-/// would be 0 to 4 % below that of ns-2. For SACK, it would be 1 to 5 % above.
+/// There are two known differences, in both of which our sender follows the RFCs. First, after a loss ns-2 halves the
+/// congestion window (`TcpAgent::slowdown`). RFC 5681 §3.1 eq. 4 halves the outstanding data instead, which is less
+/// after losses. Our goodput is therefore below that of ns-2: by 3 to 6 % for NewReno, and by 1 to 3 % for SACK. With
+/// the rule of ns-2, it would be 0 to 4 % below for NewReno, and 1 to 5 % above for SACK.
 ///
-/// Second, the two estimate the data in flight differently. `pipe_` of `Sack1TcpAgent` counts lost segments as in
-/// flight until the recovery is over, while RFC 6675 subtracts them. Therefore ns-2 sends one segment less per loss.
-/// `Sack1TcpAgent` also discards its scoreboard when a recovery ends.
+/// Second, ns-2 and our sender estimate the data in flight differently. `pipe_` of `Sack1TcpAgent` counts lost segments
+/// as in flight until the recovery is over, while RFC 6675 subtracts them. Therefore ns-2 sends one segment less per
+/// loss. `Sack1TcpAgent` also discards its scoreboard when a recovery ends.
 #[test]
 fn as_ns2() {
     let mut wrong = 0;

@@ -150,7 +150,7 @@ fn reordering_within_the_window_is_tolerated() {
     assert_eq!((stats.retransmitted_fast, stats.fast_recoveries, stats.timeouts), (0, 0, 0));
 }
 
-/// RFC 8985 §6.2 step 5: only two acknowledgements report a gap, which is too few for a fast retransmission. The
+/// RFC 8985 §6.2 step 5: only two acknowledgements report a gap, which are too few for a fast retransmit. The
 /// reordering timer detects the loss.
 #[test]
 fn the_reordering_timer_detects_a_loss_with_few_dupacks() {

@@ -397,11 +397,10 @@ fn rack_sent_in_one_instant() {
     assert_eq!(pair.received[1], pattern(6_000));
 }
 
-/// RFC 6675 §4, NextSeg rule 1: a segment that is first sent during a recovery is lost, and is retransmitted in the
-/// same recovery. Because the segment is above the recovery point, its loss also starts a second recovery. The second
-/// recovery reduces the congestion window again, but does not retransmit the segment a second time. The acknowledgement
-/// of the only retransmission echoes a timestamp from before the second recovery (RFC 3522 §3.2). This echo must not
-/// undo the second reduction.
+/// RFC 6675 §4, NextSeg rule 1: a segment that is first sent during a recovery is lost, and is retransmitted in this
+/// recovery. It is above the recovery point, so its loss starts a second recovery, which reduces the window again. The
+/// second recovery must not retransmit the segment again. The acknowledgement of the retransmission echoes a timestamp
+/// from before the second recovery (RFC 3522 §3.2). This echo must not undo the second reduction.
 #[test]
 fn a_repair_outlives_its_recovery() {
     let mut pair = opened(&plain_with(&[

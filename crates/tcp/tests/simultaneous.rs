@@ -19,7 +19,7 @@ struct Both {
     received: [Vec<u8>; 2],
     in_flight: BTreeMap<(Instant, usize), (usize, Vec<u8>)>,
     sent: usize,
-    /// The numbers of the packets that are lost.
+    /// The packets that the network loses, by their number.
     lost: &'static [usize],
     ladder: Ladder,
 }

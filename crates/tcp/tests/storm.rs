@@ -1,4 +1,4 @@
-//! Storms: every byte arrives once, in order and intact, whichever faults the network has.
+//! Storm tests: transfers through a network with random faults. Every byte must arrive once, in order and intact.
 //!
 //! `SEED=n` runs one seed, `SEEDS=n` the first n seeds.
 

@@ -22,7 +22,7 @@ pub struct Identity {
 }
 
 impl fmt::Debug for Identity {
-    /// Shows the number of certificates, but not the key.
+    /// Writes the number of certificates, so that the key does not appear in debug output.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Identity").field("certificates", &self.chain.len()).finish_non_exhaustive()
     }

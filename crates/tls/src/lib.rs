@@ -23,9 +23,9 @@
 //!
 //! # Randomness and time
 //!
-//! A `Surroundings` value says where this crate gets random numbers and the time of day. But TLS needs them inside
-//! calls that have no parameter for this value. In a simulation, each such call therefore runs within a scope that
-//! holds the random number generator and the clock. The cryptographic provider of simulations uses this scope, and
+//! A `Surroundings` value says where this crate gets random numbers and the time of day. TLS, however, needs them
+//! inside calls that have no parameter for this value. In a simulation, each such call therefore runs within a scope
+//! that holds the random number generator and the clock. The cryptographic provider of simulations uses this scope, and
 //! fails outside a scope.
 //!
 //! This provider is ring's provider with another random source and another key exchange. Certificates of simulations

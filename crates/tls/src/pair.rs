@@ -77,8 +77,8 @@ impl Pair {
         })
     }
 
-    /// Like [`new`](Self::new), but `visit` makes the sessions that obtain tickets, one session per call. A transport
-    /// that includes TLS (QUIC) needs this, because [`new`](Self::new) runs TLS in memory.
+    /// Like [`new`](Self::new), but calls `visit` to run the sessions that obtain tickets, one session per call. A
+    /// transport that includes TLS (QUIC) needs this, because [`new`](Self::new) runs TLS in memory.
     ///
     /// # Errors
     /// A one-line text that says why the pair could not be created.
@@ -197,7 +197,7 @@ const ROUND_TRIPS: usize = 3;
 pub struct Secrets(Mutex<String>);
 
 impl Secrets {
-    /// Returns all secrets so far, one per line.
+    /// Returns all secrets that were created so far, one per line.
     #[must_use]
     pub fn text(&self) -> String {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()

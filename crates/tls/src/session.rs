@@ -45,7 +45,7 @@ impl<S: Session> Clone for TlsSession<S> {
 }
 
 impl<S: Session> TlsSession<S> {
-    /// Calls `ask` with the transport's session below TLS, and returns the result.
+    /// Calls the function `ask` with the transport's session below TLS, and returns the result.
     pub fn transport<R>(&self, ask: impl FnOnce(&S) -> R) -> R {
         self.with(|inner| ask(&inner.transport))
     }
@@ -147,7 +147,7 @@ fn wake(list: &mut Vec<Waker>) {
 }
 
 impl<S: Session> Inner<S> {
-    /// Does all work that does not wait for a call by the application: the handshake, output and closing.
+    /// Does all work that needs no call by the application: the handshake, output and closing.
     fn go_on(&mut self) {
         // Fast path: usually the session is open, has no output, and is not closing. Then there is no work.
         let idle = self.stage == Stage::Open && self.output.is_empty();
@@ -250,7 +250,7 @@ impl<S: Session> Inner<S> {
             }
             Ok(closed)
         });
-        // The input may have caused rustls to queue an alert or a key update for the peer.
+        // The record may have caused rustls to queue an alert or a key update for the peer, which is sent now.
         self.seal();
         match opened {
             Ok(closed) => {
@@ -317,7 +317,7 @@ impl<S: Session> Inner<S> {
             return;
         }
         self.stage = Stage::Failed(reason);
-        // From now on nothing is sent except the alert of TLS, so the session counts as finished and closing.
+        // From now on nothing is sent except a TLS alert, so the session counts as finished and closing.
         (self.finishing, self.closing) = (true, true);
         wake(&mut self.waiting);
         wake(&mut self.readers);

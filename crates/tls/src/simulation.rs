@@ -1,6 +1,6 @@
 //! The source of TLS secrets and of the time of day in a simulation: the seed and the virtual clock.
 //!
-//! TLS draws randomness and reads the clock inside calls that have no parameters for the two. Therefore each call of a
+//! TLS draws randomness and reads the clock inside calls that have no parameters for them. Therefore each call of a
 //! session in a simulation runs within a scope that holds a source of randomness and a clock
 //! ([`Surroundings::within`]). The cryptographic provider of simulations takes both from the scope. Outside a scope the
 //! provider returns an error, so every handshake fails. A session on a real network therefore cannot use this provider
@@ -29,7 +29,7 @@ use x25519_dalek::{PublicKey, StaticSecret};
 /// The time of day at the start of a simulation: 1 January 2026, 0:00 UTC, in seconds since 1970.
 const BEGINS: u64 = 1_767_225_600;
 
-/// The source of a session's randomness and time.
+/// The source from which a TLS session takes its random numbers and the time of day.
 #[derive(Clone, Default)]
 pub enum Surroundings {
     /// The operating system's randomness and clock.

@@ -175,6 +175,7 @@ fn webpki(
 }
 
 /// Loads the certificates of the authorities that this system trusts. Certificates that TLS cannot use are skipped.
+#[cfg(not(target_family = "wasm"))]
 fn system() -> Result<RootCertStore, TrustError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -184,6 +185,12 @@ fn system() -> Result<RootCertStore, TrustError> {
         return Err(TrustError::NoSystem(why));
     }
     Ok(roots)
+}
+
+/// Always fails, because WebAssembly has no access to the authorities that the system trusts.
+#[cfg(target_family = "wasm")]
+fn system() -> Result<RootCertStore, TrustError> {
+    Err(TrustError::NoSystem(" (WebAssembly has no access to them)".to_owned()))
 }
 
 /// Trusts only the certificate with the given fingerprint, or any certificate if no fingerprint is given. Also checks

@@ -1,4 +1,4 @@
-//! TLS over TCP in virtual time: handshakes, data, closing, and failures.
+//! Tests of TLS over TCP in virtual time: handshakes, data, closing, and failures.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
@@ -279,7 +279,7 @@ fn a_missing_close_notify_is_reported_as_truncation() {
                 let session = listener.accept().await.expect("a session");
                 let mut stream = session.accept().await.expect("a stream");
                 stream.write_all(b"half").await.expect("written");
-                // `close` ends the server's TCP, so the client gets a FIN without a closure alert of TLS.
+                // The call of `close` ends the server's TCP, so the client gets a FIN without a closure alert of TLS.
                 anabranch_transport::Host::close(&cut);
             })
             .detach();

@@ -18,7 +18,7 @@ use std::time::Duration;
 ///     .scheduler(SchedulerKind::WeightedFair)
 ///     .set("delack", "20ms")
 ///     .build()?;
-/// assert_eq!(config.streams, 1000);
+/// assert_eq!(config.num_ostreams, 1000);
 /// let wrong = ConfigBuilder::new().rto(Duration::from_secs(3), Duration::from_secs(1)).build();
 /// assert!(wrong.is_err(), "RTO.Min is more than RTO.Max");
 /// # Ok::<(), anabranch_tokio::KnobError>(())
@@ -64,7 +64,7 @@ impl ConfigBuilder {
 
     /// Sets the number of streams that this side requests and grants in each direction.
     pub fn streams(self, streams: u16) -> Self {
-        self.set("streams", &streams.to_string())
+        self.set("num_ostreams", &streams.to_string())
     }
 
     /// Sets the size of an association's receive buffer in bytes. While the buffer is full of unread data, the peer

@@ -52,8 +52,8 @@ pub(crate) struct Entry {
     first_free: u16,
     /// The streams that have a handle or are listed in `incoming_streams`, sorted by number.
     streams: Vec<StreamEntry>,
-    /// The numbers of the streams that the peer has begun and that have no local handle, in the order in which they
-    /// began.
+    /// The streams that the peer has begun and that have no local handle, by number. They are in the order in which
+    /// they began.
     incoming_streams: VecDeque<u16>,
     /// The queue of messages that wait for room in the send buffer.
     pub(crate) send_queue: FairQueue,

@@ -23,8 +23,8 @@ pub enum Event {
     /// A path does not answer any more (RFC 9260 §8.2).
     PathDown(IpAddr),
     /// An interruption of the data has ended. The data resumed on another path, or on the same path. In the second
-    /// case, the path had failed, or outstanding data had waited for longer than a retransmission timeout. Only
-    /// associations with several paths have this event.
+    /// case, the path had failed, or outstanding data had waited for longer than a retransmission timeout. The event
+    /// occurs only on associations with several paths.
     Interrupted {
         /// True if the peer was sending, and its data did not arrive. False if this side was sending, and its data was
         /// not acknowledged.

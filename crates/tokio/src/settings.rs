@@ -10,7 +10,7 @@
 //!
 //! let mut same = Config::profile("modern").expect("a shipped profile");
 //! same.set("rcvbuf", "8MiB")?;
-//! same.set("streams", "1000")?;
+//! same.set("num_ostreams", "1000")?;
 //! same.check()?;
 //! assert_eq!(config, same);
 //! let options = Options::default().config(config);

@@ -223,8 +223,8 @@ impl State {
         self.settle(now);
     }
 
-    /// Releases an association of which the program has no handle any more, and closes it gracefully if it has not
-    /// ended.
+    /// Releases an association after the program has dropped its last handle. If the association has not ended, closes
+    /// it gracefully.
     pub(crate) fn release_association(&mut self, now: Instant, id: AssociationId) {
         let Some(entry) = self.entry(id) else { return };
         entry.has_handle = false;
@@ -280,7 +280,7 @@ impl State {
         if entry.hold(number) { Ok(number) } else { Err(OpenError::AlreadyOpen(number.into())) }
     }
 
-    /// Takes the next stream that the peer has begun and of which the program has no handle.
+    /// Takes the next stream that the peer has begun and for which the program has no handle.
     pub(crate) fn accept_stream(&mut self, id: AssociationId) -> Result<Option<u16>, CloseReason> {
         let end = self.removed_reason();
         let Some((endpoint, _, entry)) = self.parts(id) else { return Err(end) };

@@ -123,7 +123,7 @@ async fn addresses_are_removed_and_added() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn streams_are_reset_and_added() {
-    let (_ends, ours, theirs) = EndpointPair::up(&[("reconfig", "yes"), ("streams", "10")]).await;
+    let (_ends, ours, theirs) = EndpointPair::up(&[("reconfig", "yes"), ("num_ostreams", "10")]).await;
     let (mut here, mut there) = (ours.events(), theirs.events());
     for (ssn, text) in [(0, "one"), (1, "two")] {
         ours.send(4, text, &SendOptions::new()).await.expect("sent");

@@ -1,4 +1,4 @@
-//! The features of a transport, as data. Other crates test these features, and never a transport's name.
+//! The features of a transport, as data. Other crates decide by these features, and never by a transport's name.
 
 /// How the streams of a session are numbered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -6,13 +6,14 @@ pub enum Streams {
     /// A session has one stream, number 0, from the handshake on.
     #[default]
     One,
-    /// A session has numbered stream pairs. A pair can be used again when the exchange on it is over.
+    /// A session has numbered stream pairs. When the exchange on a pair is over, the next exchange can use the same
+    /// pair.
     Reusable,
-    /// Each exchange has a fresh stream, whose number is never used again.
+    /// Each exchange (one request and its response) has a fresh stream, whose number is never used again.
     Fresh,
 }
 
-/// Whether a transport has a feature that a contestant may request.
+/// Whether a transport has a feature that a program may request, such as partial reliability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Feature {
     /// The transport does not have the feature.
@@ -89,7 +90,7 @@ impl LowerProtocols {
     }
 }
 
-/// The words that tables use for a transport's concepts.
+/// The transport's own terms, as they appear in printed tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Words {
     /// The word for a session in singular and plural, for example "connection" and "connections".
@@ -136,7 +137,7 @@ pub struct Capabilities {
     /// Whether the host's kernel implements the transport. In that case none of this project's engines runs, and no
     /// trace is recorded.
     pub kernel: bool,
-    /// The words that tables use for the transport's concepts.
+    /// The transport's own terms, as they appear in printed tables.
     pub words: Words,
 }
 

@@ -1,8 +1,8 @@
 //! The loop that drives any engine over any `World`.
 //!
-//! Each turn of the loop passes the received packets and the current time to the engine. The turn also takes packets
-//! and events from the engine. The loop then sets the timer to the engine's deadline and waits. Applications issue
-//! commands between two polls of the loop and wake the loop.
+//! In each turn, the loop passes received packets and the current time to the engine, and takes packets and events from
+//! the engine. The loop then sets the timer to the engine's deadline and waits. Between two polls of the loop, an
+//! application may issue commands to the engine and then wake the loop.
 //!
 //! The loop allocates no memory per packet, because it reuses two batches. The loop moves the timer only if the
 //! deadline becomes earlier than the timer's setting. If the deadline has moved to a later time, the loop notices this
@@ -23,7 +23,7 @@ pub trait EngineOwner: 'static {
     type Engine: Engine;
 
     /// The number of received bytes after which the loop sends packets before it receives more packets. With a much
-    /// larger value, acknowledgements would wait for a whole window of data.
+    /// larger value, acknowledgements would be sent only after a whole window of data.
     const AT_ONCE: usize = 16 * 1024;
 
     /// Returns the engine that the loop drives.
@@ -121,8 +121,8 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
     #[inline(always)]
     pub fn poll<O: EngineOwner>(&mut self, cx: &mut Context<'_>, owner: &mut O) -> Poll<()> {
         if owner.notify().register(cx) {
-            // The previous poll came from another task, or this is the first poll. The timer therefore does not wake
-            // this task yet.
+            // The previous poll came from another task, or this is the first poll. The timer therefore would not wake
+            // this task.
             self.is_timer_registered = false;
         }
         match self.turn(cx, owner) {

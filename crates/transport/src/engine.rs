@@ -156,7 +156,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
         from: &[u8],
     ) -> Result<usize, WriteRefusal>;
 
-    /// Returns whether the drive loop has to run after a write: there are packets to send, or a deadline has moved.
+    /// Returns whether the drive loop has to run after a write, because there are packets to send or a deadline has
+    /// moved.
     fn has_work(&self) -> bool {
         true
     }
@@ -257,8 +258,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
         None
     }
 
-    /// Returns the byte count from which a stream continues after a reset. `position` is the stream's byte count at the
-    /// reset.
+    /// Returns the value at which a stream's byte count continues after a reset. `position` is the stream's byte count
+    /// at the reset.
     fn position_after_reset(position: u64) -> u64 {
         position
     }
@@ -312,7 +313,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
     }
 }
 
-/// One write of an application.
+/// The parameters of one write of an application.
 #[derive(Clone, Copy, Debug)]
 pub struct Write<M> {
     /// The stream on which data is written.

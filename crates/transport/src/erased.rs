@@ -63,7 +63,7 @@ forwarded! {
     }
 }
 
-/// Writes out the methods of a session three times: as declarations in the object-safe trait, as its implementation for
+/// Generates the methods of a session three times: as declarations in the object-safe trait, as its implementation for
 /// every session type, and as the implementation of [`Session`] for the erased session. The methods that return streams
 /// return erased streams.
 macro_rules! erased {
@@ -186,7 +186,7 @@ impl AnyConnector {
         Self(Rc::new(connector))
     }
 
-    /// Returns the connector in its concrete type, if that is `C`.
+    /// Returns the connector as the concrete type `C`; `None` if the connector has another type.
     #[must_use]
     pub fn concrete<C: Connector>(&self) -> Option<C> {
         (&*self.0 as &dyn Any).downcast_ref::<C>().cloned()

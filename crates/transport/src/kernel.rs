@@ -6,7 +6,7 @@
 //! and discards incoming data for a while. Otherwise the kernel would answer this data with a RST, and the peer could
 //! lose the last bytes sent to it.
 //!
-//! - `protocol`: implements the interface of a transport protocol with the kernel's protocols
+//! - `protocol`: offers the kernel's protocols through the interface of a transport
 
 mod protocol;
 
@@ -225,7 +225,7 @@ impl<W: KernelTcp> KernelSession<W> {
 }
 
 impl<W: KernelTcp> ConnectionHandle<W> {
-    /// Marks the end of the data that this side writes.
+    /// Ends the sending direction, because this side will write no more data.
     fn finish(&self) {
         let mut state = self.state.borrow_mut();
         if !std::mem::replace(&mut state.finished, true) {
@@ -272,8 +272,8 @@ impl<W: KernelTcp> ConnectionHandle<W> {
         cx.waker().wake_by_ref();
     }
 
-    /// Ready when `ready` returns a value. After this side has closed the connection, each poll also discards incoming
-    /// data, and ends the connection if the connection has stalled.
+    /// Waits until the function `ready` returns a value. After this side has closed the connection, each poll also
+    /// discards incoming data, and ends the connection if the connection has stalled.
     fn wait<T>(
         &self,
         cx: &mut Context<'_>,

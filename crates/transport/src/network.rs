@@ -9,8 +9,8 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The needs of a program, to which a transport adapts its settings
-/// ([`Settings::suit`](crate::Settings::suit)). The default has no needs.
+/// What a program requires of a transport, which adapts its settings ([`Settings::suit`](crate::Settings::suit)). By
+/// default, a program requires nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
     /// The number of streams that a session should have; `None` if the program works with any number.
@@ -39,7 +39,7 @@ pub enum StreamNeed {
 pub struct Sharing {
     /// Assigns packets to threads.
     pub steering: Arc<dyn Steering>,
-    /// One entry for each thread, in order.
+    /// One entry for each thread, in the order of the threads.
     pub members: Vec<Member>,
 }
 
@@ -49,7 +49,7 @@ pub struct Sharing {
 pub struct Member(pub Arc<dyn Any + Send + Sync>);
 
 impl Member {
-    /// Returns the content, if it has type `T`.
+    /// Returns what the transport stored for this thread, if it has type `T`.
     #[must_use]
     pub fn content<T: Clone + 'static>(&self) -> Option<T> {
         self.0.downcast_ref::<T>().cloned()

@@ -47,6 +47,12 @@ pub trait Protocol: Debug + Send + Sync {
     /// Returns the settings of a profile; `None` if there is no profile with this name.
     fn profile(&self, name: &str) -> Option<Box<dyn Settings>>;
 
+    /// Returns the current name of the knob that an earlier version called `old`; `None` if there is no such knob.
+    fn current_knob(&self, old: &str) -> Option<&'static str> {
+        let _ = old;
+        None
+    }
+
     /// Returns the settings with which a program on a real network starts, before its own flags change them.
     fn deployed(&self) -> Option<Box<dyn Settings>> {
         self.profile(self.default_profile())
@@ -83,12 +89,12 @@ pub trait Protocol: Debug + Send + Sync {
         &[]
     }
 
-    /// Returns a caveat to print beside all figures of this transport.
+    /// Returns a note that reports print beside all measurements of this transport, about a limit of their validity.
     fn caveat(&self) -> Option<&'static str> {
         None
     }
 
-    /// Returns a caveat to print beside this transport's figures from an emulated network.
+    /// Returns a note that reports print beside measurements of this transport over an emulated network.
     fn remark(&self) -> Option<&'static str> {
         None
     }
@@ -298,7 +304,7 @@ impl dyn Host {
     }
 }
 
-/// The log of a connection, as one endpoint has recorded it.
+/// The log of a connection that one endpoint has recorded, for example in qlog format.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConnectionLog {
     /// The name of the log file, with the extension that tools expect.
@@ -328,14 +334,14 @@ pub enum PathEvent {
     BlackHole {
         /// The peer's address.
         address: IpAddr,
-        /// The time of the end.
+        /// The time at which this side ended the session.
         at: Instant,
         /// The reason in one line, with the size of the packets.
         reason: String,
     },
 }
 
-/// A time without progress of user data. An interruption is one of three cases: the data moved to another path, the
+/// A time without progress of user data. A transport reports it in three cases: the data moved to another path, the
 /// path failed and recovered, or the wait exceeded a retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interruption {

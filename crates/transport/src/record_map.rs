@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A piece of a stream, for example the content of a TLS record. The receiver can read a byte of the piece only after
-/// the whole piece has arrived.
+/// A piece of a stream that a layer such as TLS has written, for example one TLS record. The receiver can read a byte
+/// of the piece only after the whole piece has arrived.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordPosition {
     /// The range of the piece's bytes in the upper stream, counted from the start of this stream. The layer offers the

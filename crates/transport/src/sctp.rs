@@ -112,6 +112,15 @@ impl Protocol for Sctp {
         "modern"
     }
 
+    /// RFC 6458 §5.3.1 has the current names: `sinit_num_ostreams` and `sinit_max_instreams`.
+    fn current_knob(&self, old: &str) -> Option<&'static str> {
+        match old {
+            "streams" => Some("num_ostreams"),
+            "inbound" => Some("max_instreams"),
+            _ => None,
+        }
+    }
+
     fn profile(&self, name: &str) -> Option<Box<dyn Settings>> {
         Config::profile(name).map(|config| Box::new(config) as Box<dyn Settings>)
     }
@@ -310,8 +319,8 @@ impl<W: World> BoundHost<W, SctpEngine> {
         self.inner.shared.borrow_mut().engine.on_path_event = Some(engine::PathListener(Box::new(listener)));
     }
 
-    /// Calls `look` with read access to the engine (statistics, views, configuration), and returns the result of
-    /// `look`.
+    /// Calls the function `look` with read access to the engine (statistics, views, configuration), and returns the
+    /// result of `look`.
     pub fn inspect<R>(&self, look: impl FnOnce(&Endpoint) -> R) -> R {
         look(&self.inner.shared.borrow().engine.endpoint)
     }

@@ -328,7 +328,7 @@ pub trait Stream: 'static {
     /// this.
     ///
     /// # Errors
-    /// As [`poll_write`](Self::poll_write).
+    /// The errors of [`poll_write`](Self::poll_write).
     fn poll_write_vectored(
         &mut self,
         cx: &mut Context<'_>,
@@ -370,7 +370,7 @@ pub trait Stream: 'static {
     /// transport supports this.
     ///
     /// # Errors
-    /// As `poll_write_message`.
+    /// The errors of [`poll_write_message`](Self::poll_write_message).
     fn poll_write_messages(
         &mut self,
         cx: &mut Context<'_>,
@@ -401,7 +401,7 @@ pub trait Stream: 'static {
     }
 
     /// Ready when no reset of the stream is in progress. The result is true if the stream has been reset in both
-    /// directions. The result is false if the peer has refused, the session has ended, or no reset was requested.
+    /// directions. The result is false if the peer has refused it, the session has ended, or no reset was requested.
     fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let _ = cx;
         Poll::Ready(false)

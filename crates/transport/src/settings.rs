@@ -8,8 +8,8 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::io;
 
-/// The settings of a transport. A type that is `Clone`, `PartialEq` and `Debug` needs to implement only the methods of
-/// this trait.
+/// The settings of a transport. If a type is `Clone`, `PartialEq` and `Debug`, it needs to implement only this trait:
+/// [`SettingsObject`] follows.
 pub trait Settings: SettingsObject + Debug + Send + Sync {
     /// Returns all knobs with their current values.
     fn knobs(&self) -> Vec<Knob>;

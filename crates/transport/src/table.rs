@@ -3,7 +3,7 @@
 //! Every packet and every read looks up its session. In most cases, the previous lookup was for the same session. The
 //! map stores the index of the last result, so only lookups of other sessions have to search.
 
-/// A sorted table that stores the index of the last lookup's result.
+/// A sorted map of sessions that also stores the index at which the last lookup ended.
 #[derive(Debug)]
 pub(crate) struct Table<K, V> {
     /// The entries in the order of their keys. Values are boxed, so that an insertion moves few bytes.

@@ -107,8 +107,8 @@ impl<W: World> BoundHost<W, Endpoint> {
         self.listen_with(port, backlog)
     }
 
-    /// Calls `look` with read access to the engine (statistics, views, configuration), and returns the result of
-    /// `look`.
+    /// Calls the function `look` with read access to the engine (statistics, views, configuration), and returns the
+    /// result of `look`.
     pub fn inspect<R>(&self, look: impl FnOnce(&Endpoint) -> R) -> R {
         look(&self.inner.shared.borrow().engine)
     }

@@ -1,4 +1,5 @@
-//! A path loses large packets, and nobody fragments them or reports them (RFC 8899 §4.3). HEARTBEATs are answered.
+//! Tests of an SCTP path that is a black hole: it loses large packets without an ICMP report and without fragmentation
+//! (RFC 8899 §4.3), but HEARTBEATs are answered.
 
 use anabranch_base::{Instant, RecvBatch, SendBatch};
 use anabranch_link::LinkSpec;

@@ -21,7 +21,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// An engine that records its calls. `unread` is the number of unread bytes that it reports for each stream.
+/// An engine that records the calls that it receives. `unread` is the number of unread bytes that it reports for each
+/// stream.
 #[derive(Default)]
 struct Noted {
     notes: Vec<String>,

@@ -363,7 +363,8 @@ fn a_closing_connection_lives_on_while_its_peer_acknowledges() {
             clock.sleep_until(begin + Duration::from_secs(7)).await;
             peer.change(|state| state.unacknowledged = 400);
         });
-        // Progress is checked after 5 s, 10 s and 15 s. The last check finds no progress.
+        // The session checks the progress of acknowledgements after 5 s, 10 s and 15 s. The last check finds no
+        // progress.
         assert_eq!(session.closed().await, CloseReason::TimedOut("while closing".to_owned()));
         assert_eq!(host.now().since(begin), Duration::from_secs(15));
         assert!(connection.0.borrow().aborted);

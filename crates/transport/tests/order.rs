@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 
-/// The output of an engine: packets with their times, events in order.
+/// The output of an engine: its packets with their times, and its events in order.
 #[derive(Default, PartialEq, Eq, Debug)]
 struct Log {
     packets: Vec<(Instant, Vec<u8>)>,
@@ -23,7 +23,7 @@ struct PacketInFlight {
     bytes: Vec<u8>,
 }
 
-/// Two engines, and the wire between them. It loses packets, and random delays reorder them.
+/// Two engines and the wire between them. The wire loses packets, and reorders them by random delays.
 struct Pair<E> {
     engines: [E; 2],
     logs: [Log; 2],
@@ -32,7 +32,8 @@ struct Pair<E> {
     sent: u64,
     rng: Rng,
     loss: Ratio,
-    /// Determines the order of the polls. `None` means all packets first, then all events.
+    /// Chooses the order in which packets and events are polled. With `None`, all packets are polled first, and then
+    /// all events.
     order: Option<Rng>,
 }
 

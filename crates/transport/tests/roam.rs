@@ -32,7 +32,7 @@ fn download(
     download_with([None; 2], asconf, carrier, comes, leaves)
 }
 
-/// Performs [`download`] with the shared keys `keys` of the client and of the server.
+/// Does the same as [`download`], with the shared keys `keys`: the client's first, then the server's.
 fn download_with(
     keys: [Option<&str>; 2],
     asconf: bool,

@@ -1,4 +1,5 @@
-//! Sessions and streams as an application sees them, over TCP and over SCTP, through types that hide the engine.
+//! Tests of sessions and streams as an application sees them, over TCP and over SCTP, through types that hide the
+//! engine.
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -144,7 +145,7 @@ fn bytes_are_counted_where_they_were_written_and_where_they_were_read() {
 
 #[test]
 fn a_session_has_as_many_streams_as_both_ends_have() {
-    run(&Sctp, &[("streams", "7")], |rig, _| async move {
+    run(&Sctp, &[("num_ostreams", "7")], |rig, _| async move {
         let mut listener = rig.listen();
         let connector = rig.client.connector(vec![]);
         assert_eq!((connector.streams(), connector.fresh_streams()), (7, false));
@@ -170,7 +171,7 @@ fn a_session_has_as_many_streams_as_both_ends_have() {
 /// RFC 6525 §4.5: a request for more stream pairs is granted.
 #[test]
 fn a_session_grows_where_the_transport_can_add_streams() {
-    run(&Sctp, &[("streams", "2"), ("reconfig", "yes")], |rig, _| async move {
+    run(&Sctp, &[("num_ostreams", "2"), ("reconfig", "yes")], |rig, _| async move {
         let mut listener = rig.listen();
         let [client, server] = rig.pair(&mut listener).await;
         client.request_streams(3);
@@ -309,7 +310,7 @@ fn readers_and_writers_that_wait_learn_that_the_session_has_ended() {
             let mut listener = rig.listen();
             let [client, server] = rig.pair(&mut listener).await;
             let [mut reading, mut writing] = [client.open(0).expect("a stream"), {
-                // TCP has only one stream: the reader gets the client's end, and the writer gets the server's end.
+                // TCP has only one stream. The client reads from it, and the server writes to it.
                 match client.open(1) {
                     Ok(stream) => stream,
                     Err(_) => server.accept().await.expect("a stream"),
@@ -325,7 +326,7 @@ fn readers_and_writers_that_wait_learn_that_the_session_has_ended() {
             });
             rig.pause(2_000).await;
             server.abort();
-            // With TCP, the writer is at the server. The server aborted the session, so the writer's reason is
+            // With TCP, the side that writes is the server. The server aborted the session, so the writer's reason is
             // `Aborted`.
             assert!(matches!(writer.await, CloseReason::Reset(_) | CloseReason::Aborted));
             // The read must not report the end of the stream. It may return data that had arrived.

@@ -7,18 +7,18 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A one's complement sum in progress.
+/// A one's complement sum to which data is still being added.
 ///
 /// Pieces of data are added one after the other. Every piece except the last must have an even length. Headers have an
 /// even length, and the payload is the last piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Checksum {
-    /// A number below 2^33 that is congruent modulo 2^32 - 1 to the sum of all native-endian words.
+    /// The sum of all native-endian 32-bit words so far, reduced modulo 2^32 - 1 to a number below 2^33.
     sum: u64,
 }
 
 impl Checksum {
-    /// Returns an empty sum.
+    /// Returns a sum over no data.
     #[must_use]
     pub const fn new() -> Self {
         Self { sum: 0 }
@@ -79,7 +79,7 @@ impl Checksum {
         self.sum = fold_once(self.sum + fold_once(sum));
     }
 
-    /// Adds 32-bit words, each as four bytes in the order of the data.
+    /// Adds 32-bit words, each given as four bytes in network byte order.
     #[inline(always)]
     pub fn add_words<const N: usize>(&mut self, words: [[u8; 4]; N]) {
         let sum: u64 = words.into_iter().map(|word| u64::from(u32::from_ne_bytes(word))).sum();
@@ -98,7 +98,8 @@ impl Checksum {
         self.sum = fold_once(self.sum + u64::from(number.to_be()));
     }
 
-    /// Returns the checksum for the header field. With this value in the field, the sum over all data has all bits set.
+    /// Returns the checksum for the header field. If the header contains this value, the sum over all data has all bits
+    /// set.
     #[must_use]
     #[inline]
     pub fn finish(self) -> u16 {
@@ -142,7 +143,7 @@ fn long_sum(words: &[[u8; 4]]) -> u64 {
     for word in rest.as_chunks::<4>().0 {
         total += u128::from(u32::from_ne_bytes(*word));
     }
-    // Modulo 2^32 - 1, 2^64 equals 1, so the carries are simply added.
+    // 2^64 is congruent to 1 modulo 2^32 - 1, so the carries are simply added.
     fold_once(total as u64) + (total >> 64) as u64 + carries
 }
 

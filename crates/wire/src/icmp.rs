@@ -35,7 +35,7 @@ pub mod code_v6 {
     pub const PORT: u8 = 4;
 }
 
-/// The length in bytes of the ICMP header. The quoted packet follows it.
+/// The length in bytes of the ICMP header, which precedes the quoted packet.
 pub const HEADER_LEN: usize = 8;
 
 const UNREACHABLE_V4: u8 = 3;
@@ -64,7 +64,7 @@ pub enum IcmpError {
     /// The ICMP type, or the code of a parameter problem, is not supported.
     #[error("an ICMP message of type {0}")]
     Other(u8),
-    /// The quoted packet is not an IP packet of the same IP version as the ICMP error.
+    /// The bytes that the error quotes are not an IP packet, or its IP version differs from that of the ICMP error.
     #[error("an ICMP message that quotes no IP packet")]
     Quote,
 }

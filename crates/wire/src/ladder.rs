@@ -1,5 +1,5 @@
-//! The one-line form of a packet, and the ladder diagram of a conversation. Traces, golden files and the output of
-//! `decode` contain both forms.
+//! Formats a packet as one line of text, and a conversation as a ladder diagram. Traces, the files of expected test
+//! output, and the output of `decode` contain both.
 //!
 //! ```text
 //!    0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1     ✗ lost
@@ -7,9 +7,9 @@
 //!    1.050  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
 //! ```
 //!
-//! Random numbers are replaced by relative numbers. The TSNs or sequence numbers of each side are counted from 1.
-//! Verification tags get names: `A1` is the first tag of the side A. A ladder is therefore readable and does not depend
-//! on the seed. The left side is the side whose name was given first.
+//! The diagram replaces random numbers by relative numbers. The TSNs or sequence numbers of each side are counted
+//! from 1. Verification tags get names: `A1` is the first tag of the side A. A ladder is therefore readable and does not
+//! depend on the seed. The side whose name was given first is drawn on the left.
 
 use crate::ip::protocol;
 use crate::sctp::cause::Causes;
@@ -19,7 +19,7 @@ use anabranch_base::Instant;
 use std::fmt::Write;
 use std::net::IpAddr;
 
-/// A side of a conversation.
+/// One of the two hosts of a conversation, by its position in the diagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// The side that is drawn on the left.
@@ -42,7 +42,7 @@ impl Side {
 /// The verification tags and the first TSNs or sequence numbers that both sides of a conversation chose.
 #[derive(Clone, Debug, Default)]
 pub struct Numbers {
-    /// For each side, its first TSN or sequence number. `None` until the ladder has seen it.
+    /// For each side, its first TSN or sequence number. `None` until a packet with that number has been drawn.
     first: [Option<u32>; 2],
     /// For each side, its verification tags in order of appearance (`tags`) and its name (`names`).
     tags: [Vec<u32>; 2],
@@ -92,7 +92,7 @@ impl Numbers {
         self.first[side as usize] = Some(first);
     }
 
-    /// Returns the chunks of an SCTP packet sent by `side` as one line of text. Does not verify the checksum.
+    /// Returns one line of text with the chunks of an SCTP packet that `side` sent. Does not verify the checksum.
     #[must_use]
     pub fn sctp(&mut self, side: Side, bytes: &[u8]) -> String {
         let Ok(packet) = PacketView::parse_unverified(bytes) else {
@@ -110,7 +110,7 @@ impl Numbers {
                     self.chunk(side, &chunk, &mut line);
                 }
                 Err(error) => {
-                    // The result is ignored, because writing to a string cannot fail.
+                    // The result of `write!` is ignored, because writing to a string cannot fail.
                     let _ = write!(line, "({error})");
                 }
             }
@@ -134,7 +134,7 @@ impl Numbers {
         let peer = side.other();
         // The first chunk name of a line is padded, so that the values after the name form a column.
         let wide = if line.is_empty() { 13 } else { 0 };
-        // The result is ignored, because writing to a string cannot fail.
+        // The result of `write!` is ignored, because writing to a string cannot fail.
         let _ = match chunk {
             Chunk::Init(init) | Chunk::InitAck(crate::sctp::InitAck(init)) => {
                 self.learn(side, init.tag, init.tsn.0);
@@ -222,7 +222,7 @@ impl Numbers {
         };
     }
 
-    /// Writes error causes, with a space before each. TSNs in the causes are TSNs of `peer`.
+    /// Writes the error causes to `line`, with a space before each. TSNs in the causes are TSNs of `peer`.
     fn causes(&self, peer: Side, causes: Causes<'_>, line: &mut String) -> std::fmt::Result {
         for cause in causes {
             match cause {
@@ -234,7 +234,7 @@ impl Numbers {
         Ok(())
     }
 
-    /// Returns a TCP segment sent by `side` as one line of text. Does not verify the checksum.
+    /// Returns one line of text that shows a TCP segment that `side` sent. Does not verify the checksum.
     #[must_use]
     pub fn tcp(&mut self, side: Side, bytes: &[u8]) -> String {
         let Ok(segment) = Segment::parse(bytes) else {
@@ -246,7 +246,7 @@ impl Numbers {
             self.first[side as usize] = Some(header.seq.0.wrapping_add(1));
         }
         let mut line = format!("{:<13} seq={}", header.flags.to_string(), self.number(side, header.seq.0));
-        // The results are ignored, because writing to a string cannot fail.
+        // The results of `write!` are ignored, because writing to a string cannot fail.
         if !segment.payload.is_empty() {
             let _ = write!(line, " len={}", segment.payload.len());
         }
@@ -313,7 +313,7 @@ pub struct Ladder {
 }
 
 impl Ladder {
-    /// Creates an empty ladder between two sides with the names `left` and `right`.
+    /// Creates an empty ladder diagram between two sides with the names `left` and `right`.
     #[must_use]
     pub fn new(transport: Transport, left: &str, right: &str) -> Self {
         Self { transport, numbers: Numbers::new(left, right), hosts: Vec::new(), text: String::new() }

@@ -1,8 +1,7 @@
-//! Parses and writes SCTP, TCP, UDP, IP, ICMP, checksums and captures. Parses QUIC frames and the heads of HTTP/3. Also converts a packet to one line of text, as
-//! ladder diagrams and tools print it.
+//! Parses and writes SCTP, TCP, UDP, IP and ICMP packets, their checksums, and packet captures. Parses QUIC frames and
+//! HTTP/3 field sections. Also converts a packet to one line of text, as ladder diagrams and tools print it.
 //!
-//! Parsing never panics. Before memory is allocated in proportion to a length field, the field is checked against the
-//! available bytes.
+//! Parsing never panics. A length field from a packet causes an allocation only if at least as many bytes are present.
 
 pub mod checksum;
 pub mod icmp;

@@ -25,7 +25,7 @@ const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 const DECRYPTION_SECRETS: u32 = 10;
-/// The secrets type for lines of an NSS key log.
+/// The secrets type (Decryption Secrets Block) for lines of an NSS key log.
 const TLS_KEY_LOG: u32 = 0x544c_534b;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 
@@ -55,7 +55,7 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Starts a section and names `application` as the program that writes it.
+    /// Starts the file with a section header that names `application` as the writing program.
     ///
     /// # Errors
     /// Errors from writing to `out`.
@@ -72,7 +72,7 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Adds TLS secrets for the packets that follow. `lines` are the lines of a key log.
+    /// Adds TLS secrets for the packets that follow. `lines` are lines of an NSS key log.
     ///
     /// # Errors
     /// Errors from writing to `out`, or `Other` if `lines` has 4 GiB or more.
@@ -171,7 +171,7 @@ impl<W: Write> Writer<W> {
     fn begin(&mut self, kind: u32) {
         self.block.clear();
         self.number(kind);
-        // The length of the block is filled in when the block ends.
+        // The length of the block is 0 for now, and is filled in when the block ends.
         self.number(0);
     }
 
@@ -306,7 +306,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// State that some blocks set and later blocks need.
+/// The state of reading a pcapng file: what earlier blocks said and later blocks need.
 #[derive(Clone, Debug, Default)]
 struct Blocks {
     big_endian: bool,
@@ -320,7 +320,7 @@ struct Blocks {
 impl Blocks {
     /// The size in bytes of the shortest possible block.
     const SHORTEST: usize = 12;
-    /// The maximum size in bytes of the key logs between two packets. The rest is skipped.
+    /// The maximum size in bytes of the key logs between two packets. Further lines are skipped.
     const MAX_SECRETS: usize = 64 << 20;
 
     /// Returns the type and total length of the block that begins with `head`. The head of a section header also sets

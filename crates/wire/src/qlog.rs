@@ -4,16 +4,16 @@
 use crate::quic::{Frame, Frames};
 use std::fmt::{self, Write};
 
-/// The kind of keys that protect a packet.
+/// The type of a QUIC packet, named by the keys that protect it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PacketType {
-    /// Keys that are derived from a connection ID.
+    /// Initial packets, whose keys are derived from a connection ID.
     Initial,
-    /// Keys of the handshake.
+    /// Packets that are protected by the keys of the handshake.
     Handshake,
-    /// Keys of an earlier connection.
+    /// 0-RTT packets, whose keys come from an earlier connection.
     ZeroRtt,
-    /// Keys that the handshake has agreed on.
+    /// 1-RTT packets, whose keys are the result of the handshake.
     OneRtt,
 }
 
@@ -33,7 +33,7 @@ impl PacketType {
 /// A packet with its plaintext payload: a sent packet before encryption, or a received packet after decryption.
 #[derive(Clone, Copy, Debug)]
 pub struct LoggedPacket<'a> {
-    /// The kind of keys.
+    /// The type of the packet, which says what keys protect it.
     pub packet_type: PacketType,
     /// The packet number.
     pub number: u64,
@@ -43,8 +43,8 @@ pub struct LoggedPacket<'a> {
     pub payload: &'a [u8],
 }
 
-/// Returns the record with which a log begins. `vantage` is the content of the JSON object that says where the events
-/// were observed, and `first` is the client's first destination connection ID.
+/// Returns the record with which a log begins. `vantage` is the content of the JSON object `vantage_point`, which says
+/// where the events were observed, and `first` is the client's first destination connection ID.
 #[must_use]
 pub fn header(vantage: &str, first: &[u8]) -> String {
     format!(
@@ -55,8 +55,8 @@ pub fn header(vantage: &str, first: &[u8]) -> String {
     )
 }
 
-/// Appends the beginning of a record, which happened `nanos` nanoseconds after the log began. The caller appends the
-/// record's data and a closing brace.
+/// Appends the beginning of a record for an event that happened `nanos` nanoseconds after the log began. The caller
+/// appends the record's data and a closing brace.
 pub fn begin_event(text: &mut String, nanos: u64, name: &str) {
     let (millis, rest) = (nanos / 1_000_000, nanos % 1_000_000);
     // Writing to a string does not fail.
@@ -110,7 +110,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Formats a frame as qlog's `QuicFrame`. The bytes of the frame have the fields that [`Frame`] lacks.
+/// Formats a frame as qlog's `QuicFrame`. Fields that [`Frame`] lacks are read from the bytes of the frame.
 struct QuicFrame<'a>(&'a Frame<'a>, &'a [u8]);
 
 impl QuicFrame<'_> {
@@ -120,24 +120,11 @@ impl QuicFrame<'_> {
         std::array::from_fn(|_| rest.number().unwrap_or(0))
     }
 
-    /// Writes a frame whose type has no variant of [`Frame`].
+    /// Writes a frame of a type for which [`Frame`] has no variant.
     fn other(&self, kind: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [_, value, ..] = self.numbers();
-        let direction = if kind & 1 == 0 { "bidirectional" } else { "unidirectional" };
         match kind {
             0x07 => write!(f, "{{\"frame_type\":\"new_token\",\"token\":{{\"length\":{value}}}}}"),
-            0x12 | 0x13 => {
-                write!(
-                    f,
-                    "{{\"frame_type\":\"max_streams\",\"stream_type\":\"{direction}\",\"maximum\":{value}}}"
-                )
-            }
-            0x16 | 0x17 => {
-                write!(
-                    f,
-                    "{{\"frame_type\":\"streams_blocked\",\"stream_type\":\"{direction}\",\"limit\":{value}}}"
-                )
-            }
             0x19 => write!(f, "{{\"frame_type\":\"retire_connection_id\",\"sequence_number\":{value}}}"),
             _ => match name(kind) {
                 Some(name) => write!(f, "{{\"frame_type\":\"{name}\"}}"),
@@ -176,6 +163,16 @@ impl fmt::Display for QuicFrame<'_> {
             Frame::StreamDataBlocked { id, limit } => {
                 write!(f, "{{\"frame_type\":\"stream_data_blocked\",\"stream_id\":{id},\"limit\":{limit}}}")
             }
+            Frame::MaxStreams { unidirectional, limit } => write!(
+                f,
+                "{{\"frame_type\":\"max_streams\",\"stream_type\":\"{}\",\"maximum\":{limit}}}",
+                direction(*unidirectional)
+            ),
+            Frame::StreamsBlocked { unidirectional, limit } => write!(
+                f,
+                "{{\"frame_type\":\"streams_blocked\",\"stream_type\":\"{}\",\"limit\":{limit}}}",
+                direction(*unidirectional)
+            ),
             Frame::ResetStream(id) => {
                 let [_, _, code, size] = self.numbers();
                 write!(
@@ -216,13 +213,15 @@ impl fmt::Display for QuicFrame<'_> {
     }
 }
 
+const fn direction(unidirectional: bool) -> &'static str {
+    if unidirectional { "unidirectional" } else { "bidirectional" }
+}
+
 /// Returns the qlog name of a frame type whose content is not logged; `None` if the type is unknown.
 #[must_use]
 pub const fn name(kind: u64) -> Option<&'static str> {
     Some(match kind {
         0x07 => "new_token",
-        0x12 | 0x13 => "max_streams",
-        0x16 | 0x17 => "streams_blocked",
         0x19 => "retire_connection_id",
         0x1e => "handshake_done",
         0x30 | 0x31 => "datagram",

@@ -1,7 +1,7 @@
 //! QPACK (RFC 9204) with only the static table: encodes and decodes field sections. The integers and strings are those
 //! of HPACK (RFC 7541 §5).
 //!
-//! The decoder grants no dynamic table (its capacity is the default, 0), and the encoder uses none. Therefore a field
+//! Neither the decoder nor the encoder uses a dynamic table: its capacity stays at the default, 0. Therefore a field
 //! section never depends on another stream.
 //!
 //! - `huffman`: the Huffman code of strings
@@ -40,7 +40,7 @@ pub fn encode<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, out: &mut 
 /// The reason why the section cannot be decoded.
 pub fn decode(section: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Result<(), &'static str> {
     let mut rest = section;
-    // RFC 9204 §4.5.1.1: with a capacity of 0, a field section cannot require an insert.
+    // RFC 9204 §4.5.1.1: the dynamic table has the capacity 0, so a field section cannot require an insert.
     if integer(&mut rest, 8)? != 0 {
         return Err("a field section requires dynamic table entries, of which there are none");
     }
@@ -232,7 +232,7 @@ mod tests {
         for wrong in [
             &[][..],
             &[0],
-            // The first section has a Required Insert Count other than 0, and the second has a negative Base.
+            // The first field section has a Required Insert Count other than 0, and the second has a negative Base.
             &[1, 0],
             &[0, 0x80],
             // References to the dynamic table, in each of the four forms.

@@ -1,4 +1,4 @@
-//! Parses the frames in the payload of a QUIC packet for observation only.
+//! Parses the frames in the payload of a QUIC packet for tools that only observe a connection.
 //!
 //! Implements RFC 9000 §19. The frames of RFC 9221 and draft-ietf-quic-ack-frequency are only skipped.
 
@@ -46,6 +46,20 @@ pub enum Frame<'a> {
         /// The stream ID.
         id: u64,
         /// The total number of bytes that may be sent on the stream.
+        limit: u64,
+    },
+    /// The new number of streams of a kind that the peer may open in total (MAX_STREAMS, RFC 9000 §19.11).
+    MaxStreams {
+        /// Whether the limit holds for unidirectional streams.
+        unidirectional: bool,
+        /// The number of streams.
+        limit: u64,
+    },
+    /// The sender wants to open a stream that the limit does not allow (STREAMS_BLOCKED, RFC 9000 §19.14).
+    StreamsBlocked {
+        /// Whether the stream would be unidirectional.
+        unidirectional: bool,
+        /// The number of streams that the limit allows.
         limit: u64,
     },
     /// The sender ends a stream early (RESET_STREAM, RFC 9000 §19.4), with the stream ID.
@@ -179,6 +193,8 @@ impl<'a> Iterator for Frames<'a> {
                 self.skip_numbers(1)?;
                 Frame::StopSending(id)
             }
+            0x12 | 0x13 => Frame::MaxStreams { unidirectional: kind == 0x13, limit: self.number()? },
+            0x16 | 0x17 => Frame::StreamsBlocked { unidirectional: kind == 0x17, limit: self.number()? },
             0x14 => Frame::DataBlocked(self.number()?),
             0x15 => Frame::StreamDataBlocked { id: self.number()?, limit: self.number()? },
             0x1c | 0x1d => {
@@ -204,7 +220,7 @@ impl<'a> Iterator for Frames<'a> {
             other => {
                 match other {
                     0x1e | 0x1f => {}
-                    0x12 | 0x13 | 0x16 | 0x17 | 0x19 => self.skip_numbers(1)?,
+                    0x19 => self.skip_numbers(1)?,
                     0xaf => self.skip_numbers(4)?,
                     0x07 | 0x31 => {
                         let length = self.number()?;
@@ -233,6 +249,7 @@ mod tests {
             &[0x11, 0x04, 0x20],
             &[0x14, 0x09],
             &[0x15, 0x04, 0x20],
+            &[0x12, 0x05, 0x17, 0x03],
             &[0x04, 0x08, 0x07, 0x40, 0x64],
             &[0x05, 0x0c, 0x07],
             &[0x18, 0x01, 0x00, 0x02, 1, 2],
@@ -250,6 +267,8 @@ mod tests {
             Frame::MaxStreamData { id: 4, limit: 32 },
             Frame::DataBlocked(9),
             Frame::StreamDataBlocked { id: 4, limit: 32 },
+            Frame::MaxStreams { unidirectional: false, limit: 5 },
+            Frame::StreamsBlocked { unidirectional: true, limit: 3 },
             Frame::ResetStream(8),
             Frame::StopSending(12),
             Frame::NewConnectionId(&[1, 2]),
@@ -262,7 +281,7 @@ mod tests {
         let eliciting: Vec<bool> = frames.iter().map(Frame::is_ack_eliciting).collect();
         assert_eq!(
             eliciting,
-            [false, true, true, true, true, true, true, true, true, false, true, true, true]
+            [false, true, true, true, true, true, true, true, true, true, true, false, true, true, true]
         );
     }
 
@@ -271,10 +290,6 @@ mod tests {
     fn frames_that_are_not_read_are_skipped_to_their_end() {
         let frames = [
             (0x07, &[2, 9, 9][..]),
-            (0x12, &[5]),
-            (0x13, &[5]),
-            (0x16, &[5]),
-            (0x17, &[5]),
             (0x19, &[3]),
             (0x1e, &[]),
             (0x1f, &[]),

@@ -6,7 +6,7 @@
 //! |             length            |            checksum           |
 //! ```
 //!
-//! Implements RFC 768, and RFC 8200 §8.1 for UDP: over IPv6, a checksum of zero is not accepted.
+//! Implements RFC 768 and, for UDP over IPv6, RFC 8200 §8.1: a checksum of zero is not accepted.
 
 use crate::checksum::Checksum;
 use crate::ip::protocol;

@@ -130,7 +130,8 @@ pub trait Connection: 'static {
     /// The connection is broken.
     fn poll_write(&self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>>;
 
-    /// Writes some of the bytes of the slices, one slice after the other, and returns the number of bytes written.
+    /// Writes some of the bytes of the slices `from`, one slice after the other, and returns the number of bytes
+    /// written.
     ///
     /// # Errors
     /// The connection is broken.

@@ -1,16 +1,16 @@
 //! The `World` trait: everything that a program may request from its environment.
 //!
-//! The same client, server and experiment code runs in virtual time (`sim::SimWorld`) and on the operating system's
-//! network (`os::OsWorld`). A `World` is confined to one thread: nothing here is `Send`, and a program with several
-//! threads creates one `World` in each. The trait deliberately has no files, no name resolution and no process
-//! environment.
+//! Through this trait, the same client, server and experiment code runs in virtual time (`sim::SimWorld`) and on the
+//! operating system's network (`os::OsWorld`). A `World` is confined to one thread: nothing here is `Send`, and a
+//! program with several threads creates one `World` in each. The trait deliberately has no files, no name resolution
+//! and no process environment.
 //!
 //! # `OsWorld`: the operating system's network
 //!
 //! The module `os` (feature `os`, Linux) has one runtime thread and one timerfd for all timers. It sends and receives
 //! UDP with GSO and GRO, and uses raw sockets where the host permits them. It reads ICMP errors from the sockets' error
-//! queues, and learns of address changes over netlink. It opens TUN devices and the kernel's TCP sockets. It also opens
-//! MPTCP and SCTP sockets where the kernel has these protocols. All `unsafe` code is in one file, `os/descriptor.rs`.
+//! queues, and learns of address changes over netlink. It opens TUN devices and the kernel's TCP sockets, and also MPTCP
+//! and SCTP sockets where the kernel has these protocols. All `unsafe` code is in one file, `os/descriptor.rs`.
 //!
 //! - Several threads, each with its own `OsWorld`, may share a UDP port, or IP protocol 132 (`os/shards.rs`).
 //! - The kernel does not track SCTP ports for raw sockets. Programs on one host therefore announce which SCTP ports
@@ -95,7 +95,7 @@ pub trait World: Clone + 'static {
     fn spawn<T: 'static>(&self, name: &'static str, task: impl Future<Output = T> + 'static)
     -> Self::Task<T>;
 
-    /// Returns a random number generator that depends only on the seed of the run, this host and `label`.
+    /// Returns a random number generator that depends only on the seed of the run, this host, and `label`.
     fn rng(&self, label: &str) -> Rng;
 
     /// Returns the addresses of this host, in the order of its interfaces.
@@ -106,7 +106,7 @@ pub trait World: Clone + 'static {
     fn poll_address_change(&self, cx: &mut Context<'_>) -> Poll<()>;
 
     /// Charges the host's processor for work other than the processing of packets. The charge has an effect only on a
-    /// virtual host for which this work has a cost.
+    /// virtual host whose settings give this work a cost.
     fn charge(&self, work: Work) {
         let _ = work;
     }
@@ -220,9 +220,9 @@ pub trait DatagramSocket: 'static {
     /// [`RecvBatch::new`].
     fn max_segments(&self) -> usize;
 
-    /// Returns the next change in the state of a peer's handshake. Only a socket whose own layer makes a handshake,
-    /// such as DTLS, reports changes. Call this function after each receive. Until the handshake with a peer is
-    /// complete, sending to the peer fails with `HostUnreachable`.
+    /// Returns the next change in the state of a peer's handshake. Only a socket that contains a layer with a
+    /// handshake, such as DTLS, reports changes. Call this function after each receive. Until the handshake with a peer
+    /// is complete, sending to the peer fails with `HostUnreachable`.
     #[inline]
     fn take_peer(&self) -> Option<(SocketAddr, PeerState)> {
         None
@@ -299,5 +299,5 @@ pub trait PortRegistry: Send + Sync + fmt::Debug {
     fn is_owned_by_other(&self, address: Option<IpAddr>, port: u16) -> bool;
 }
 
-/// A claim of a port. The claim ends when the last clone of this value is dropped.
+/// A program's claim of a port. The claim ends when the last clone of this value is dropped.
 pub type PortClaim = Arc<dyn fmt::Debug + Send + Sync>;

@@ -1,4 +1,4 @@
-//! The behaviour suite: tests of the behaviour that all implementations of `World` must share.
+//! The behaviour suite: tests that every implementation of `World` must pass.
 //!
 //! The tests are generic programs that panic on a failure. Each implementation of `World` runs them among its own
 //! tests. A program tested in virtual time should then behave in the same way on the operating system's network. A test
@@ -18,7 +18,7 @@ use std::task::Poll;
 /// Two hosts that can reach each other.
 #[derive(Clone, Debug)]
 pub struct HostPair<W> {
-    /// The host on which most of the program runs.
+    /// The host on which most of the test's program runs.
     pub near: W,
     /// The second host, which may be the same host as `near`.
     pub far: W,
@@ -135,7 +135,7 @@ async fn is_ready(timer: &mut impl Timer) -> bool {
     poll_fn(|cx| Poll::Ready(timer.poll(cx).is_ready())).await
 }
 
-/// Tasks first run in the order in which they were started, and then take turns.
+/// Tasks first run in the order in which they were started, and then run in turns.
 pub async fn tasks_in_order<W: World>(world: W) {
     let steps = Rc::new(RefCell::new(Vec::new()));
     let mut tasks = Vec::new();
@@ -154,7 +154,7 @@ pub async fn tasks_in_order<W: World>(world: W) {
     assert_eq!(*steps.borrow(), [("a", 0), ("b", 0), ("c", 0), ("a", 1), ("b", 1), ("c", 1)]);
 }
 
-/// Lets the other runnable tasks run once.
+/// Suspends the calling task once, so that each other runnable task runs.
 async fn yield_now() {
     let mut yielded = false;
     poll_fn(|cx| {

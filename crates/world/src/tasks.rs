@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
-/// A set of tasks. Finished tasks are removed; dropping the set cancels the tasks that still run.
+/// A set of tasks. Finished tasks leave the set; dropping the set cancels the tasks that still run.
 pub struct Tasks<W: World> {
     world: W,
     running: RefCell<BTreeMap<u64, W::Task<()>>>,
@@ -25,9 +25,9 @@ struct Finished {
     waiting: RefCell<Option<Waker>>,
 }
 
-/// A task that reports when it has finished. The future is boxed for two reasons. An executor allocates tasks in steps
-/// of 128 bytes, and a boxed future fits the smallest step. And the executor's code is compiled only once, not once for
-/// each type of future.
+/// A task that reports when it has finished. The future is boxed for two reasons. Executors allocate tasks in steps of
+/// 128 bytes, and a boxed future fits the smallest step. The executor's code is also compiled only once, and not once
+/// for each type of future.
 struct CountedTask {
     task: Pin<Box<dyn Future<Output = ()>>>,
     finished: Rc<Finished>,

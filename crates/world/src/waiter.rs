@@ -2,8 +2,8 @@
 
 use std::task::{Context, Waker};
 
-/// One task that waits for an event. The waker is kept after use, so that waiting again only compares wakers. Cloning a
-/// waker would change a reference count twice for every packet.
+/// One task that waits for an event. The waker is kept after use. A task that waits again is then only compared with
+/// the kept waker, and the waker need not be cloned for every packet.
 #[derive(Debug, Default)]
 pub struct Waiter {
     waker: Option<Waker>,

@@ -79,7 +79,7 @@ fn on_ip<T>(
     .expect("a world")
 }
 
-/// Receives until `count` packets have arrived at the sockets. Returns each packet with the index of its socket.
+/// Receives from all `sockets` until `count` packets have arrived. Returns each packet with the index of its socket.
 async fn receive(world: &OsWorld, sockets: &[OsSocket], count: usize) -> Vec<(u32, Vec<u8>)> {
     let mut got = Vec::new();
     let mut batch = RecvBatch::new(64);
@@ -332,8 +332,8 @@ fn a_report_is_looked_at_by_one_world() {
     let group = shard_sockets[0].group();
     on(shard_sockets, async |world, sockets| {
         let send = raw_sender(HERE, 1);
-        // World 0 handles the reports with the tags 3 and 0. Tag 3 belongs to world 0. Tag 0 belongs to no world, so
-        // world 0 handles it, too.
+        // World 0 handles the reports that quote packets with the tags 3 and 0. Tag 3 belongs to world 0. Tag 0 belongs
+        // to no world, so world 0 handles it, too.
         for quoted in [1, 2, 3, 0] {
             let mut inner = v4(245, &[], 0, &packet(quoted, 0, 28));
             let length = inner.len() as u16;

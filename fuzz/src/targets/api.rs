@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const PORT: u16 = 80;
 
-/// The state of one application.
+/// The state of the application that uses one of the two endpoints.
 #[derive(Default)]
 struct App {
     ids: Vec<AssociationId>,
@@ -32,7 +32,7 @@ struct App {
     seen: BTreeSet<(AssociationId, u64)>,
 }
 
-/// Runs the operations that `input` encodes.
+/// Runs the operations that `input` encodes, on two endpoints and the network between them.
 pub fn run(input: &[u8]) {
     let mut source = Source::new(input);
     let configs = [configuration(&mut source), configuration(&mut source)];
@@ -122,7 +122,7 @@ fn configuration(source: &mut Source<'_>) -> Config {
     set("nr_sack", if bits >> 12 & 1 == 1 { "yes" } else { "no" });
     set("pmtud", if bits >> 9 & 1 == 1 { "plpmtud" } else { "icmp" });
     set("pf_max_retrans", if bits >> 10 & 1 == 1 { "0" } else { "off" });
-    set("streams", source.pick(&["1", "10", "65535"]));
+    set("num_ostreams", source.pick(&["1", "10", "65535"]));
     set("rcvbuf", source.pick(&["3000B", "20000B", "1MiB"]));
     set("sndbuf", source.pick(&["5000B", "70kB", "1MiB"]));
     set("partial_delivery", source.pick(&["1B", "64KiB"]));

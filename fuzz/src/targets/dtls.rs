@@ -126,7 +126,7 @@ impl DtlsEndpoint {
     }
 }
 
-/// Runs the decisions in `input`.
+/// Runs a client and a server of DTLS, with the events that `input` encodes.
 pub fn run(input: &[u8]) {
     let mut source = Source::new(input);
     let seed = u64::from(source.byte());

@@ -1,7 +1,8 @@
 //! Decodes captures of TLS, DTLS and QUIC whose keys are known. The target seals the bytes of the input, so that they
 //! reach the decoders behind the ciphers: handshake messages, HTTP/2, SCTP, frames of QUIC, and HTTP/3.
 //!
-//! Both hellos are right, and choose AES-128-GCM of version 1.3. The input decides on everything after them.
+//! The two hello messages are valid, and select version 1.3 and AES-128-GCM. The input determines everything that
+//! follows.
 
 use crate::source::Source;
 use anabranch_capture::{Settings, csv, decode, table};
@@ -26,7 +27,7 @@ const TLS: Labels = [b"tls13 ", b"key", b"iv", b"sn"];
 const DTLS: Labels = [b"dtls13", b"key", b"iv", b"sn"];
 const QUIC: Labels = [b"tls13 ", b"quic key", b"quic iv", b"quic hp"];
 
-/// The keys of one direction.
+/// The keys with which the packets of one direction are encrypted.
 struct Keys {
     key: LessSafeKey,
     iv: [u8; NONCE_LEN],
@@ -64,7 +65,7 @@ impl Keys {
         }
     }
 
-    /// Seals a content behind its header. Returns both.
+    /// Encrypts `content`. Returns the header `head`, followed by the encrypted content.
     fn seal(&mut self, head: &[u8], content: &[u8]) -> Vec<u8> {
         let mut nonce = self.iv;
         nonce[4..].iter_mut().zip(self.number.to_be_bytes()).for_each(|(byte, number)| *byte ^= number);
@@ -75,7 +76,8 @@ impl Keys {
         [head, &sealed].concat()
     }
 
-    /// Masks the packet number or record number at `at`, which has two bytes, and the `bits` of the first byte.
+    /// Masks the two bytes of the packet number or record number at the offset `at`, and the bits `bits` of the first
+    /// byte.
     fn mask(&self, packet: &mut [u8], at: usize, sample_at: usize, bits: u8) {
         let Some(sample) = packet.get(sample_at..sample_at + 16) else { return };
         let mask = self.header.new_mask(sample).expect("a sample");
@@ -86,12 +88,12 @@ impl Keys {
     }
 }
 
-/// Returns the secret of a side, in the handshake or after it.
+/// Returns the secret from which the keys of a side are derived, for the handshake or for the time after it.
 fn secret(side: usize, is_handshake: bool) -> [u8; 32] {
     [1 + side as u8 + 2 * u8::from(is_handshake); 32]
 }
 
-/// Decodes a capture with the key log of the secrets above.
+/// Decodes a capture, with a key log that has the secrets of both sides (see [`secret`]).
 fn check(capture: &[u8]) {
     let random = "07".repeat(32);
     let mut key_log = String::new();
@@ -111,7 +113,7 @@ fn check(capture: &[u8]) {
     assert!(decoded.to_json().ends_with('\n'));
 }
 
-/// Writes captures with raw IP packets.
+/// A capture file with raw IP packets, as it is written.
 struct Capture(Vec<u8>, u32);
 
 impl Capture {
@@ -145,13 +147,13 @@ impl Capture {
     }
 }
 
-/// Returns a vector with a length field of `width` bytes.
+/// Returns a vector of TLS: a length field of `width` bytes, and then `content`.
 fn vector(width: usize, content: &[u8]) -> Vec<u8> {
     let length = (content.len() as u64).to_be_bytes();
     [&length[8 - width..], content].concat()
 }
 
-/// Returns the bodies of the two hellos.
+/// Returns the bodies of the ClientHello and the ServerHello.
 fn hellos(version: [u8; 2], cookie: &[u8]) -> [Vec<u8>; 2] {
     let supported = [&[0, 43][..], &vector(2, &version)].concat();
     let client =
@@ -164,7 +166,7 @@ fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     [&[kind][..], &vector(3, body)].concat()
 }
 
-/// Returns content for a record: bytes of the input, some of which begin as the protocols do.
+/// Returns the content of a record: bytes of the input, often after the first bytes of a protocol's message.
 fn content(source: &mut Source<'_>) -> Vec<u8> {
     let begins: [&[u8]; 8] = [
         &[],
@@ -179,7 +181,7 @@ fn content(source: &mut Source<'_>) -> Vec<u8> {
     [source.pick(&begins), source.bytes(200)].concat()
 }
 
-/// TLS 1.3 in TCP.
+/// Decodes captures of TLS 1.3 in TCP.
 pub fn tls(input: &[u8]) {
     let mut source = Source::new(input);
     let (mut capture, mut next) = (Capture::new(), [1_u32, 1]);
@@ -199,7 +201,7 @@ pub fn tls(input: &[u8]) {
             if side == 0 { CLIENT.into() } else { SERVER.into() },
             if side == 0 { SERVER.into() } else { CLIENT.into() },
         );
-        // A segment may be lost before the place of capture, or be captured again.
+        // A segment may be missing in the capture, or may be captured twice.
         if !source.one_in(20) {
             capture.ip(source, side, tcp::PROTOCOL, &segment);
         }
@@ -236,7 +238,7 @@ pub fn tls(input: &[u8]) {
     check(&capture.0);
 }
 
-/// DTLS 1.3 with SCTP.
+/// Decodes captures of DTLS 1.3 that carries SCTP.
 pub fn dtls(input: &[u8]) {
     let mut source = Source::new(input);
     let mut capture = Capture::new();
@@ -319,7 +321,7 @@ pub fn quic(input: &[u8]) {
         }
         let (side, space) = (source.below(2) as usize, source.pick(&[0, 1, 2, 2, 2, 2, 2, 2]));
         let mut frames = content(&mut source);
-        // A sample needs bytes.
+        // Pads short frames, because the sample for header protection must lie within the packet (RFC 9001 §5.4.2).
         frames.resize(frames.len().max(4), 0);
         let mut bytes = quic_packet(&mut keys, space, side, &frames);
         if source.one_in(10) {
@@ -331,7 +333,7 @@ pub fn quic(input: &[u8]) {
     check(&capture.0);
 }
 
-/// Returns a packet with these frames. The packet number has two bytes.
+/// Returns an encrypted QUIC packet with these frames. The packet number has two bytes.
 fn quic_packet(keys: &mut [[Keys; 2]; 3], space: usize, side: usize, frames: &[u8]) -> Vec<u8> {
     let keys = &mut keys[space][side];
     let number = (keys.number as u16).to_be_bytes();
@@ -349,7 +351,7 @@ fn quic_packet(keys: &mut [[Keys; 2]; 3], space: usize, side: usize, frames: &[u
     packet
 }
 
-/// Changes a byte, or truncates a datagram, now and then.
+/// In some of the calls, changes a byte of `bytes` or truncates them.
 fn change(source: &mut Source<'_>, bytes: &mut Vec<u8>) {
     match source.below(20) {
         0 => bytes.truncate(source.below(bytes.len() as u32 + 1) as usize),

@@ -37,10 +37,10 @@ struct Host {
     address: SocketAddr,
 }
 
-/// This number of packets at one instant counts as a packet storm, which is a failure.
+/// If a host sends this number of packets or more at one instant, this is a packet storm, which is a failure.
 const PACKETS: usize = 4_000;
 
-/// Runs the decisions in `input`.
+/// Runs two endpoints, with the packets and events that `input` encodes.
 pub fn run(input: &[u8]) {
     let mut source = Source::new(input);
     let config = configuration(&mut source);
@@ -131,7 +131,7 @@ fn configuration(source: &mut Source<'_>) -> Config {
     }
     if source.one_in(2) {
         config.set("pmtud", "plpmtud").expect("a knob");
-        config.set("streams", "65535").expect("a knob");
+        config.set("num_ostreams", "65535").expect("a knob");
     }
     config.set("rcvbuf", source.pick(&["3000B", "64KiB"])).expect("a knob");
     config

@@ -1,9 +1,9 @@
 //! Runs an HTTP server with clients that send arbitrary input: HTTP/1.1, frames of HTTP/2 (RFC 9113), or streams of
 //! HTTP/3 (RFC 9114).
 //!
-//! The session is an in-memory script. All bytes of the client exist from the start, in pieces of any size. The client
-//! may stop reading the server's bytes. Time is virtual. Every session must end: by the client, by an error, or by the
-//! idle timeout.
+//! The session is scripted in memory. All bytes of the client are known from the start, and arrive in pieces of any
+//! size. The client may stop reading the server's bytes. Time is virtual. Every session must end: by the client, by an
+//! error, or by the idle timeout.
 
 use crate::source::Source;
 use anabranch_base::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! Parses one HTTP/3 request stream (RFC 9114 §4.1, RFC 9204 §4.5), with a request or a response, without a session
 //! around it.
 //!
-//! The result is a message or one error. It must not depend on how the bytes are split, and the content must not be
-//! longer than the input.
+//! The result is a message or one error. This result must not depend on how the bytes are split, and the content must
+//! not be longer than the input.
 
 use crate::source::Source;
 use anabranch_http::http3::read_message;

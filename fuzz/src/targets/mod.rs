@@ -14,7 +14,7 @@ mod tunnels;
 pub struct Target {
     /// The name of the target on the command line.
     pub name: &'static str,
-    /// The folder of the target's corpus.
+    /// The name of the folder that has the target's corpus: the inputs that are changed at random.
     pub corpus: &'static str,
     /// The maximum length of a random input, in bytes.
     pub length: usize,

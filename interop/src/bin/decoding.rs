@@ -1,4 +1,5 @@
-//! Prints the differences between our decoder and dcsctp's: `cargo run --release --bin decoding`.
+//! Prints the packets that our SCTP decoder and dcsctp's decoder treat differently: `cargo run --release --bin
+//! decoding`.
 //!
 //! The environment variable `INPUTS` sets the number of inputs (default 100,000), and `SEED` sets their seed.
 //! `CORPUS=new` runs our stack with dcsctp again and prints their packets, which can be stored as `corpus/packets.hex`.

@@ -1,4 +1,4 @@
-//! One association between our endpoint and a foreign program.
+//! One association between our SCTP endpoint and a foreign program.
 //!
 //! As in the virtual network, a test case is a script. It sends messages, gives commands to either side, and waits for
 //! the result. Each wait has a time limit.
@@ -26,10 +26,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// The set-up of an association.
+/// The set-up of an association for a test case.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The side that sends the INIT.
+    /// The side that sends the INIT: our endpoint or the peer.
     pub begins: By,
     /// The settings of our endpoint, in addition to the settings that all cases have.
     pub knobs: Vec<(&'static str, String)>,
@@ -43,19 +43,19 @@ pub struct Setup {
     pub there: usize,
 }
 
-/// The foreign end, and what its program has reported.
+/// The foreign endpoint of the association, and what its program has reported.
 #[derive(Debug)]
 pub struct Theirs {
     program: Option<Rc<RefCell<Program>>>,
     /// Whether the program has reported that it is about to accept a connection or to connect.
     pub ready: bool,
-    /// Whether the association is established.
+    /// Whether the foreign program has reported that the association is established.
     pub up: bool,
     /// The reason why the association ended; `None` while it lasts.
     pub closed: Option<String>,
-    /// Whether the program has ended.
+    /// Whether the foreign program has ended.
     pub ended: bool,
-    /// The reports of the program, except messages.
+    /// The reports of the foreign program, except those about messages.
     pub reports: Vec<String>,
     /// The messages from our endpoint to the foreign program that have not arrived there yet.
     pub inbox: Ledger,
@@ -64,24 +64,24 @@ pub struct Theirs {
 
 /// An association in progress between our endpoint and a foreign program.
 pub struct Encounter<'a> {
-    /// The world of our end.
+    /// The `World` (sockets and clock) in which our endpoint runs.
     pub world: EmulatedWorld,
-    /// The network of the peer.
+    /// The network in which the peer's program runs.
     pub network: &'a mut PeerNetwork,
     setup: Setup,
     ours: Rc<RefCell<Ours>>,
     driver: Option<OsTask<()>>,
-    /// The foreign end.
+    /// The foreign program, with the messages that are still to arrive there.
     pub theirs: Theirs,
-    /// The source of random choices of the script.
+    /// The random generator for the choices of the test script.
     pub rng: Rng,
     timer: OsTimer,
 }
 
-/// The SCTP port of both ends.
+/// The SCTP port of both endpoints.
 pub const PORT: u16 = 5000;
 
-/// The longest wait of a script, unless the script sets another limit.
+/// The longest wait of a test script, unless the script sets another limit.
 pub const PATIENCE: Duration = Duration::from_secs(40);
 
 fn config(setup: &Setup) -> Result<Config, String> {
@@ -93,7 +93,7 @@ fn config(setup: &Setup) -> Result<Config, String> {
         ("rto_max", "1s"),
         ("path_max_retrans", "3"),
         ("assoc_max_retrans", "8"),
-        ("streams", "16"),
+        ("num_ostreams", "16"),
         ("sndbuf", "4MiB"),
         ("rcvbuf", "1MiB"),
         // The kernel of a peer with a raw socket sends Protocol Unreachable whenever the socket's buffer is full. Our
@@ -108,7 +108,7 @@ fn config(setup: &Setup) -> Result<Config, String> {
 }
 
 impl<'a> Encounter<'a> {
-    /// Creates both ends and starts the association.
+    /// Creates both endpoints and starts the association.
     ///
     /// # Errors
     /// The part that could not be started.
@@ -132,7 +132,7 @@ impl<'a> Encounter<'a> {
         Ok(this)
     }
 
-    /// Starts only the peer's end.
+    /// Starts only the peer's endpoint.
     ///
     /// # Errors
     /// The peer's program does not start.
@@ -160,7 +160,7 @@ impl<'a> Encounter<'a> {
         theirs(self.setup.v6, self.setup.there).into_iter().map(|ip| SocketAddr::new(ip, port)).collect()
     }
 
-    /// Starts our end. If our end is already running, it is stopped first.
+    /// Starts our endpoint. If it is already running, it is stopped first.
     ///
     /// # Errors
     /// The socket cannot be bound, or the association cannot be started.
@@ -197,7 +197,7 @@ impl<'a> Encounter<'a> {
                 None
             }
         };
-        // Messages that the peer had queued for the former association will never arrive. So our end starts a new
+        // Messages that the peer had queued for the former association will never arrive. So our endpoint starts a new
         // record of the messages.
         self.ours = Rc::new(RefCell::new(Ours::new(endpoint, id)));
         self.driver = Some(self.world.spawn("ours", drive(self.world.clone(), socket, self.ours.clone())));
@@ -219,7 +219,7 @@ impl<'a> Encounter<'a> {
         Ok(Box::new(Watched { inner: layer.over(Box::new(socket)), path: self.world.path.clone() }))
     }
 
-    /// Starts the peer's end, which replaces the previous end.
+    /// Starts the peer's program. It replaces the previous program, if there is one.
     ///
     /// # Errors
     /// The peer's program does not start.
@@ -244,30 +244,30 @@ impl<'a> Encounter<'a> {
         Ok(())
     }
 
-    /// Returns our end.
+    /// Returns our endpoint with its state.
     #[must_use]
     pub fn ours(&self) -> Ref<'_, Ours> {
         self.ours.borrow()
     }
 
-    /// Calls our endpoint.
+    /// Calls `tell` with our endpoint, the current time and the association. Returns the result of `tell`.
     pub fn tell_ours<T>(&mut self, tell: impl FnOnce(&mut Endpoint, Instant, AssociationId) -> T) -> T {
         self.ours.borrow_mut().tell(self.world.now(), tell)
     }
 
-    /// Sends a command to the foreign end.
+    /// Sends a command line to the foreign program.
     pub fn tell_theirs(&mut self, line: &str) {
         if let Some(program) = &self.theirs.program {
             program.borrow_mut().tell(line);
         }
     }
 
-    /// Forgets the messages that the peer had sent us before it restarted.
+    /// Forgets the messages that the peer had sent to us before it restarted. They are not expected any more.
     pub fn forget_ours(&mut self) {
         self.ours.borrow_mut().inbox = Ledger::default();
     }
 
-    /// Sends a message from one of the two sides.
+    /// Sends a message from our endpoint or from the foreign one.
     pub fn post(&mut self, by: By, options: DeliveryOptions, size: usize) {
         match by {
             By::Us => {
@@ -289,13 +289,13 @@ impl<'a> Encounter<'a> {
         }
     }
 
-    /// Whether every message that must arrive has arrived at its receiver.
+    /// Returns whether every message that must arrive has arrived at its receiver.
     #[must_use]
     pub fn all_arrived(&self) -> bool {
         self.ours().inbox.missing() == 0 && self.theirs.inbox.missing() == 0
     }
 
-    /// Processes the reports of the program.
+    /// Processes the reports that the foreign program has printed.
     fn take_reports(&mut self, cx: &Context<'_>) {
         while let Some(program) = &self.theirs.program {
             let line = program.borrow_mut().poll_line(cx);
@@ -310,8 +310,9 @@ impl<'a> Encounter<'a> {
         }
     }
 
-    /// Waits until `done` returns true.
+    /// Waits until the function `done` returns true. `what` names the expected event in error messages.
     ///
+    /// # Errors
     /// `done` did not return true within `patience`, or an end reported a failure meanwhile.
     pub async fn until(
         &mut self,
@@ -352,7 +353,7 @@ impl<'a> Encounter<'a> {
         .await
     }
 
-    /// Waits for `span` and processes reports meanwhile.
+    /// Waits for the time `span`, and processes the foreign program's reports meanwhile.
     ///
     /// # Errors
     /// An end reported a failure meanwhile.
@@ -371,9 +372,10 @@ impl<'a> Encounter<'a> {
         self.until("the association", PATIENCE, |e| e.ours().up && e.theirs.up).await
     }
 
-    /// Kills the peer's program by SIGKILL.
+    /// Kills the peer's program with SIGKILL.
     ///
-    /// # Errors The end of the peer's program is not observed in time.
+    /// # Errors
+    /// The end of the peer's program is not observed in time.
     pub async fn kill_them(&mut self) -> Result<(), String> {
         match &self.theirs.program {
             Some(program) if self.network.guest().is_none() => program.borrow_mut().kill(),
@@ -383,8 +385,8 @@ impl<'a> Encounter<'a> {
         self.until("the peer's end", PATIENCE, |e| e.theirs.ended).await
     }
 
-    /// Drops our endpoint and ends the peer's program, whatever their state. If a guest's program does not end, the
-    /// guest is booted again.
+    /// Drops our endpoint and ends the peer's program, whatever their state. If the program runs in a virtual machine
+    /// (a guest) and does not end, the virtual machine is booted again.
     pub async fn end(mut self) {
         if self.network.guest().is_none() {
             return;
@@ -420,7 +422,7 @@ impl Theirs {
         }
     }
 
-    /// Whether the program has sent a report with this beginning.
+    /// Returns whether the foreign program has sent a report with this beginning.
     #[must_use]
     pub fn has_reported(&self, beginning: &str) -> bool {
         self.reports.iter().any(|line| line.starts_with(beginning))
@@ -453,7 +455,7 @@ impl Theirs {
     }
 }
 
-/// Returns our addresses for the world's options.
+/// Returns all addresses of our endpoint, IPv6 or IPv4. The options of our world need them.
 #[must_use]
 pub fn our_addresses(v6: bool) -> Vec<IpAddr> {
     ours(v6, OURS.len())

@@ -13,7 +13,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// The size in bytes of an object.
+/// The size in bytes of an object that is fetched, unless the test case says otherwise.
 const SIZE: usize = 100_000;
 /// Every object consists of the bytes of [`pattern`] for this message number.
 const MESSAGE: u32 = 7;
@@ -64,12 +64,12 @@ pub struct Load {
 }
 
 impl Load {
-    /// One object of 100 kB.
+    /// A load of one object of 100 kB.
     pub const ONE: Self = Self { objects: 1, size: SIZE, loss: 0 };
-    /// Three objects of 100 kB.
+    /// A load of three objects of 100 kB.
     const THREE: Self = Self { objects: 3, ..Self::ONE };
 
-    /// Fifty objects of 1 MB.
+    /// Returns a load of fifty objects of 1 MB, with this percentage of lost packets.
     #[must_use]
     pub const fn fifty(loss: u8) -> Self {
         Self { objects: 50, size: 1_000_000, loss }
@@ -99,7 +99,7 @@ impl Load {
     }
 }
 
-/// Runs our `get` with the peer's server.
+/// Fetches objects from the peer's server with our command `get`.
 ///
 /// # Errors
 /// An object did not arrive, or differs.
@@ -182,18 +182,19 @@ const WEBRTC_STRING: u32 = 51;
 /// RFC 8831 §8: the payload protocol identifier of WebRTC binary data, as an argument of `get`.
 const WEBRTC_BINARY: &str = "53";
 
-/// The requests of the peer's client to our `serve`.
+/// What the peer's client requests from our `serve`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asks {
-    /// Three objects of 100 kB.
+    /// The client requests three objects of 100 kB.
     Three,
-    /// Fifty objects of 1 MB, each on its own stream at once, with this percentage of packets lost in each direction.
+    /// The client requests fifty objects of 1 MB at once, each on its own stream. This percentage of packets is lost in
+    /// each direction.
     Fifty(u8),
     /// The client fetches one object, is killed, and starts again from the same ports. The server must accept the new
     /// client at its first attempt (RFC 9260 §5.2.4 A).
     Again,
-    /// Three objects, requested in messages with this payload protocol identifier. The messages of the responses must
-    /// have the same identifier (RFC 8831 §8).
+    /// The client requests three objects, in messages with this payload protocol identifier. The messages of the
+    /// responses must have the same identifier (RFC 8831 §8).
     InKind(u32),
 }
 
@@ -207,7 +208,7 @@ impl Asks {
     }
 }
 
-/// Runs the peer's client with our `serve`.
+/// Lets the peer's client fetch objects from our command `serve`.
 ///
 /// # Errors
 /// An object did not arrive, or differs.

@@ -1,5 +1,5 @@
-//! Runs every case with every peer and prints the matrix. Each peer has its own namespaces, and all peers run in
-//! parallel. Failed cases are repeated one at a time.
+//! Runs every test case with every peer and prints the matrix of results. Each peer has its own namespaces, and all
+//! peers run in parallel. Failed cases are repeated one at a time.
 
 use super::cases::{self, Case};
 use super::encounter::our_addresses;
@@ -16,15 +16,15 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::task::Poll;
 
-/// The result of a case with a peer.
+/// The result of one test case with one peer: a cell of the matrix.
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// True if the case passed. Also true if the case failed because of a known fault of the peer, or needs a feature
     /// that the peer lacks.
     pub good: bool,
-    /// The text in the matrix.
+    /// The text of the cell in the matrix.
     pub text: String,
-    /// The reason of a failure; empty if the cell is good.
+    /// The reason of a failure; empty if the result is good.
     pub why: String,
 }
 
@@ -95,13 +95,14 @@ fn one(case: Case, network: &mut PeerNetwork, attempt: usize) -> Result<String, 
     outcome.map_err(|why| format!("{why} [{}]", capture.display()))
 }
 
-/// Returns the suffix of a capture's name, so that the next attempt does not overwrite the capture of a failed attempt.
+/// Returns the suffix of a capture file's name. A new attempt has another suffix, so it does not overwrite the capture
+/// of a failed attempt.
 #[must_use]
 pub fn capture_suffix(attempt: usize) -> String {
     if attempt == 1 { String::new() } else { format!("-try-{attempt}") }
 }
 
-/// Starts the cases of one peer in separate namespaces.
+/// Starts a process that runs the test cases of one peer in separate namespaces.
 fn start(column: Column, chosen: &str, attempt: usize) -> io::Result<Child> {
     let mut command = Command::new("unshare");
     command.args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc"]).arg(std::env::current_exe()?);
@@ -139,9 +140,9 @@ fn collect(
     child.wait().map(|_| ())
 }
 
-/// Runs the cases that `chosen` selects with all peers of `kinds`. Passes each line of the result table to `row`, and
-/// each failed attempt to `failed`. A failed case is repeated alone, up to [`TRIES`] attempts in all. Returns whether
-/// every cell of the table is good in the end.
+/// Runs the test cases that `chosen` selects with all peers of `kinds`. Passes each line of the result table to `row`,
+/// and each failed attempt to `failed`. A failed case is repeated alone, up to [`TRIES`] attempts in all. Returns
+/// whether every result is good in the end.
 ///
 /// # Errors
 /// A peer's process cannot be started.

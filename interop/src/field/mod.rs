@@ -33,11 +33,11 @@ pub enum PeerStack {
     Pion,
     /// The Linux kernel.
     Linux,
-    /// aiortc, WebRTC in Python. It is a client of our `serve` and a server for our `get`.
+    /// aiortc, an implementation of WebRTC in Python. It is a client of our `serve` and a server for our `get`.
     Aiortc,
 }
 
-/// The layer that carries the packets.
+/// The layer that carries the SCTP packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LowerLayer {
     /// UDP (RFC 6951).
@@ -51,24 +51,24 @@ pub enum LowerLayer {
 }
 
 impl LowerLayer {
-    /// Whether packets are sealed in DTLS records.
+    /// Returns whether SCTP packets are encrypted in DTLS records.
     #[must_use]
     pub const fn is_secure(self) -> bool {
         matches!(self, Self::Dtls12 | Self::Dtls13)
     }
 }
 
-/// A column of the matrix: a peer, and the layer that carries the packets.
+/// A column of the matrix of results: a peer, and the layer that carries its SCTP packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Column {
-    /// The peer.
+    /// The stack of the peer.
     pub kind: PeerStack,
-    /// The layer below SCTP.
+    /// The layer that carries the SCTP packets.
     pub carrier: LowerLayer,
 }
 
 impl Column {
-    /// All columns, in the order of the matrix.
+    /// All columns, in the order of the matrix of results.
     pub const ALL: [Self; 9] = [
         Self { kind: PeerStack::Usrsctp, carrier: LowerLayer::Udp },
         Self { kind: PeerStack::Usrsctp, carrier: LowerLayer::Ip },
@@ -110,7 +110,8 @@ impl fmt::Display for Column {
     }
 }
 
-/// Whether `chosen` selects a row. `chosen` is a part of the row's name, or `#` and row numbers separated by commas.
+/// Returns whether `chosen` selects a row of the matrix. `chosen` is a part of the row's name, or `#` and row numbers
+/// separated by commas.
 #[must_use]
 pub fn is_chosen(number: usize, name: &str, chosen: &str) -> bool {
     match chosen.strip_prefix('#') {
@@ -123,7 +124,7 @@ pub fn is_chosen(number: usize, name: &str, chosen: &str) -> bool {
 /// any deadline. From the second attempt on, the case runs alone. It counts as failed only if every attempt fails.
 pub const TRIES: usize = 3;
 
-/// Returns the note of a cell, with the number of the attempt if it is not the first.
+/// Returns the note in a cell of the matrix. If the attempt is not the first, its number is added to the note.
 #[must_use]
 pub fn with_try(note: &str, attempt: usize) -> String {
     let ordinal = match attempt {

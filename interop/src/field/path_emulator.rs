@@ -23,7 +23,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// The impairments of packets, and statistics of them.
+/// A path emulator: the impairments of packets, and statistics of them.
 #[derive(Debug)]
 pub struct PathEmulator {
     rng: RefCell<Rng>,
@@ -37,9 +37,9 @@ pub struct PathEmulator {
     pub delay: Cell<Duration>,
     /// Addresses that are cut off: packets from and to them are lost.
     pub cut: RefCell<BTreeSet<IpAddr>>,
-    /// Packets that our end has sent, including those that the emulator drops.
+    /// The packets that our endpoint has sent, including those that the emulator drops.
     pub from_us: RefCell<Seen>,
-    /// Packets that the foreign end has sent, including those that the emulator drops.
+    /// The packets that the foreign endpoint has sent, including those that the emulator drops.
     pub from_them: RefCell<Seen>,
     capture: RefCell<Option<pcap::Writer<BufWriter<File>>>>,
     dropped: Cell<u64>,
@@ -63,7 +63,7 @@ impl PathEmulator {
         })
     }
 
-    /// Captures packets in a file, with the first bytes of each.
+    /// Starts to capture packets in a file. Only the first bytes of each packet are kept.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -149,7 +149,7 @@ pub struct EmulatedWorld {
     os: OsWorld,
     /// The path emulator.
     pub path: Rc<PathEmulator>,
-    /// The device for TCP packets. Other packets go to a socket of the operating system.
+    /// The TUN device for TCP packets. Other packets go to a socket of the operating system.
     tun: Rc<RefCell<Option<TunSocket>>>,
     /// Whether UDP carries DTLS records, whose content the emulator cannot read.
     secure: bool,
@@ -247,7 +247,7 @@ impl InnerSocket {
     }
 }
 
-/// A packet in flight.
+/// A packet whose emulated delay is not over yet.
 #[derive(Debug)]
 struct DelayedPacket {
     outward: bool,
@@ -259,7 +259,7 @@ struct DelayedPacket {
     bytes: Vec<u8>,
 }
 
-/// A socket behind the path emulator.
+/// A socket whose packets pass through the path emulator.
 #[derive(Debug)]
 pub struct EmulatedSocket {
     world: EmulatedWorld,
@@ -274,7 +274,7 @@ pub struct EmulatedSocket {
 }
 
 impl EmulatedSocket {
-    /// Hands a packet to the emulator. `outward` is set for packets that our engine sends. For received packets
+    /// Passes a packet to the emulator. `outward` is set for packets that our engine sends. For received packets
     /// `may_fragment` is false, because the socket does not report it.
     fn set_out(&self, packet: Packet<'_>, outward: bool, may_fragment: bool) {
         let now = self.world.now();
@@ -303,7 +303,7 @@ impl EmulatedSocket {
     /// Returns whether the emulated delay of the next packet is over. If not, the timer wakes this task when the delay
     /// is over.
     fn is_time(&self, cx: &mut Context<'_>) -> bool {
-        // A packet that waits for the socket needs no timer.
+        // While a packet waits for the socket, the timer is not needed.
         let stuck = !self.output.borrow().is_empty();
         let delayed = self.delayed.borrow();
         let next = delayed.iter().find(|(_, packet)| !(stuck && packet.outward)).map(|(key, _)| key.0);
@@ -395,7 +395,7 @@ impl DatagramSocket for EmulatedSocket {
 
 /// A socket above DTLS. It observes the packets that the emulator sees only encrypted.
 pub struct Watched {
-    /// The DTLS layer.
+    /// The DTLS layer below this socket.
     pub inner: Box<dyn DatagramSocket>,
     /// The emulator that carries the datagrams of the DTLS layer.
     pub path: Rc<PathEmulator>,
@@ -445,5 +445,5 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// The number of bytes of a packet that a capture keeps.
 const SNAP: usize = 300;
-/// The maximum number of packets in flight.
+/// The maximum number of packets that the emulator delays at the same time.
 const MOST_HELD: usize = 100_000;

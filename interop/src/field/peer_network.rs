@@ -127,7 +127,7 @@ impl PeerNetwork {
         self.guest.clone()
     }
 
-    /// Boots the guest again, whatever state it is in.
+    /// Boots the guest kernel again, whatever state it is in.
     pub fn boot_again(&mut self) -> io::Result<()> {
         self.guest = None;
         self.boot()
@@ -191,7 +191,7 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Loses `percent` of the packets in each direction.
+    /// Starts to drop `percent` of the packets in each direction.
     ///
     /// # Errors
     /// iptables is missing, or has no `statistic` match.

@@ -1,4 +1,4 @@
-//! The peer as a program that reads commands and writes reports, one on each line.
+//! The peer's program, which reads commands and writes reports, one on each line.
 //!
 //! | command | does |
 //! |---|---|
@@ -48,7 +48,7 @@ impl ProgramInput {
         {
             self.outstanding += 1;
             if let Some(stdin) = &mut self.stdin {
-                // Writing fails if the program has ended. The error is ignored.
+                // Writing a command fails if the program has ended. This error is ignored.
                 let _ = stdin.write_all(format!("{line}\n").as_bytes());
             }
         }

@@ -23,21 +23,21 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// The test that a run performs with the kernel's TCP.
+/// A test case that is run with the kernel's TCP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
     /// The given side sends 10 MB, with the given loss or reordering.
     Bulk(By, PathImpairment),
-    /// The close of a connection.
+    /// A connection is closed in the given way.
     Close(Close),
 }
 
-/// What the path does to packets.
+/// How the emulated path impairs packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PathImpairment {
-    /// Packets are neither lost nor delayed.
+    /// The path neither loses nor delays packets.
     Straight,
-    /// This percentage of packets is lost.
+    /// The path loses this percentage of the packets.
     Loss(u64),
     /// 2 % of the packets arrive 5 ms late.
     Reordered,
@@ -59,7 +59,7 @@ pub enum Close {
 }
 
 impl Case {
-    /// All cases.
+    /// All test cases, in the order of the output.
     pub const ALL: [Self; 17] = [
         Self::Bulk(By::Us, PathImpairment::Straight),
         Self::Bulk(By::Them, PathImpairment::Straight),
@@ -99,14 +99,14 @@ impl fmt::Display for Case {
     }
 }
 
-/// The kernel's address on the device.
+/// The kernel's address on the TUN device.
 const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 92, 0, 1);
-/// Our address, behind the device.
+/// Our address, which is reached through the TUN device.
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 92, 0, 2);
 const MTU: u32 = 1500;
 const SIZE: usize = 10_000_000;
 
-/// Runs the cases that `chosen` names, in namespaces of this process. Runs each case twice: our side opens the
+/// Runs the test cases that `chosen` names, in namespaces of this process. Runs each case twice: our side opens the
 /// connection in the first run, and the kernel in the second. A case of a refused connection has only one of these
 /// runs. Prints a line for each case. Returns true if every case passed.
 ///
@@ -139,7 +139,8 @@ pub fn column(chosen: &str) -> io::Result<bool> {
     Ok(green)
 }
 
-/// Returns the text for the table if the case passes in one of the attempts.
+/// Repeats a test case until it passes, up to [`TRIES`] times. Returns the text for the table of results, or `None` if
+/// every attempt failed.
 fn attempts(case: Case, begins: By, number: usize) -> Option<String> {
     for attempt in 1..=TRIES {
         match one(case, begins, number, attempt) {
@@ -190,7 +191,7 @@ fn one(case: Case, begins: By, number: usize, attempt: usize) -> Result<String, 
 
 const DEVICE: &str = "field0";
 
-/// Creates a device that persists while no process holds it.
+/// Creates a TUN device that persists while no process holds it.
 fn prepare() -> io::Result<()> {
     run("ip", ["tuntap", "add", "dev", DEVICE, "mode", "tun"])?;
     run("ip", ["addr", "add", &format!("{THEIRS}/24"), "dev", DEVICE])?;
@@ -205,7 +206,7 @@ async fn meet(case: Case, begins: By, os: OsWorld, path: Rc<PathEmulator>) -> Re
     let emulated_world = EmulatedWorld::new(os.clone(), path.clone());
     let device = Tun::open(DEVICE).map_err(|error| format!("TUN: {error}"))?;
     emulated_world.put_tun(TunSocket::new(device, OURS, MTU));
-    // The profile `modern` detects losses by time. With 5 % loss, the older methods take very long.
+    // The profile `modern` detects losses by time. With the older methods, a transfer with 5 % loss takes very long.
     let mut config = Config::profile("modern").unwrap_or_default();
     for (key, value) in [("rcvbuf", "4MiB"), ("sndbuf", "4MiB"), ("wscale", "yes"), ("sack", "yes")] {
         config.set(key, value).map_err(text)?;
@@ -267,7 +268,7 @@ async fn meet(case: Case, begins: By, os: OsWorld, path: Rc<PathEmulator>) -> Re
     }
 }
 
-/// Records the peer's largest window in `widest`.
+/// Records the largest window that the peer advertises in `widest`.
 fn watch(world: &EmulatedWorld, ours: &TcpSession<EmulatedWorld>, widest: Rc<RefCell<u64>>) {
     let (within, ours) = (world.clone(), ours.clone());
     let task = async move {
@@ -383,7 +384,7 @@ async fn close<A: Session, B: Session>(
     }
 }
 
-/// The side that has not finished sends 1 MB to the side that has finished.
+/// Sends 1 MB from the side that has not sent its FIN to the side that has. All bytes must arrive.
 async fn after_half<A: Stream, B: Stream>(
     world: &EmulatedWorld,
     mut from: A,

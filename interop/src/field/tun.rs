@@ -1,4 +1,4 @@
-//! Our TCP on the same host as the kernel's TCP. Our address is behind a TUN device.
+//! Lets our TCP run on the same host as the kernel's TCP. Our address is behind a TUN device.
 //!
 //! The kernel routes packets for our address to the device. Packets that we write to the device reach the kernel as if
 //! they came from a network. This module adds and removes the IP header.
@@ -35,13 +35,13 @@ impl DatagramSocket for TunSocket {
             batch.clear();
             return Poll::Ready(Ok(()));
         };
-        // The batch contains one packet: see `max_segments`.
+        // The batch contains only one packet, because of the limit `max_segments`.
         let mut packet = vec![0; v4::HEADER_LEN];
         v4::Header::new(source, target, TCP, batch.bytes().len() as u16).emit(&mut packet);
         packet.extend_from_slice(batch.bytes());
         match self.device.poll_send(cx, &packet) {
             Poll::Pending => Poll::Pending,
-            // A packet that the kernel rejects is lost.
+            // If the kernel rejects a packet, the packet counts as lost.
             Poll::Ready(_) => {
                 batch.clear();
                 Poll::Ready(Ok(()))

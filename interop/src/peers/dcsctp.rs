@@ -1,4 +1,4 @@
-//! `dcsctp`, the Rust version of WebRTC's SCTP.
+//! Adapts `dcsctp`, the Rust version of WebRTC's SCTP, to the interoperability tests.
 
 use super::{EndOptions, MESSAGE, PACKET, PORT};
 use crate::peer::{DeliveryOptions, Peer, PeerEvent};
@@ -12,7 +12,7 @@ use anabranch_sctp::Reliability;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// One socket.
+/// A socket of `dcsctp`, which has one association.
 pub(super) struct DcSctpPeer {
     socket: Box<dyn DcSctpSocket>,
     packets: VecDeque<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! `rtc-sctp`, the SCTP of webrtc-rs's sans-IO stack.
+//! Adapts `rtc-sctp`, the SCTP of webrtc-rs's sans-IO stack, to the interoperability tests.
 
 use super::{EndOptions, Epoch, MESSAGE, PACKET, PORT};
 use crate::peer::{DeliveryOptions, Peer, PeerEvent};
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// An endpoint and its associations.
+/// An endpoint of `rtc-sctp`, and its associations.
 pub(super) struct RtcSctp {
     epoch: Epoch,
     endpoint: Endpoint,
@@ -109,8 +109,8 @@ impl RtcSctp {
                 while let Some(transmit) = association.poll_transmit(now) {
                     more = true;
                     if let Payload::RawEncode(contents) = transmit.message {
-                        // The association ends when the stack sends SHUTDOWN COMPLETE. The stack does not report this
-                        // end (README, fault 3).
+                        // When the stack sends a SHUTDOWN COMPLETE, the association has ended. The stack does not
+                        // report that the association has ended (README, fault 3).
                         self.is_closing |=
                             contents.iter().any(|packet| packet.get(12) == Some(&ShutdownComplete::KIND));
                         self.packets.extend(contents);

@@ -1,4 +1,4 @@
-//! `sctp-proto`, the SCTP of str0m.
+//! Adapts `sctp-proto`, the SCTP of str0m, to the interoperability tests.
 
 use super::{EndOptions, Epoch, MESSAGE, PACKET, PORT};
 use crate::peer::{DeliveryOptions, Peer, PeerEvent};
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// An endpoint and its associations.
+/// An endpoint of `sctp-proto`, and its associations.
 pub(super) struct SctpProto {
     epoch: Epoch,
     endpoint: Endpoint,
@@ -116,8 +116,8 @@ impl SctpProto {
                 while let Some(transmit) = association.poll_transmit(now) {
                     more = true;
                     if let Payload::RawEncode(contents) = transmit.payload {
-                        // After this packet the association has ended, but the stack does not report it (README,
-                        // fault 3).
+                        // After a SHUTDOWN COMPLETE the association has ended, but the stack does not report this
+                        // (README, fault 3).
                         self.is_closing |=
                             contents.iter().any(|packet| packet.get(12) == Some(&ShutdownComplete::KIND));
                         self.packets.extend(contents);

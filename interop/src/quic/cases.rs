@@ -12,7 +12,7 @@ use super::{Pair, Stack};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The case of a run.
+/// A test case of the QUIC interop runner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names of the runner, each with its conditions at `check`")]
 pub enum Case {
@@ -88,14 +88,14 @@ impl Case {
         if self.is_refusal(client) { "versionnegotiation-only" } else { self.told_to_client() }
     }
 
-    /// Whether the client must fail with an error message. In the case of version negotiation, our client must fail,
-    /// because it supports only QUIC version 1.
+    /// Returns whether the client must fail with an error message. In the case of version negotiation, our client must
+    /// fail, because it supports only QUIC version 1.
     #[must_use]
     pub fn is_refusal(self, client: Stack) -> bool {
         self == Self::VersionNegotiation && client == Stack::Ours
     }
 
-    /// Returns the names and sizes of the files.
+    /// Returns the names and sizes of the files that the client fetches.
     #[must_use]
     pub fn files(self, pair: Pair) -> Vec<(String, usize)> {
         let sizes: &[usize] = match self {
@@ -115,13 +115,13 @@ impl Case {
             Self::KeyUpdate if pair == Pair { client: Stack::Ours, server: Stack::Quiche } => &[16 << 20],
             Self::KeyUpdate => &[4 << 20],
         };
-        // Long names produce more 0-RTT data.
+        // With long file names, the requests produce more 0-RTT data.
         let width = if self == Self::ZeroRtt { 240 } else { 2 };
         sizes.iter().enumerate().map(|(number, &size)| (format!("file{number:0width$}"), size)).collect()
     }
 
-    /// Returns the network. A quiche server stalls when packets that were in flight to the old address are lost
-    /// (README, fault 11). With a quiche server, the old address therefore remains reachable.
+    /// Returns the impairments of the network. A quiche server stalls when packets that were in flight to the old
+    /// address are lost (README, fault 11). With a quiche server, the old address therefore remains reachable.
     #[must_use]
     pub fn impairments(self, server: Stack) -> Impairments {
         let fair = Impairments { old_address_stays: server == Stack::Quiche, ..Impairments::FAIR };
@@ -147,19 +147,19 @@ impl Case {
         }
     }
 
-    /// Whether the client's windows start small, so that they have to grow.
+    /// Returns whether the client's flow-control windows start small, so that they have to grow.
     #[must_use]
     pub fn is_narrow(self) -> bool {
         self.told_to_client() == Self::Transfer.name()
     }
 
-    /// Whether each file has its own client.
+    /// Returns whether each file is fetched by a client of its own.
     #[must_use]
     pub fn is_client_each(self) -> bool {
         self == Self::Multiconnect
     }
 
-    /// Checks that `meeting` met the conditions of the case. Returns a remark for the table of results.
+    /// Checks that the run `meeting` met the conditions of the test case. Returns a remark for the table of results.
     ///
     /// # Errors
     /// The condition that does not hold.

@@ -1,17 +1,17 @@
-//! Reads a capture with tshark and the sessions' secrets.
+//! Reads a QUIC capture with tshark, which decrypts the packets with the sessions' secrets.
 
 use super::program::last_line;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The fields of a datagram that the cases need. The types of messages, extensions and frames are numbers as text, as
-/// tshark writes them.
+/// The fields of a QUIC datagram that the test cases need. The types of messages, extensions and frames are numbers as
+/// text, as tshark writes them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Datagram {
-    /// The sender.
+    /// The address of the sender.
     pub source: SocketAddr,
-    /// The destination.
+    /// The address of the receiver.
     pub target: SocketAddr,
     /// Source Connection IDs of long headers.
     pub source_ids: Vec<String>,
@@ -19,7 +19,7 @@ pub struct Datagram {
     pub messages: Vec<String>,
     /// Types of TLS extensions, for example 42 (early data).
     pub extensions: Vec<String>,
-    /// Types of the frames.
+    /// Types of the QUIC frames in the datagram.
     pub frames: Vec<String>,
     /// The stream ID of each STREAM frame.
     pub streams: Vec<String>,
@@ -37,7 +37,7 @@ pub struct Datagram {
 /// tshark is missing, or cannot read the file.
 pub fn read(capture: &Path, keys: &[&Path], port: u16) -> Result<Vec<Datagram>, String> {
     let folder = capture.parent().unwrap_or(Path::new("."));
-    // Both ends may have written secrets, so their files are joined.
+    // Client and server may both have written secrets, so their files are joined.
     let all = folder.join("all.keys");
     let text: Vec<u8> = keys.iter().flat_map(|file| std::fs::read(file).unwrap_or_default()).collect();
     std::fs::write(&all, text).map_err(|error| format!("{}: {error}", all.display()))?;

@@ -1,4 +1,5 @@
-//! The part of a QUIC datagram that is readable on the path: its long headers, for packets of version 1.
+//! Parses the long headers of QUIC packets, which are readable on the path without decryption. Supports packets of
+//! version 1.
 //!
 //! ```text
 //! first byte: 1 1 type (2 bits) .... ; version (4 bytes); length (1 byte) and destination ID; length and source ID
@@ -30,7 +31,7 @@ pub enum PacketType {
 /// A long header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// The type of the packet.
+    /// The type of the packet, for example Initial.
     pub kind: PacketType,
     /// The version of QUIC.
     pub version: u32,
@@ -100,7 +101,7 @@ fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-// RFC 9000 §16: the first two bits give the length: 1, 2, 4 or 8 bytes.
+// RFC 9000 §16: the first two bits of an integer give its length: 1, 2, 4 or 8 bytes.
 fn varint(rest: &mut &[u8]) -> Option<usize> {
     let first = *rest.first()?;
     let bytes = take(rest, 1 << (first >> 6))?;
@@ -125,7 +126,7 @@ mod tests {
     fn packets_of_one_datagram_are_told_apart() {
         let mut datagram = packet(0xc0, 1, &[3, 1, 2, 3, 0x40, 2, 0, 0]);
         datagram.extend(packet(0xe0, 1, &[1, 0]));
-        // A packet with a short header ends the datagram.
+        // A packet with a short header extends to the end of the datagram, so no packet can follow it.
         datagram.extend([0x40, 1, 2, 3]);
         let found = of(&datagram);
         assert_eq!(

@@ -1,5 +1,5 @@
-//! Runs every case with every pair, several in parallel, and prints the matrix. Failed cases are repeated one at a
-//! time.
+//! Runs every test case with every pair of client and server, several in parallel, and prints the matrix of results.
+//! Failed cases are repeated one at a time.
 
 use super::cases::Case;
 use super::{Pair, Stack, meeting};
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The result of one case with one pair of client and server.
+/// The result of one test case with one pair of client and server.
 #[derive(Clone, Debug, Default)]
 struct Cell {
     good: bool,
@@ -26,8 +26,8 @@ fn fault(pair: Pair, case: Case, why: &str) -> Option<u32> {
     known.map(|(.., number, _)| *number)
 }
 
-/// Runs the cases that `chosen` selects with all pairs whose client and server are both in `stacks`. Passes each line
-/// of the matrix to `row` and each failure to `failed`. Returns whether all cells are good.
+/// Runs the test cases that `chosen` selects with all pairs whose client and server are both in `stacks`. Passes each
+/// line of the matrix to `row` and each failure to `failed`. Returns whether all results are good.
 pub fn matrix(
     stacks: &[Stack],
     chosen: &str,
@@ -43,7 +43,7 @@ pub fn matrix(
     for attempt in 1..=TRIES {
         let lock = || cells.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let is_open = |row: usize, column: usize| !lock()[row][column].good;
-        // The longest cases start first, so that no long case runs alone at the end.
+        // The test cases that take longest start first, so that none of them runs alone at the end.
         let mut open: Vec<_> =
             (0..cases.len()).flat_map(|row| (0..pairs.len()).map(move |column| (row, column))).collect();
         open.retain(|&(row, column)| is_open(row, column));
@@ -93,5 +93,5 @@ fn cell(pair: Pair, case: Case, attempt: usize, failed: &impl Fn(&str)) -> Cell 
     }
 }
 
-/// The number of cells that run in parallel. Most of the time, a cell waits for the network.
+/// The number of test cases that run in parallel. Most of the time, a test case waits for the network.
 const AT_ONCE: usize = 4;

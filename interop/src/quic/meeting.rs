@@ -1,5 +1,5 @@
-//! One case with two ends: creates files, starts both programs with the relay between them, compares the received
-//! files, and checks the packets.
+//! Runs one test case with a client and a server: creates files, starts both programs with the relay between them,
+//! compares the received files, and checks the packets.
 
 use super::Pair;
 use super::cases::Case;
@@ -12,14 +12,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// The result of a run.
+/// The result of running a test case with a client and a server.
 #[derive(Debug)]
 pub struct Meeting {
-    /// The two ends.
+    /// The implementations of the client and of the server.
     pub pair: Pair,
-    /// The case.
+    /// The test case that is run.
     pub case: Case,
-    /// The observed headers and counters.
+    /// The headers and counters that the relay observed.
     pub seen: Seen,
     /// The relay's address, to which clients connect.
     pub front: SocketAddr,
@@ -29,7 +29,7 @@ pub struct Meeting {
 }
 
 impl Meeting {
-    /// Returns the packets as clients see them.
+    /// Reads the packets with tshark, as the clients see them.
     ///
     /// # Errors
     /// The error of tshark.
@@ -37,7 +37,7 @@ impl Meeting {
         self.read("client.pcapng", self.front)
     }
 
-    /// Returns the packets as the server sees them.
+    /// Reads the packets with tshark, as the server sees them.
     ///
     /// # Errors
     /// The error of tshark.
@@ -106,7 +106,7 @@ fn attempt(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
         }
     }
     drop(clients);
-    // Waits, because the last packets of the client are still in flight.
+    // Waits a little, because the last packets of the client are still in flight.
     std::thread::sleep(2 * impairments.delay + Duration::from_millis(20));
     let seen = relay.finish();
     drop(server);
@@ -121,7 +121,7 @@ fn attempt(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
     case.check(&meeting)
 }
 
-/// Creates the files of the site, and returns their names and contents.
+/// Creates the files that the server serves, and returns their names and contents.
 fn prepare(folders: &RunFolders, case: Case, pair: Pair) -> std::io::Result<Vec<(String, Vec<u8>)>> {
     let _ = fs::remove_dir_all(&folders.folder);
     fs::create_dir_all(folders.site())?;

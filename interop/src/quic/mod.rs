@@ -27,14 +27,14 @@ pub mod relay;
 
 use std::fmt;
 
-/// An implementation.
+/// An implementation of HTTP/3 that takes part in the tests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stack {
-    /// Ours, with its commands `get` and `serve`.
+    /// Our implementation, with its commands `get` and `serve`.
     Ours,
     /// aioquic, in Python.
     Aioquic,
-    /// quiche, in Rust with BoringSSL.
+    /// quiche, an implementation in Rust with BoringSSL.
     Quiche,
 }
 
@@ -48,18 +48,18 @@ impl fmt::Display for Stack {
     }
 }
 
-/// A client and a server.
+/// The implementations of the client and of the server in a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pair {
-    /// The client.
+    /// The implementation of the client.
     pub client: Stack,
-    /// The server.
+    /// The implementation of the server.
     pub server: Stack,
 }
 
 impl Pair {
-    /// All pairs, in the order of the matrix. The pairs without our stack show which cases the other stacks pass
-    /// without us.
+    /// All pairs of client and server, in the order of the matrix. The pairs without our stack show which cases the
+    /// other stacks pass without us.
     pub const ALL: [Self; 6] = [
         Self { client: Stack::Ours, server: Stack::Aioquic },
         Self { client: Stack::Aioquic, server: Stack::Ours },

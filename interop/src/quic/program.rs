@@ -13,35 +13,35 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Where a run stores its files, and where it finds the programs.
+/// The folders of a test run: one for its files, and one with the programs.
 #[derive(Debug)]
 pub struct RunFolders {
-    /// The folder of the run.
+    /// The folder with the files of this test run.
     pub folder: PathBuf,
-    /// The folder of the programs.
+    /// The folder with the programs of the peers.
     pub programs: PathBuf,
 }
 
 impl RunFolders {
-    /// Returns the folder that the server serves.
+    /// Returns the folder whose files the server serves.
     #[must_use]
     pub fn site(&self) -> PathBuf {
         self.folder.join("site")
     }
 
-    /// Returns the folder into which the client writes.
+    /// Returns the folder into which the client writes the received files.
     #[must_use]
     pub fn target(&self) -> PathBuf {
         self.folder.join("got")
     }
 
-    /// Returns the file with the secrets of a side's sessions.
+    /// Returns the file with the TLS secrets of the sessions of `side` (client or server).
     #[must_use]
     pub fn keys(&self, side: &str) -> PathBuf {
         self.folder.join(format!("{side}.keys"))
     }
 
-    /// Returns the text that a program has printed so far.
+    /// Returns the text that the program of `side` has printed so far.
     #[must_use]
     pub fn output_of(&self, side: &str) -> String {
         std::fs::read(self.folder.join(format!("{side}.txt")))
@@ -113,7 +113,7 @@ impl RunFolders {
         Err(io::Error::other(format!("the server does not listen after {} s", STARTED.as_secs())))
     }
 
-    /// Starts client number `number`.
+    /// Starts the client with this number.
     ///
     /// # Errors
     /// The client does not start.
@@ -172,14 +172,14 @@ fn ours() -> Command {
     Command::new(std::env::var_os("ANABRANCH").unwrap_or_else(|| "anabranch".into()))
 }
 
-/// A program that is killed on drop.
+/// A running client or server, which is killed on drop.
 #[derive(Debug)]
 pub struct Program {
     child: Child,
 }
 
 impl Program {
-    /// Waits until the program ends; `None` if it still runs at `until`.
+    /// Waits until the program ends. Returns `None` if it still runs at the time `until`.
     pub fn wait(&mut self, until: Instant) -> io::Result<Option<ExitStatus>> {
         loop {
             let status = self.child.try_wait()?;
@@ -202,7 +202,7 @@ fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive('\n').filter(|line| line.ends_with('\n'))
 }
 
-/// Returns the address in a line.
+/// Returns the socket address that a line of a server's output contains.
 fn address(line: &str) -> Option<SocketAddr> {
     let at = line.find("127.0.0.1:")?;
     let rest = &line[at..];
@@ -210,7 +210,7 @@ fn address(line: &str) -> Option<SocketAddr> {
     rest[..end].parse().ok()
 }
 
-/// Returns the last line of the output.
+/// Returns the last line of a program's output.
 #[must_use]
 pub fn last_line(output: &str) -> &str {
     output.trim_end().lines().last().unwrap_or("it said nothing")

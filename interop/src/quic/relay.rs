@@ -19,18 +19,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The impairments of the network.
+/// The impairments of the emulated network: delay, rate, losses, damage, and changes of the client's address.
 #[derive(Clone, Copy, Debug)]
 pub struct Impairments {
-    /// The one-way delay.
+    /// The one-way delay of every datagram.
     pub delay: Duration,
-    /// The rate in each direction.
+    /// The rate of the relay in each direction.
     pub bits_per_second: u64,
     /// The maximum number of datagrams in flight in each direction. Further datagrams are lost.
     pub queue: usize,
-    /// The rate of lost datagrams, per million.
+    /// The number of lost datagrams per million.
     pub lost_ppm: u64,
-    /// The rate of datagrams with a changed byte, per million.
+    /// The number of datagrams with a changed byte per million.
     pub damaged_ppm: u64,
     /// The maximum number of datagrams in a row that are lost or changed.
     pub in_a_row: u32,
@@ -63,24 +63,24 @@ impl Impairments {
     };
 }
 
-/// The observations of a run.
+/// What the relay observed in a test run.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Long headers of clients, as sent.
+    /// The long headers of packets that clients sent.
     pub from_clients: Vec<Header>,
-    /// Long headers of the server, as sent.
+    /// The long headers of packets that the server sent.
     pub from_server: Vec<Header>,
-    /// Datagrams lost at random.
+    /// The number of datagrams that were lost at random.
     pub lost: u64,
-    /// Datagrams lost because the queue was full.
+    /// The number of datagrams that were lost because the queue was full.
     pub dropped: u64,
-    /// Datagrams with a changed byte.
+    /// The number of datagrams in which the relay changed a byte.
     pub damaged: u64,
     /// The number of times that a client got another port or address.
     pub rebound: u64,
 }
 
-/// A relay. Dropping this value ends the relay.
+/// A running relay between clients and a server. Dropping this value ends the relay.
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
@@ -131,7 +131,7 @@ impl Relay {
         self.address
     }
 
-    /// Ends the relay and returns its observations.
+    /// Ends the relay and returns what it observed.
     #[must_use]
     pub fn finish(mut self) -> Seen {
         self.stop();
@@ -158,7 +158,7 @@ impl Drop for Relay {
     }
 }
 
-/// The direction: 0 to the server, 1 to the client.
+/// The direction of a datagram: 0 to the server, 1 to the client.
 type DirectionIndex = usize;
 const UP: DirectionIndex = 0;
 const DOWN: DirectionIndex = 1;
@@ -185,13 +185,13 @@ struct State {
     free: [Instant; 2],
     waiting: [usize; 2],
     seen: Seen,
-    /// The captures: as a client sees the packets, and as the server sees them.
+    /// The captures of the datagrams: as the clients see them, and as the server sees them.
     captures: [Capture; 2],
     readers: Vec<JoinHandle<()>>,
     stopped: bool,
 }
 
-/// A client and its socket towards the server.
+/// The state that the relay keeps for a client, with the client's socket towards the server.
 #[derive(Debug)]
 struct Flow {
     back: Arc<UdpSocket>,
@@ -221,7 +221,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads datagrams from clients.
+    /// Reads datagrams from clients, and relays them to the server.
     fn read_clients(self: Arc<Self>) {
         let mut room = vec![0; 65536];
         while !self.state().stopped {
@@ -338,7 +338,7 @@ impl Shared {
         self.wake.notify_all();
     }
 
-    /// Forwards datagrams whose delay is over.
+    /// Forwards the datagrams whose emulated delay is over.
     fn send(&self) {
         let mut state = self.state();
         while !state.stopped {
@@ -434,7 +434,7 @@ fn is_quiet(error: &io::Error) -> bool {
     )
 }
 
-/// The interval at which threads check for the end.
+/// The interval at which the relay's threads check whether the relay has ended.
 const TICK: Duration = Duration::from_millis(50);
 const MOST_FLOWS: usize = 64;
 /// The maximum number of long headers that are kept for each side.

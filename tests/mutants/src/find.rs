@@ -1,4 +1,4 @@
-//! Finds all positions in a source file that can be mutated, and the replacement for each.
+//! Finds all positions in a Rust source file at which a mutation test can change the code, and the possible changes.
 //!
 //! A mutant replaces a function body by a fixed value, swaps an operator, or negates a condition. It may also delete a
 //! negation, a match arm, or a call whose result is not used. Test code, constants and `Debug` are left alone.
@@ -9,12 +9,13 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{BinOp, Expr, ReturnType, Stmt, Type, UnOp};
 
-/// A part of a mutant's text.
+/// A piece of the code that implements a mutant.
 #[derive(Clone, Debug)]
 pub enum Piece {
-    /// New text that replaces source text.
+    /// New text that replaces a part of the source.
     Text(String),
-    /// Source text, given by its range of bytes in the file. Other mutants of this text are included.
+    /// A part of the source text, given by its range of bytes in the file. Other mutants within this range are
+    /// included.
     Source(Range<usize>),
 }
 
@@ -22,13 +23,13 @@ pub enum Piece {
 /// the mutant on.
 #[derive(Clone, Debug)]
 pub enum Form {
-    /// An expression that replaces the original.
+    /// The mutant is an expression that replaces the original expression.
     Instead(Vec<Piece>),
-    /// The statement is left out.
+    /// The mutant leaves the statement out.
     Nothing,
-    /// The function body begins with a return of this value.
+    /// The mutant makes the function return this value at its beginning.
     Return(String),
-    /// The match arm gets a guard after its pattern, so that it no longer matches.
+    /// The mutant adds a guard to the match arm, so that the arm no longer matches.
     NoMatch,
 }
 
@@ -39,7 +40,7 @@ pub struct Mutant {
     pub range: Range<usize>,
     /// The line on which the mutant begins, from 1.
     pub line: usize,
-    /// A description of the change.
+    /// A description of the mutant's change of the code.
     pub description: String,
     /// How the mutant is written into the source.
     pub form: Form,
@@ -76,7 +77,7 @@ impl Finder<'_> {
         self.found.push(Mutant { range, line, description, form });
     }
 
-    /// Returns the text of a span on one line, shortened.
+    /// Returns the source text of a span as one shortened line.
     fn text(&self, span: Span) -> String {
         let text = self.source[span.byte_range()].split_whitespace().collect::<Vec<_>>().join(" ");
         let short: String = text.chars().take(60).collect();
@@ -103,7 +104,7 @@ impl Finder<'_> {
         self.function = before;
     }
 
-    /// Whether a function body only returns this value.
+    /// Returns whether a function body only returns this value.
     fn is_value(&self, block: &syn::Block, value: &str) -> bool {
         let unused = |statement: &Stmt| matches!(statement, Stmt::Local(local) if matches!(local.pat, syn::Pat::Wild(_)));
         match block.stmts.split_last() {
@@ -265,7 +266,7 @@ fn swapped(operator: &BinOp) -> &'static [&'static str] {
     }
 }
 
-/// Returns the fixed values that a function of this type could return.
+/// Returns fixed values that a function with this return type could return.
 fn values(output: &ReturnType) -> Vec<String> {
     let ReturnType::Type(_, output) = output else { return vec!["()".into()] };
     let Type::Path(path) = &**output else { return Vec::new() };
@@ -286,7 +287,7 @@ fn values(output: &ReturnType) -> Vec<String> {
     texts.iter().map(|&text| text.into()).collect()
 }
 
-/// Whether a condition binds names with `let`, so that it cannot be put in parentheses.
+/// Returns whether a condition binds names with `let`, so that it cannot be put in parentheses.
 fn has_let(expr: &Expr) -> bool {
     match expr {
         Expr::Let(_) => true,
@@ -295,7 +296,7 @@ fn has_let(expr: &Expr) -> bool {
     }
 }
 
-/// Whether an item is compiled only for tests.
+/// Returns whether an item of the source is compiled only for tests.
 fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let tokens = match &attribute.meta {

@@ -29,7 +29,7 @@ usage: cargo run -- --crate NAME [OPTION VALUE]...
   --jobs N        run N mutants at a time (default: 2)
   --run no        only print the mutants";
 
-/// The options of the command line.
+/// The options that were given on the command line.
 struct Options {
     name: String,
     paths: Vec<String>,
@@ -123,7 +123,7 @@ fn mutate(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Draws mutants from the files below `source`.
+/// Draws mutants at random from the files below `source`.
 fn draw(tree: &Path, source: &Path, options: &Options) -> Result<Vec<Drawn>, String> {
     let mut areas = Vec::new();
     for path in &options.paths {

@@ -1,4 +1,4 @@
-//! Runs test programs on mutants, each in a process with bounded time and memory.
+//! Runs a crate's test programs on mutants, each in a process with bounded time and memory.
 
 use crate::scratch::{REACHED, SWITCH};
 use std::collections::BTreeSet;
@@ -12,9 +12,9 @@ use std::{fs, thread};
 /// this duration. The limit is generous because the machine may be busy. If a mutant loops, a limit on processor time
 /// stops it earlier.
 const PATIENCE: (u32, Duration) = (8, Duration::from_secs(10));
-/// The lowest limit of processor time, in seconds.
+/// The lowest limit of a test program's processor time, in seconds.
 const LEAST_PROCESSOR_TIME: u64 = 10;
-/// The limit of a program's address space in KiB: a mutant may allocate endlessly.
+/// The limit of a test program's address space in KiB. A mutant may otherwise allocate memory without end.
 const MEMORY_KIB: u64 = 6 << 20;
 
 /// The test programs of a crate.
@@ -28,14 +28,14 @@ pub struct Tests {
 #[derive(Debug)]
 struct Program {
     path: PathBuf,
-    /// The time that the program takes without a mutant.
+    /// The time that the test program takes without a mutant.
     baseline: Duration,
-    /// The numbers of the mutants that the program reaches.
+    /// The numbers of the mutants whose code the test program reaches.
     reached: BTreeSet<usize>,
 }
 
 impl Tests {
-    /// Runs each program once without a mutant. Fails if a program does not pass.
+    /// Runs each test program once without a mutant. Fails if a program does not pass.
     pub fn new(folder: PathBuf, paths: Vec<PathBuf>, skip: &[String]) -> Result<Self, String> {
         let mut tests = Self { folder, programs: Vec::new(), skip: skip.to_vec() };
         for path in paths {
@@ -60,12 +60,12 @@ impl Tests {
         Ok(tests)
     }
 
-    /// Whether any test reaches the position of a mutant.
+    /// Returns whether any test reaches the code of this mutant.
     pub fn reached(&self, number: usize) -> bool {
         self.programs.iter().any(|program| program.reached.contains(&number))
     }
 
-    /// Runs the tests on each of these mutants, `jobs` at a time, and returns the mutants that no test kills.
+    /// Runs the tests on each of `mutants`, `jobs` at a time. Returns the mutants that no test kills.
     pub fn survivors(&self, mutants: &[usize], jobs: usize) -> Vec<usize> {
         let (next, survivors) = (Mutex::new(mutants.iter()), Mutex::new(BTreeSet::new()));
         thread::scope(|scope| {

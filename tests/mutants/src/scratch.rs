@@ -15,12 +15,12 @@ pub const SWITCH: &str = "ANABRANCH_MUTANT";
 /// The environment variable with the name of a file. A test run records in this file which mutants it reaches.
 pub const REACHED: &str = "ANABRANCH_MUTANTS_REACHED";
 
-/// A drawn mutant.
+/// A mutant that was drawn for testing, with its place in the tree.
 #[derive(Clone, Debug)]
 pub struct Drawn {
     /// The path of the changed file, relative to the root of the tree.
     pub file: PathBuf,
-    /// The change.
+    /// The mutant.
     pub mutant: Mutant,
 }
 
@@ -30,20 +30,20 @@ impl fmt::Display for Drawn {
     }
 }
 
-/// The copy of the tree.
+/// A copy of the source tree, in which mutants are compiled.
 #[derive(Debug)]
 pub struct Scratch {
-    /// The root of the copy.
+    /// The root folder of the copy, in which the mutants are built and tested.
     pub root: PathBuf,
-    /// The root of the original tree.
+    /// The root folder of the original tree.
     tree: PathBuf,
-    /// The folder for build output.
+    /// The folder for the build output of the copy.
     target: PathBuf,
 }
 
 impl Scratch {
     /// Copies all files below `tree` that git tracks or would add. Does not overwrite files of an earlier copy that are
-    /// unchanged, so that cargo does not compile them again. Neither does it overwrite files that `build` has mutated.
+    /// unchanged, so that cargo does not compile them again. Also does not overwrite files that `build` has mutated.
     pub fn copy(tree: &Path, name: &str, drawn: &[Drawn]) -> io::Result<Self> {
         let target = tree.join("target/mutants").join(name);
         let root = target.join("tree");
@@ -127,7 +127,7 @@ impl Scratch {
         }
     }
 
-    /// Compiles the tests and returns cargo's output.
+    /// Compiles the tests in the copy of the tree, and returns cargo's output.
     fn cargo(&self, package: &str, targets: &[String]) -> Result<String, String> {
         let mut cargo = Command::new("cargo");
         cargo.args(["test", "--no-run", "--message-format=short", "--package", package]);
@@ -160,8 +160,8 @@ fn error_place(line: &str) -> Option<(&str, usize, usize)> {
     Some((parts.next()?, line, column))
 }
 
-/// Returns the mutant that caused an error. This is the innermost mutant around the position of the error, or else the
-/// nearest mutant in the file.
+/// Returns the mutant that caused a compiler error. This is the innermost mutant around the position of the error, or
+/// else the nearest mutant in the file.
 fn blamed(written: &Written, line: usize, column: usize, viable: &BTreeSet<usize>) -> Option<usize> {
     let begin: usize = written.text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let inside: usize =

@@ -3,10 +3,10 @@
 use crate::find::{Form, Mutant, Piece};
 use std::ops::Range;
 
-/// A source file with its mutants, and their positions.
+/// The text of a source file with its mutants, and the positions of the mutants in this text.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// The text of the file.
+    /// The text of the file with all mutants.
     pub text: String,
     /// The bytes of `text` that exist only because of a mutant, with the number of the mutant.
     pub ranges: Vec<(usize, Range<usize>)>,

@@ -1,5 +1,5 @@
-//! Go-back-N over IP protocol 253 (RFC 3692, for experiments), or in UDP on real networks: a transport as an external
-//! author would write it.
+//! Implements Go-back-N, a transport as an external author would write it. It runs over IP protocol 253 (RFC 3692, for
+//! experiments), or in UDP on real networks.
 //!
 //! A connection is one stream of bytes in each direction, cut into segments of a fixed size. The receiver keeps
 //! segments that arrive in order and drops the rest. If nothing is acknowledged for a while, the sender goes back and
@@ -167,7 +167,7 @@ impl<W: World> RunnableProtocol<W> for InUdp {
     }
 }
 
-/// The local port, and the peer's address and port.
+/// The identifier of a connection: the local port, and the peer's address and port.
 type Id = (u16, SocketAddr);
 
 #[derive(Debug, Default)]
@@ -179,8 +179,8 @@ pub struct Endpoint {
     connections: BTreeMap<Id, Connection>,
     /// The UDP ports of peers; 0 on IP.
     carried: BTreeMap<SocketAddr, u16>,
-    /// The connections for which a reset must be sent: a packet has arrived for an unknown connection, or this side has
-    /// aborted the connection.
+    /// The connections for which a reset must be sent. Either a packet has arrived for an unknown connection, or this
+    /// side has aborted the connection.
     strays: VecDeque<Id>,
     events: VecDeque<Event>,
     packets: u64,

@@ -1,4 +1,5 @@
-//! A bulk transfer over SCTP over DTLS: two endpoints, each above a DTLS layer over an in-memory socket.
+//! Measures a bulk transfer of SCTP over DTLS between two endpoints. Each endpoint is above a DTLS layer over an
+//! in-memory socket.
 
 use crate::{DtlsEnd, SEGMENTS, ends};
 use anabranch_base::time::Duration;
@@ -57,7 +58,7 @@ impl Bulk {
         this
     }
 
-    /// Returns the processor seconds per gigabyte.
+    /// Transfers data and returns the processor seconds per gigabyte.
     pub fn cost(&mut self) -> f64 {
         const BYTES: usize = 200_000_000;
         let (began, mut got) = (thread_cpu(), 0);
@@ -92,8 +93,8 @@ impl Bulk {
             self.send.clear();
             let more = self.engines[from].poll_transmit(self.now, &mut self.send);
             if more && let Poll::Ready(Err(_)) = self.ends[from].socket.poll_send(&mut cx, &mut self.send) {
-                // The socket accepts no packets until its DTLS handshake is complete. The call of `handle_peer` below
-                // tells the engine when it is complete.
+                // The socket accepts no packets until the DTLS handshake is complete, so these packets were not sent.
+                // The call of `handle_peer` below reports the complete handshake to the engine.
                 for packet in self.send.packets() {
                     self.engines[from].handle_unsent(self.now, packet);
                 }
@@ -114,7 +115,7 @@ impl Bulk {
         }
     }
 
-    /// Reads all data that has arrived. Returns the number of bytes.
+    /// Reads all data that has arrived at the endpoint `end`. Returns the number of bytes.
     fn read(&mut self, end: usize) -> usize {
         let mut got = 0;
         while let Some(event) = self.engines[end].poll_event() {

@@ -38,7 +38,7 @@ struct Wire {
     at: SocketAddr,
     out: Lane,
     back: Lane,
-    /// Buffers that have been read, for reuse.
+    /// Buffers whose datagrams have been read, kept for reuse.
     spare: Rc<RefCell<Vec<Vec<u8>>>>,
 }
 
@@ -75,7 +75,7 @@ impl DatagramSocket for Wire {
     }
 }
 
-/// One end, with its socket and address.
+/// One endpoint of a DTLS connection, with its socket and address.
 struct DtlsEnd {
     socket: Box<dyn DatagramSocket>,
     at: SocketAddr,
@@ -103,7 +103,7 @@ fn ends(world: &SimWorld, version: Version) -> [DtlsEnd; 2] {
 }
 
 impl DtlsEnd {
-    /// Sends `count` packets to `to`. Returns whether DTLS accepted them.
+    /// Sends `count` copies of `packet` to the endpoint `to`. Returns whether DTLS accepted them.
     fn send(&self, batch: &mut SendBatch, from: SocketAddr, to: &Self, packet: &[u8], count: usize) -> bool {
         batch.clear();
         (batch.source, batch.target) = (from, to.at);
@@ -116,7 +116,7 @@ impl DtlsEnd {
         sent
     }
 
-    /// Receives everything that has arrived. Returns the number of bytes.
+    /// Receives everything that has arrived at this endpoint. Returns the number of bytes.
     fn take(&self, batch: &mut RecvBatch) -> usize {
         let (mut cx, mut bytes) = (Context::from_waker(Waker::noop()), 0);
         while let Poll::Ready(Ok(())) = self.socket.poll_recv(&mut cx, batch) {
@@ -128,7 +128,7 @@ impl DtlsEnd {
     }
 }
 
-/// Returns an SCTP packet with a chunk of this kind.
+/// Returns an SCTP packet of `size` bytes with a chunk of the type `kind`.
 fn packet(kind: u8, size: usize) -> Vec<u8> {
     let mut packet = vec![0; size];
     packet[..4].copy_from_slice(&[0x13, 0x88, 0x13, 0x88]);
@@ -137,7 +137,7 @@ fn packet(kind: u8, size: usize) -> Vec<u8> {
     packet
 }
 
-/// Performs a handshake from this address of the client.
+/// Performs a DTLS handshake between client and server. The client uses the address `from`.
 fn meet([client, server]: &[DtlsEnd; 2], from: SocketAddr, send: &mut SendBatch, receive: &mut RecvBatch) {
     let init = packet(INIT, 32);
     for _ in 0..8 {
@@ -152,9 +152,8 @@ fn meet([client, server]: &[DtlsEnd; 2], from: SocketAddr, send: &mut SendBatch,
 }
 
 fn main() {
-    // After a block of this size is freed, glibc keeps freed memory instead of returning it to the kernel. Without this
-    // line, the first benchmark would get its pages from the kernel again and again, which takes a third of quinn's
-    // time.
+    // After a block of this size is freed, glibc keeps freed memory instead of returning it to the kernel. Otherwise
+    // the first benchmark that runs, which is quinn's, would spend a third of its time on page faults.
     drop(black_box(vec![1_u8; 31 << 20]));
     let network = Network::new(1);
     let world = network.world(network.host("here", &[IpAddr::from([10, 0, 0, 1])]));
@@ -219,7 +218,8 @@ fn through(ends: &[DtlsEnd; 2], size: usize) -> impl FnMut() -> usize {
     }
 }
 
-/// Calls `round` repeatedly; each call carries `bytes`. Returns the processor seconds per gigabyte.
+/// Calls the function `round` repeatedly. Each call transfers `bytes` bytes. Returns the processor seconds per
+/// gigabyte.
 fn rate(bytes: usize, round: &mut impl FnMut() -> usize) -> f64 {
     let rounds = 200_000_000 / bytes;
     let began = thread_cpu();
@@ -229,7 +229,8 @@ fn rate(bytes: usize, round: &mut impl FnMut() -> usize) -> f64 {
     (thread_cpu() - began) / (rounds * bytes) as f64 * 1e9
 }
 
-/// Returns the handshakes per processor second, and the memory of a connection at each end, in bytes.
+/// Performs many DTLS handshakes. Returns the handshakes per processor second, and the memory of a connection at each
+/// endpoint, in bytes.
 fn many(world: &SimWorld, version: Version) -> (f64, [usize; 2]) {
     let ends = ends(world, version);
     let (mut send, mut receive) = (SendBatch::new(SEGMENTS), RecvBatch::new(SEGMENTS));

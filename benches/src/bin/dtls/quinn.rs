@@ -36,7 +36,7 @@ impl Bulk {
         } else {
             provider::cipher_suite::TLS13_AES_256_GCM_SHA384
         };
-        // Initial packets need AES-128-GCM, whatever cipher is negotiated.
+        // QUIC Initial packets need AES-128-GCM, whatever cipher suite is negotiated.
         let suites = [suite, provider::cipher_suite::TLS13_AES_128_GCM_SHA256];
         let mut cipher_suites = suites.to_vec();
         cipher_suites.dedup();
@@ -64,7 +64,7 @@ impl Bulk {
             .expect("a certificate");
         let client = QuicClientConfig::with_initial(Arc::new(client), initial).expect("a suite");
         let server = QuicServerConfig::with_initial(Arc::new(server), initial).expect("a suite");
-        // UDP payloads of 1472 bytes, and buffers of 1 MiB.
+        // As in the SCTP transfer, UDP payloads have at most 1472 bytes, and buffers have 1 MiB.
         let mut transport = TransportConfig::default();
         transport.initial_mtu(1_472).min_mtu(1_472).mtu_discovery_config(None);
         transport.send_window(1 << 20).receive_window(VarInt::from_u32(1 << 20));
@@ -95,7 +95,7 @@ impl Bulk {
         this
     }
 
-    /// Returns the processor seconds per gigabyte.
+    /// Transfers data and returns the processor seconds per gigabyte.
     pub fn cost(&mut self) -> f64 {
         const BYTES: usize = 200_000_000;
         let (began, mut got) = (thread_cpu(), 0);
@@ -167,7 +167,7 @@ impl Bulk {
         let stride = sent.segment_size.unwrap_or(sent.size);
         for datagram in self.datagrams[..sent.size].chunks(stride) {
             let mut answer = Vec::new();
-            // quinn needs a separate buffer for each datagram.
+            // quinn's `handle` needs a separate buffer for each datagram.
             let event = peer.endpoint.handle(self.now, end.at, None, None, datagram.into(), &mut answer);
             match event {
                 Some(DatagramEvent::ConnectionEvent(_, event)) => {

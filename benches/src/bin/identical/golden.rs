@@ -28,7 +28,7 @@ fn collect(folder: &Path, texts: &mut BTreeSet<String>) -> std::io::Result<()> {
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let source = std::fs::read_to_string(&path)?;
             for part in source.split("expect![[r#\"").skip(1) {
-                // Indentation changes with the surrounding code.
+                // Leading spaces are removed, because the indentation changes with the surrounding code.
                 let lines = part.split("\"#]]").next().unwrap_or_default().lines().map(str::trim);
                 texts.insert(lines.collect::<Vec<_>>().join("\n"));
             }

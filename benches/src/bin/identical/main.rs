@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-/// The commands whose outputs are compared, one per line, with words separated by spaces. ` ; ` separates commands that
-/// run in one folder, one after the other; `#` begins a comment.
+/// The commands whose outputs are compared, one per line, with words separated by spaces. Where ` ; ` separates several
+/// commands, they run one after the other in the same folder. `#` begins a comment.
 const COMMANDS: &str = include_str!("commands.txt");
 
 fn main() -> ExitCode {
@@ -89,7 +89,7 @@ fn compare() -> Result<bool, String> {
     Ok(same == count && lost.is_empty())
 }
 
-/// Runs a command in an empty folder. Returns its output and its files, by name.
+/// Runs a command in an empty folder. Returns its output and the files that it wrote, by name.
 fn outcome(program: &Path, line: &str, folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, String> {
     let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
     if folder.exists() {
@@ -111,7 +111,8 @@ fn outcome(program: &Path, line: &str, folder: &Path) -> Result<BTreeMap<String,
     }
     files(folder, folder, &mut all).map_err(wrong)?;
     for (name, bytes) in &mut all {
-        // These marks enclose the duration of the runs, in JSON and at the end of a report.
+        // Removes the duration of the runs from the output, because it is never the same. `marks` is the text before
+        // and after the duration.
         let marks = match name.rsplit('.').next() {
             Some("json") => ("\"elapsed_s\": ", "\n"),
             Some("html") => (" threads, ", " s. Results schema"),
@@ -135,7 +136,7 @@ fn files(root: &Path, folder: &Path, all: &mut BTreeMap<String, Vec<u8>>) -> std
     Ok(())
 }
 
-/// Removes the first text that is enclosed by these marks.
+/// Removes the first text that is enclosed by the marks `begin` and `end`.
 fn without(text: &str, (begin, end): (&str, &str)) -> String {
     let Some((before, rest)) = text.split_once(begin) else { return text.to_owned() };
     let Some((_, after)) = rest.split_once(end) else { return text.to_owned() };
@@ -148,12 +149,12 @@ fn squeezed(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether the file with this name is a text that only people read, so that `--rename` applies to it.
+/// Returns whether the file with this name is a text that only people read, so that `--rename` applies to it.
 fn is_text(name: &str) -> bool {
     matches!(name, "stdout" | "stderr") || name.ends_with(".html")
 }
 
-/// Describes the first difference and its position.
+/// Describes the first difference between the outputs of the two trees, and its position.
 fn difference(before: &BTreeMap<String, Vec<u8>>, after: &BTreeMap<String, Vec<u8>>) -> Option<String> {
     for name in before.keys().chain(after.keys()) {
         let (Some(old), Some(new)) = (before.get(name), after.get(name)) else {

@@ -1,8 +1,9 @@
-//! The performance targets and the results, with one row for each target. The table is printed at the end.
+//! The performance targets of the benchmark `network` and the results, with one row for each target. The table is
+//! printed at the end.
 
 use std::cell::RefCell;
 
-/// The rows so far.
+/// The rows of the table so far: targets with their results.
 #[derive(Default)]
 pub struct Aims {
     rows: RefCell<Vec<Row>>,
@@ -16,7 +17,8 @@ struct Row {
     aim: Aim,
 }
 
-/// The wanted ratio of our result to the peer's result; without a peer, the wanted value.
+/// A performance target: a limit for the ratio of our result to the peer's result or, without a peer, for our result
+/// itself.
 #[derive(Clone, Copy)]
 pub enum Aim {
     AtLeast(f64),
@@ -24,7 +26,7 @@ pub enum Aim {
 }
 
 impl Aims {
-    /// Adds a row with our result, without a peer's result.
+    /// Adds a row with our result and its target, without a peer's result.
     pub fn add(&self, name: &str, ours: f64, aim: Aim) {
         self.rows.borrow_mut().push(Row {
             name: name.to_owned(),

@@ -1,6 +1,6 @@
-//! The throughput of UDP alone. In one mode, datagrams are sent in trains (GSO, GRO), and both ends compute the CRC32c
-//! of each packet. In the other mode, each datagram takes one system call, without a checksum. Each end is a child
-//! process that runs this program again.
+//! Measures the throughput of UDP alone, as a baseline. In one mode, datagrams are sent in trains (GSO, GRO), and both
+//! ends compute the CRC32c of each packet. In the other mode, each datagram takes one system call, without a checksum.
+//! Each end is a child process that runs this program again.
 
 use crate::flows::Flow;
 use anabranch_wire::sctp::crc32c;
@@ -23,7 +23,7 @@ pub fn flow(bytes: f64, seconds: f64, spent: f64, message: usize) -> Flow {
     }
 }
 
-/// Runs one of the two ends, as a child process.
+/// Runs one of the two ends of the UDP transfer, as a child process.
 pub fn run(words: &[String]) {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {

@@ -6,7 +6,7 @@ use crate::usrsctp::Usrsctp;
 use crate::{Bench, Running, number, numbers, this_program};
 use anabranch_benches::median;
 
-/// The result of one measurement.
+/// The result of one measurement of a transfer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Flow {
     pub gbits: f64,
@@ -18,12 +18,12 @@ const GBITS: fn(&Flow) -> f64 = |flow| flow.gbits;
 const MESSAGES: fn(&Flow) -> f64 = |flow| flow.messages;
 const CPU: fn(&Flow) -> f64 = |flow| flow.cpu;
 
-/// One line of a table: its name and the function that measures it.
+/// One line of a result table: its name, and the function that measures its values.
 type Cell<'a> = (String, Box<dyn Fn() -> Option<Flow> + 'a>);
 
 impl Bench {
-    /// Measures each of `cells` in turn, and repeats this `runs` times. Then prints a line for each cell. A cell that
-    /// cannot be measured gets an empty list.
+    /// Measures each line of a table in turn, and repeats this `runs` times. Then prints the lines. A line that cannot
+    /// be measured gets an empty list of results.
     fn measure(&self, cells: &[Cell<'_>]) -> Vec<Vec<Flow>> {
         let mut found = vec![Vec::new(); cells.len()];
         for _ in 0..self.runs {
@@ -44,7 +44,7 @@ impl Bench {
         found
     }
 
-    /// Measures bulk transfers, compared with the throughput of UDP alone and with the kernel's TCP.
+    /// Measures bulk transfers over SCTP, and compares them with UDP alone and with the kernel's TCP.
     pub fn bulk(&self) {
         let server = self.server(&["bulk", "--listen", &self.at("tcp"), "--listen", &self.at("sctp")]);
         let [tcp, sctp] = server.urls.as_slice() else { panic!("two places: {:?}", server.urls) };
@@ -139,7 +139,7 @@ impl Bench {
         self.aims.compare_with_peer(what, ours, &name, median(1), AtMost(0.7));
     }
 
-    /// Measures transfers without GSO and GRO. The baseline is UDP with one system call per datagram.
+    /// Measures SCTP transfers without GSO and GRO. The baseline is UDP with one system call per datagram.
     pub fn single(&self) {
         let server = self.server(&["bulk", "--no-offload", "--listen", &self.at("sctp")]);
         let url = &server.urls[0];
@@ -173,7 +173,7 @@ impl Bench {
         }
     }
 
-    /// Measures UDP alone, in trains or packet by packet.
+    /// Measures the throughput of UDP alone, in trains of datagrams or packet by packet.
     fn floor(&self, how: &str) -> Flow {
         let this = this_program();
         let address = format!("{}:0", self.net.server_address());
@@ -191,7 +191,7 @@ impl Bench {
         floor::flow(*bytes, *seconds, spent + cost, PACKET)
     }
 
-    /// Measures the round trip of a 64-byte message.
+    /// Measures the round-trip time of a 64-byte message.
     fn ping(&self) -> Ping {
         let this = this_program();
         let mut echo = self.net.server(&this);
@@ -206,14 +206,14 @@ impl Bench {
     }
 }
 
-/// The round trip of a message, in microseconds.
+/// The round-trip time of a message, in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Ping {
-    /// The median.
+    /// The median of the round-trip times.
     median: f64,
-    /// The 99th percentile.
+    /// The 99th percentile of the round-trip times.
     p99: f64,
-    /// The processor time of both ends.
+    /// The processor time per round trip at both ends together.
     cpu: f64,
 }
 
@@ -232,5 +232,5 @@ fn middle(flows: &[Flow], of: fn(&Flow) -> f64) -> Option<f64> {
     (!flows.is_empty()).then(|| median(&flows.iter().map(of).collect::<Vec<_>>()))
 }
 
-/// The number of rounds of a ping-pong.
+/// The number of round trips that are measured, as an argument for the client.
 pub const PINGS: &str = "20000";

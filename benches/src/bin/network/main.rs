@@ -53,7 +53,7 @@ fn main() {
     };
     println!("{}; medians of {} runs of {} s", bench.net.told(), bench.runs, bench.seconds);
     for (name, part) in PARTS {
-        // The part `million` runs only if `--only` names it.
+        // The benchmark `million` runs only if `--only` names it.
         if only == *name || (only.is_empty() && *name != "million") {
             part(&bench);
         }
@@ -100,7 +100,7 @@ impl Bench {
         let mut first = String::new();
         errors.read_line(&mut first).expect("a line");
         let urls = first.split_whitespace().filter(|word| word.contains("://")).map(str::to_owned).collect();
-        // The server may print more, and must not block on a full pipe.
+        // The rest of the server's output must be read, too. Otherwise the server could block on a full pipe.
         std::thread::spawn(move || errors.lines().for_each(drop));
         Server { child: Running(child), urls }
     }
@@ -112,8 +112,8 @@ impl Bench {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{words:?}: {stderr}"))
     }
 
-    /// Starts a child whose first line says that it is ready. Returns the child, its remaining lines, and the first
-    /// line.
+    /// Starts a child process whose first line says that it is ready. Returns the child, its remaining lines, and the
+    /// first line.
     fn ready(&self, mut command: Command) -> (Running, Lines, String) {
         let mut child = Running(command.stdout(Stdio::piped()).spawn().expect("it starts"));
         let mut lines = BufReader::new(child.0.stdout.take().expect("its output")).lines();
@@ -124,7 +124,7 @@ impl Bench {
 
 type Lines = std::io::Lines<BufReader<std::process::ChildStdout>>;
 
-/// Returns the numbers in a line.
+/// Returns all numbers in a line of a program's output.
 fn numbers(text: &str) -> Vec<f64> {
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
@@ -145,7 +145,7 @@ fn wait(span: Duration) {
 struct Running(Child);
 
 impl Running {
-    /// Returns the processor time of all threads of the child so far, in seconds.
+    /// Returns the processor time that all threads of the child process have used so far, in seconds.
     fn cpu(&self) -> f64 {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.0.id())).into_iter().flatten().flatten();
         let nanos = |task: fs::DirEntry| {
@@ -169,7 +169,7 @@ struct Server {
 }
 
 impl Server {
-    /// Returns the processor time of the server so far, in seconds.
+    /// Returns the processor time that the server has used so far, in seconds.
     fn cpu(&self) -> f64 {
         self.child.cpu()
     }
@@ -183,7 +183,7 @@ impl Server {
     }
 }
 
-/// Returns the folder with the scripts and the other files that are not Rust.
+/// Returns the folder of the benchmark's scripts and other files that are not Rust.
 fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("network")
 }

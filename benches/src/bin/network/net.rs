@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Two namespaces and a veth pair, or the loopback interface.
+/// The network between client and server: two namespaces and a veth pair, or the loopback interface.
 pub struct Net {
     names: Option<[String; 2]>,
 }
@@ -98,7 +98,7 @@ fn remove(name: &str) {
     let _ = ip(&["netns", "del", name]);
 }
 
-/// Removes the namespaces of runs that have ended.
+/// Removes the namespaces that earlier runs of this program left behind.
 fn sweep() {
     let Ok(listed) = Command::new("ip").args(["netns", "list"]).output() else { return };
     for line in String::from_utf8_lossy(&listed.stdout).lines() {

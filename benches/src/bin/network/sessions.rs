@@ -1,5 +1,5 @@
-//! Measures thousands of associations: opening and closing them, holding them, and opening and closing them for a long
-//! time.
+//! Measures thousands of associations: the rate at which they are opened and closed, the memory of open associations,
+//! and the growth of memory over time.
 
 use crate::aims::Aim::{AtLeast, AtMost};
 use crate::{Bench, Running, Server, number, wait};
@@ -14,8 +14,8 @@ impl Bench {
         self.server(&["serve", "/", "-q", "--connections", "20000", "--listen", &self.at("sctp")])
     }
 
-    /// Opens and closes associations, 64 at a time. `bound` is the flag that limits the time of the run or the number
-    /// of associations.
+    /// Opens and closes associations with the command `load`, 64 at a time. `bound` is the flag that limits the time of
+    /// the run or the number of associations.
     fn churned(&self, url: &str, bound: [&str; 2]) -> Value {
         let words = ["load", url, "-c", "64", "--objects-per-session", "0", "-q", "--json", "-"];
         self.client(&[&words[..], &bound].concat())
@@ -116,8 +116,8 @@ impl Bench {
     }
 }
 
-/// Panics unless all `sessions` sessions were open at the same time, without a failure. Only then is the total memory
-/// or time, divided by `sessions`, the value of one session.
+/// Panics unless all `sessions` sessions were open at the same time, without a failure. Only then can the total memory
+/// or time be divided by `sessions` to get the value of one session.
 fn all_there(result: &Value, sessions: u32) {
     for what in ["total", "established", "most_concurrent"] {
         let found = number(&result["connections"][what]);
@@ -126,7 +126,7 @@ fn all_there(result: &Value, sessions: u32) {
     assert!(failures(result) == 0.0, "failures: {:#}", result["errors"]);
 }
 
-/// Returns the number of failures of all causes.
+/// Returns the number of failures in a result of `load`, of all causes together.
 fn failures(result: &Value) -> f64 {
     result["errors"].as_object().map_or(f64::NAN, |causes| causes.values().map(number).sum())
 }

@@ -1,4 +1,4 @@
-//! The usrsctp peer: the program `network/usrsctp.c` with Debian's library.
+//! Builds and runs the usrsctp program `network/usrsctp.c`, which uses Debian's library, as the peer of measurements.
 
 use crate::flows::{Flow, PINGS, Ping};
 use crate::{Bench, floor, numbers, scripts};
@@ -11,7 +11,7 @@ pub struct Usrsctp {
 }
 
 impl Usrsctp {
-    /// Compiles the program.
+    /// Compiles the program that runs usrsctp.
     ///
     /// # Errors
     /// What is missing, and how to get it.
@@ -26,7 +26,7 @@ impl Usrsctp {
         }
     }
 
-    /// Transfers messages of `size` bytes. Returns `None` and prints the reason on failure.
+    /// Transfers messages of `size` bytes with usrsctp. Returns `None` and prints the reason on failure.
     pub fn transfer(&self, bench: &Bench, size: u32) -> Option<Flow> {
         let port = PORT.to_string();
         let mut receiver = bench.net.server(&self.program);
@@ -43,7 +43,7 @@ impl Usrsctp {
         Some(floor::flow(bytes, seconds, spent + cost, size as usize))
     }
 
-    /// Measures the round trip of a 64-byte message.
+    /// Measures the round-trip time of a 64-byte message with usrsctp.
     pub fn ping(&self, bench: &Bench) -> Option<Ping> {
         let port = (PORT + 10).to_string();
         let mut echo = bench.net.server(&self.program);
@@ -53,7 +53,7 @@ impl Usrsctp {
         Ping::of(&output, &echo)
     }
 
-    /// Returns the numbers that a client prints. Kills the client if it makes no progress.
+    /// Runs a usrsctp client and returns the numbers that it prints. Kills the client if it makes no progress.
     fn client(&self, bench: &Bench, words: &[&str]) -> Option<Vec<f64>> {
         let mut client = bench.net.client("timeout".as_ref());
         client.arg((bench.seconds + 20).to_string()).arg(&self.program).args(words);

@@ -1,4 +1,4 @@
-//! HTTP: `serve` over SCTP and TCP, compared with nginx.
+//! Measures HTTP: the command `serve` over SCTP and TCP, compared with nginx.
 
 use crate::aims::Aim::AtLeast;
 use crate::net::Net;
@@ -75,7 +75,7 @@ impl Bench {
         }
     }
 
-    /// Returns requests per second measured by wrk; `None` if it is not installed.
+    /// Returns the number of requests per second that the program wrk measures; `None` if wrk is not installed.
     fn wrk(&self, url: &str) -> Option<f64> {
         let span = format!("{}s", self.seconds);
         let mut wrk = self.net.client(Path::new("wrk"));
@@ -106,7 +106,7 @@ impl Nginx {
         let child = net.server(Path::new("nginx")).arg("-c").arg(&path).stderr(Stdio::null()).spawn().ok()?;
         let mut child = Running(child);
         wait(Duration::from_millis(500));
-        // If nginx is missing, only `ip netns exec` starts, and it ends at once.
+        // If nginx is not installed, the command `ip netns exec` starts and ends at once.
         if !matches!(child.0.try_wait(), Ok(None)) {
             return None;
         }

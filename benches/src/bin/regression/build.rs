@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The built programs of one tree.
+/// The programs that were built from one source tree.
 pub struct Tree {
-    /// The root of its sources.
+    /// The root folder of the source tree.
     pub root: PathBuf,
     /// The program `anabranch`.
     pub anabranch: PathBuf,
@@ -66,7 +66,7 @@ fn root() -> PathBuf {
     manifest.parent().unwrap_or(manifest).to_owned()
 }
 
-/// Runs a command and returns its standard output. If the command fails, the error is its standard error.
+/// Runs a command and returns its standard output. If the command fails, the returned error is its standard error.
 fn run(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();

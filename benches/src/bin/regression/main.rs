@@ -37,7 +37,7 @@ const PRECISION: f64 = 0.02;
 /// The maximum number of rounds, as a multiple of the requested number.
 const EXTENSION: usize = 4;
 
-/// The benchmark programs that serve as workloads.
+/// The benchmark programs that are built in both trees and serve as workloads.
 const PROGRAMS: [&str; 2] = ["speed", "memory"];
 
 fn main() -> ExitCode {
@@ -128,7 +128,7 @@ fn rounds(workload: &Workload, pairs: usize, trees: [&Tree; 3], net: &Net) -> Re
     Ok(seconds)
 }
 
-/// A geometric mean of paired ratios with its 95 % t-interval.
+/// A geometric mean of ratios of paired runs, with its 95 % t-interval.
 struct Ratio {
     mean: f64,
     low: f64,
@@ -145,7 +145,7 @@ impl Ratio {
         Self { mean: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() }
     }
 
-    /// Returns half the width of the confidence interval, divided by the mean.
+    /// Returns half the width of the confidence interval, divided by the mean ratio.
     fn half_width(&self) -> f64 {
         (self.high - self.low) / (2.0 * self.mean)
     }

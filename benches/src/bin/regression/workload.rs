@@ -1,4 +1,4 @@
-//! The workloads that are compared, each of a fixed size, and their user time.
+//! The workloads of the benchmark `regression`. Each has a fixed amount of work, whose user CPU time is measured.
 
 use crate::build::Tree;
 use crate::net::Net;
@@ -15,18 +15,18 @@ pub struct Workload {
 }
 
 enum WorkloadKind {
-    /// A program of the benchmarks, with its arguments.
+    /// A benchmark program, with its arguments.
     Bench(&'static str, &'static [&'static str]),
-    /// `bulk` between two processes over SCTP in UDP, with the client's arguments.
+    /// A transfer with the command `bulk` between two processes over SCTP in UDP, with the client's arguments.
     Bulk(&'static [&'static str]),
-    /// `serve` and a client. The fields are the listener's scheme, the client's verb, the requested object, and the
-    /// client's other arguments.
+    /// Transfers from the command `serve` to a client. The fields are the listener's scheme, the client's verb, the
+    /// requested object, and the client's other arguments.
     Serve(&'static str, &'static str, &'static str, &'static [&'static str]),
 }
 
-/// The arguments of `load` over an encrypted transport.
+/// The arguments of the command `load` over an encrypted transport.
 const LOAD: [&str; 7] = ["--insecure", "-c", "10", "--streams", "10", "--requests", "100000"];
-/// The arguments of `get` over an encrypted transport.
+/// The arguments of the command `get` over an encrypted transport.
 const GET: [&str; 3] = ["--insecure", "-o", "/dev/null"];
 
 impl Workload {
@@ -96,8 +96,8 @@ impl Workload {
             WorkloadKind::Bench(program, words) => {
                 let told = succeed(Command::new(tree.benches.join(program)).args(*words))?;
                 if self.part == "speed" {
-                    // The line looks like "anabranch tcp 1758080 4255873 235.0". The third word is the number of
-                    // packets that the links carried.
+                    // The output has a line such as "anabranch tcp 1758080 4255873 235.0". Its third word is the number
+                    // of packets that the links carried.
                     let row = told.lines().rev().find(|line| line.starts_with("anabranch"));
                     let count = row.and_then(|row| row.split_whitespace().nth(2)?.parse::<f64>().ok());
                     let count = count.ok_or_else(|| format!("no transmissions in {told:?}"))?;
@@ -147,7 +147,7 @@ fn serve(command: &mut Command) -> Result<(Child, String), String> {
     let mut errors = BufReader::new(child.stderr.take().expect("it was asked for"));
     let mut first = String::new();
     errors.read_line(&mut first).map_err(|e| e.to_string())?;
-    // The server may print more, and must not block on a full pipe.
+    // The rest of the server's output must be read, too. Otherwise the server could block on a full pipe.
     std::thread::spawn(move || errors.lines().for_each(drop));
     match first.split_whitespace().find(|word| word.contains("://")) {
         Some(url) => Ok((child, url.to_owned())),
@@ -158,7 +158,7 @@ fn serve(command: &mut Command) -> Result<(Child, String), String> {
     }
 }
 
-/// Interrupts a server and waits for it, so that its time is counted.
+/// Interrupts a server and waits for its end, so that its CPU time is counted.
 fn end(mut server: Child) -> Result<(), String> {
     let _ = Command::new("kill").args(["-INT", &server.id().to_string()]).stderr(Stdio::null()).status();
     server.wait().map(drop).map_err(|e| e.to_string())

@@ -1,5 +1,5 @@
-//! The flow control of HTTP/2 (RFC 9113 §5.2): how much each side may send on each stream and in the connection, and how
-//! much of it was used.
+//! The flow control of HTTP/2 (RFC 9113 §5.2): how much each side may send on each stream and in the connection, and
+//! how much of this credit was used.
 
 use crate::arrival::Side;
 use crate::timeline::Event;
@@ -12,15 +12,15 @@ const INITIAL_WINDOW_SIZE: u16 = 4;
 /// The maximum number of streams that are followed.
 const MAX_STREAMS: usize = 1 << 14;
 
-/// What each side has allowed and used. Stream 0 stands for the connection.
+/// The flow-control credit of HTTP/2 that each side has granted and used. Stream 0 stands for the connection.
 #[derive(Debug)]
 pub(super) struct Flow {
     /// The initial window of streams that each side announces.
     initial: [u64; 2],
-    /// The sum of the updates, by the side that sent them and the stream.
+    /// For each side and stream: the sum of the increments in the WINDOW_UPDATE frames that the side sent.
     updates: BTreeMap<(Side, u64), u64>,
     used: BTreeMap<(Side, u64), u64>,
-    /// The events that the timeline does not have yet, with their sides.
+    /// The events that have not been moved to the timeline yet, each with the side that caused it.
     pub events: Vec<(Side, Event)>,
 }
 
@@ -31,7 +31,7 @@ impl Default for Flow {
 }
 
 impl Flow {
-    /// Processes the settings of a side.
+    /// Processes the content of a SETTINGS frame of HTTP/2 that `side` sent.
     pub fn settings(&mut self, side: Side, content: &[u8]) {
         for &[k0, k1, v0, v1, v2, v3] in content.as_chunks::<6>().0 {
             if u16::from_be_bytes([k0, k1]) == INITIAL_WINDOW_SIZE {
@@ -68,14 +68,14 @@ impl Flow {
         }
     }
 
-    /// Processes the early end of a stream. Nothing waits for its window any more.
+    /// Processes the reset of a stream. Removes the stream's limit, because no data waits for it any more.
     pub fn reset(&mut self, stream: u64) {
         for side in [0, 1] {
             self.events.push((side, Event::Limit(key(stream), u64::MAX)));
         }
     }
 
-    /// Adds the limit that `side` sets for a stream.
+    /// Adds an event with the limit that `side` currently grants on a stream.
     fn limit(&mut self, side: Side, stream: u64) {
         let initial = if stream == 0 { INITIAL } else { self.initial[side] };
         let updates = self.updates.get(&(side, stream)).copied().unwrap_or(0);

@@ -8,20 +8,20 @@ use anabranch_wire::quic::Frames;
 /// The frame types that are read. They are the same in both versions.
 const DATA: u64 = 0;
 const HEADERS: u64 = 1;
-/// HTTP/2: the flag at the end of a stream.
+/// HTTP/2: the flag of a frame that ends a stream.
 const END_STREAM: u8 = 1;
 /// HTTP/2: the flag of a frame with padding.
 const PADDED: u8 = 8;
 /// HTTP/2: the flag of a HEADERS frame that begins with a priority.
 const PRIORITY: u8 = 0x20;
-/// HTTP/2: the flag at the end of a head.
+/// HTTP/2: the flag of a frame that ends a head.
 const END_HEADERS: u8 = 4;
 /// HTTP/2: the frame that ends a stream early.
 const RST_STREAM: u64 = 3;
-/// HTTP/2: the frames of flow control.
+/// HTTP/2: the types of the frames that control the flow of data.
 const SETTINGS: u64 = 4;
 const WINDOW_UPDATE: u64 = 8;
-/// HTTP/2: the frames that carry a part of a head: the promise of a push, and a continuation.
+/// HTTP/2: the types of the frames that have a part of a head: the promise of a push, and a continuation.
 const PUSH_PROMISE: u64 = 5;
 const CONTINUATION: u64 = 9;
 /// The maximum length of an encoded head in bytes. Longer heads are not decoded.
@@ -45,7 +45,7 @@ pub(super) struct FrameReader {
     is_lost: bool,
 }
 
-/// The frame whose content arrives.
+/// The HTTP frame whose content is being read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Frame {
     kind: u64,
@@ -114,7 +114,8 @@ impl FrameReader {
         let Frame { kind, flags, stream } = self.current;
         let carries_head = [HEADERS, PUSH_PROMISE, CONTINUATION].contains(&kind);
         if carries_head {
-            // RFC 9113 §6.2, §6.6: a priority or the promised stream comes first, and padding last.
+            // RFC 9113 §6.2, §6.6: skips a priority or the identifier of the promised stream, which come first, and
+            // padding, which comes last.
             let skipped = match kind {
                 HEADERS if flags & PRIORITY != 0 => 5,
                 PUSH_PROMISE => 4,

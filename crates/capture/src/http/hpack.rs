@@ -9,13 +9,13 @@ use std::collections::VecDeque;
 /// The maximum size of the dynamic table in bytes (RFC 7541 §4.1). No known peer allows more.
 const MAX_TABLE: usize = 1 << 16;
 
-/// The fields that a head shows in results. The other fields are decoded, too, because the table depends on them.
+/// An HPACK decoder. It decodes every field of a head, because the dynamic table depends on all of them.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// The newest entry comes first.
+    /// The dynamic table. The newest entry comes first.
     entries: VecDeque<(Vec<u8>, Vec<u8>)>,
     size: usize,
-    /// The size that the peer's encoder uses. `None` until it has been set: 4,096 bytes.
+    /// The table size that the peer's encoder has set. If it has set none (`None`), the size is 4,096 bytes.
     limit: Option<usize>,
 }
 
@@ -31,7 +31,7 @@ impl Decoder {
     ) -> Result<(), &'static str> {
         let (mut name_buffer, mut value_buffer) = (Vec::new(), Vec::new());
         while let Some(&first) = rest.first() {
-            // RFC 7541 §6: the first bits tell the form.
+            // RFC 7541 §6: the first bits of a field select its representation.
             if first & 0x80 != 0 {
                 let (name, value) = self.entry(integer(&mut rest, 7)?)?;
                 field(name, value);
@@ -81,7 +81,7 @@ const UNKNOWN: &str = "no table has an entry of that index";
 /// RFC 7541 §4.1: the size of an entry in addition to its name and its value.
 const ENTRY: usize = 32;
 
-/// RFC 7541 Appendix A.
+/// The static table (RFC 7541 Appendix A).
 #[rustfmt::skip]
 const STATIC_TABLE: [(&str, &str); 61] = [
     (":authority", ""), (":method", "GET"), (":method", "POST"), (":path", "/"), (":path", "/index.html"),
@@ -112,7 +112,8 @@ mod tests {
         fields
     }
 
-    /// The first two requests of RFC 7541 C.3, without Huffman coding, and the first of C.4, with it.
+    /// The examples of RFC 7541 must be decoded: the first two requests of C.3 (without Huffman coding), and the first
+    /// request of C.4 (with Huffman coding).
     #[test]
     fn the_examples_of_the_rfc_are_read() {
         let mut decoder = Decoder::default();

@@ -19,7 +19,7 @@ pub(super) fn begins(bytes: &[u8]) -> bool {
         .any(|method| bytes.strip_prefix(method.as_bytes()).is_some_and(|rest| rest.first() == Some(&b' ')))
 }
 
-/// What the next bytes of a direction are.
+/// The part of an HTTP/1.1 message to which the next bytes of a direction belong.
 #[derive(Debug, Default)]
 enum Part {
     #[default]
@@ -41,7 +41,7 @@ struct Half {
     part: Part,
     /// The head or line, as far as it has arrived.
     line: Vec<u8>,
-    /// The identifier of the request to which the part belongs.
+    /// The identifier of the request to which the current message belongs.
     id: u64,
 }
 
@@ -66,7 +66,7 @@ impl Http1 {
                     let count = rest.min(bytes.len() as u64);
                     bytes = &bytes[count as usize..];
                     let is_chunk = matches!(half.part, Part::Chunk(_));
-                    // The last two bytes of a chunk are its line end.
+                    // The last two bytes of a chunk are its line end, which does not count as content.
                     let after = (rest - count).min(2);
                     let counted = if is_chunk { count - (rest.min(2) - after) } else { count };
                     requests.body(half.id, side, counted);
@@ -101,7 +101,7 @@ impl Http1 {
         }
     }
 
-    /// Processes a line end.
+    /// Processes the line that has just ended.
     fn line(&mut self, at: u64, side: Side, requests: &mut Requests) {
         let half = &mut self.halves[side];
         let is_whole = half.line.ends_with(b"\r\n\r\n") || half.line.ends_with(b"\n\n");

@@ -1,7 +1,7 @@
 //! QPACK (RFC 9204): decodes the field sections of HTTP/3 with the dynamic table of each encoder.
 //!
-//! An encoder fills its table on a stream of its own. A section may therefore be captured before the entries that it
-//! needs. The beginning of the connection must have been captured.
+//! A QPACK encoder sends the entries of its dynamic table on a stream of its own. A field section may therefore be
+//! captured before the entries that it needs. The beginning of the connection must have been captured.
 
 use anabranch_wire::qpack::{integer, partial_integer, static_entry, string};
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ const ENTRY: usize = 32;
 /// The dynamic table of one encoder, as its instructions describe it.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// The oldest entry comes first.
+    /// The entries of the table. The oldest entry comes first.
     entries: VecDeque<(Vec<u8>, Vec<u8>)>,
     /// The number of entries that were ever inserted.
     inserted: u64,
@@ -30,7 +30,7 @@ pub(super) struct Table {
     is_lost: bool,
 }
 
-/// The reason why a section cannot be decoded.
+/// The reason why an encoded field section cannot be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SectionError {
     /// The section needs entries that have not been inserted yet.
@@ -114,12 +114,12 @@ impl Table {
         }
     }
 
-    /// Returns an entry by its distance from the newest one.
+    /// Returns an entry of the dynamic table by its distance from the newest entry.
     fn recent(&self, distance: u64) -> Result<&(Vec<u8>, Vec<u8>), &'static str> {
         self.entry(self.inserted.checked_sub(1).and_then(|newest| newest.checked_sub(distance)))
     }
 
-    /// Returns an entry by its absolute index.
+    /// Returns an entry of the dynamic table by its absolute index.
     fn entry(&self, index: Option<u64>) -> Result<&(Vec<u8>, Vec<u8>), &'static str> {
         let dropped = self.inserted - self.entries.len() as u64;
         let index = index.and_then(|index| index.checked_sub(dropped));
@@ -146,7 +146,7 @@ impl Table {
         let relative = |index: u64| self.entry(base.checked_sub(1).and_then(|last| last.checked_sub(index)));
         let (mut name_buffer, mut value_buffer) = (Vec::new(), Vec::new());
         while let Some(&first) = rest.first() {
-            // RFC 9204 §4.5.2 to §4.5.6: the first bits tell the form.
+            // RFC 9204 §4.5.2 to §4.5.6: the first bits of a field select its representation.
             let name: &[u8] = match first >> 4 {
                 12.. => {
                     let (name, value) = static_entry(integer(&mut rest, 6)?)?;
@@ -181,7 +181,7 @@ impl Table {
         let max_entries = self.max_capacity.unwrap_or(self.capacity as u64) / ENTRY as u64;
         let (range, most) = (2 * max_entries, self.inserted + max_entries);
         if range == 0 && self.inserted == 0 {
-            // Neither the SETTINGS nor the first instruction has been captured yet.
+            // The head must wait, because neither the SETTINGS nor the first instruction has been captured yet.
             return Err(SectionError::Blocked);
         }
         if encoded > range {
@@ -194,7 +194,7 @@ impl Table {
 
 /// Returns whether a string is complete.
 fn has_string(mut rest: &[u8], prefix: u32) -> bool {
-    // A length that is too large is found when the string is read.
+    // An invalid length counts as complete. The error is reported when the string is read.
     partial_integer(&mut rest, prefix).map_or(true, |length| length.is_some_and(|n| n <= rest.len() as u64))
 }
 
@@ -209,7 +209,7 @@ mod tests {
         Ok(fields)
     }
 
-    /// RFC 9204 B.2 to B.5. The instructions arrive byte by byte.
+    /// The examples of RFC 9204 B.2 to B.5 must be decoded, even if the instructions arrive byte by byte.
     #[test]
     fn the_examples_of_the_rfc_are_read() {
         let mut table = Table { max_capacity: Some(220), ..Table::default() };

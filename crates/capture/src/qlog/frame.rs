@@ -4,7 +4,8 @@ use anabranch_wire::qlog;
 use anabranch_wire::quic::Frame;
 use serde_json::Value;
 
-/// Stands for the content of frames. A packet has no longer frame, because a datagram has at most 65,527 bytes.
+/// Replaces the content of frames, which a log does not have. No frame is longer, because a datagram has at most 65,527
+/// bytes.
 static CONTENT: [u8; 1 << 16] = [0; 1 << 16];
 /// The maximum number of ranges that are read of an ACK frame.
 const MAX_RANGES: usize = 1 << 12;
@@ -50,11 +51,19 @@ pub(super) fn parse(value: &Value) -> Option<Frame<'static>> {
         "stream_data_blocked" => {
             Frame::StreamDataBlocked { id: number("stream_id")?, limit: number("limit")? }
         }
+        "max_streams" => {
+            Frame::MaxStreams { unidirectional: is_unidirectional(value), limit: number("maximum")? }
+        }
+        "streams_blocked" => {
+            Frame::StreamsBlocked { unidirectional: is_unidirectional(value), limit: number("limit")? }
+        }
         "reset_stream" => Frame::ResetStream(number("stream_id")?),
         "stop_sending" => Frame::StopSending(number("stream_id")?),
         "new_connection_id" => Frame::NewConnectionId(&[]),
         "connection_close" => {
-            let transport = value["error_space"] != "application";
+            // The crate qlog, which quiche and neqo use, has another word.
+            let space = value["error_space"].as_str();
+            let transport = !matches!(space, Some("application" | "application_error"));
             Frame::Close { transport, code: error_code(value, transport) }
         }
         "path_challenge" => Frame::PathChallenge(token(value)),
@@ -64,8 +73,8 @@ pub(super) fn parse(value: &Value) -> Option<Frame<'static>> {
     })
 }
 
-/// Returns as many bytes as the frame has. The length has another place in version 0.3 than in the present draft, where
-/// it may be that of the whole frame.
+/// Returns as many bytes of [`CONTENT`] as the frame has. The length is in different fields in version 0.3 and in the
+/// present draft. In the draft, it may be the length of the whole frame.
 fn content(value: &Value) -> &'static [u8] {
     let raw = &value["raw"];
     let lengths = [&value["length"], &raw["payload_length"], &raw["length"]];
@@ -96,6 +105,10 @@ fn error_code(value: &Value, transport: bool) -> u64 {
     let known = ERRORS.iter().position(|error| transport && *error == name);
     let crypto = name.strip_prefix("crypto_error_0x");
     known.map(|code| code as u64).or_else(|| u64::from_str_radix(crypto?, 16).ok()).unwrap_or(0)
+}
+
+fn is_unidirectional(value: &Value) -> bool {
+    value["stream_type"] == "unidirectional"
 }
 
 fn token(value: &Value) -> u64 {

@@ -10,22 +10,22 @@ const MAX_DEPTH: usize = 64;
 /// The maximum depth of an array `events`: within a trace, within `traces`, within the file.
 const MAX_EVENTS_DEPTH: usize = 4;
 
-/// A part of a log, as JSON text.
+/// A part of a qlog file, as JSON text.
 pub(super) enum Part {
-    /// What comes before the events. With several traces, it comes again before those of each trace.
+    /// The text before the events. If there are several traces, a head precedes the events of each trace.
     Head(Vec<u8>),
     Event(Vec<u8>),
 }
 
 pub(super) struct Parts<R> {
     input: Bytes<R>,
-    /// The offset of the next byte.
+    /// The offset in the file of the next byte to read.
     pub at: u64,
     /// The closing brackets of the open objects and arrays.
     open: Vec<u8>,
     in_string: bool,
     is_escaped: bool,
-    /// The string that was read last, as far as it may be `events`.
+    /// The beginning of the last string, to recognize the key `events`.
     word: Vec<u8>,
     head: Vec<u8>,
     event: Vec<u8>,
@@ -33,7 +33,7 @@ pub(super) struct Parts<R> {
     events: Option<usize>,
     had_events: bool,
     has_head: bool,
-    /// The number of parts that were too long.
+    /// The number of parts of the file that were skipped because they were too long.
     pub too_long: u64,
 }
 
@@ -93,7 +93,7 @@ impl<R: BufRead> Parts<R> {
             }
             b'{' | b'[' => return self.opens(byte),
             b'}' | b']' => return Ok(self.closes(byte)),
-            // A colon follows a key, so the word before it stays.
+            // Keeps the last string. It may be the key before a colon.
             b':' | b' ' | b'\t' | b'\r' | b'\n' => self.push(byte),
             _ => {
                 self.word.clear();
@@ -116,7 +116,7 @@ impl<R: BufRead> Parts<R> {
         self.word.clear();
         if is_events && !self.has_head && self.events.is_none() && self.open.len() <= MAX_EVENTS_DEPTH {
             self.events = Some(self.open.len());
-            // The head ends within brackets, which are closed here.
+            // Closes the brackets that are still open where the head ends.
             let head = self.head.iter().chain(self.open.iter().rev()).copied().collect();
             return Ok(Some(Part::Head(head)));
         }
@@ -149,7 +149,7 @@ impl<R: BufRead> Parts<R> {
         self.short(record).map(if is_first { Part::Head } else { Part::Event })
     }
 
-    /// Returns a part that is not too long.
+    /// Returns `part` or, if it is too long, counts it and returns `None`.
     fn short(&mut self, part: Vec<u8>) -> Option<Vec<u8>> {
         let is_short = part.len() <= MAX_PART;
         self.too_long += u64::from(!is_short);
@@ -199,7 +199,7 @@ mod tests {
             r#"E{}"#,
         ];
         assert_eq!(parts(text), expected);
-        // A log that was cut off gives the same events as far as they are complete.
+        // A log that was cut off must give the events that are complete.
         assert_eq!(parts(&text[..60]), expected[..2]);
     }
 

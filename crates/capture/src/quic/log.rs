@@ -1,5 +1,5 @@
-//! Writes the log of a decrypted connection in qlog format. Its packets are those that were captured, at the times of
-//! capture. Packets of the client count as sent, as the format demands of an observer in the network.
+//! Writes the log of a decrypted connection in qlog format. The log has the captured packets and their times of
+//! capture. It records packets of the client as sent, as the format requires for an observer in the network.
 
 use super::PacketType;
 use crate::LogOpener;
@@ -11,7 +11,7 @@ pub(super) struct Log {
     /// The output; `None` once a write has failed.
     out: Option<Box<dyn Write>>,
     since: u64,
-    /// The time of the last record.
+    /// The time of the last record in the log.
     last: u64,
     text: String,
 }
@@ -43,7 +43,8 @@ impl Log {
             PacketType::Retry => return,
         };
         let packet = LoggedPacket { packet_type, number, length, payload };
-        // Packets that waited for their keys are late. The times of a log must not decrease.
+        // Packets that waited for their keys are written late. They get the time of the last record, because the times
+        // of a log must not decrease.
         self.last = self.last.max(at);
         qlog::packet(&mut self.text, self.last - self.since, side == 0, packet);
         self.flush();

@@ -1,4 +1,4 @@
-//! Splits datagrams into QUIC packets, and opens the packets.
+//! Splits datagrams into QUIC packets, and decrypts the packets.
 //!
 //! Implements RFC 8999, RFC 9000 §17 (headers), RFC 9001 §5.4 (header protection) and
 //! §6 (key updates), RFC 9369 §3.2 (packet types of version 2).
@@ -10,7 +10,7 @@ use ring::aead::quic::HeaderProtectionKey;
 /// The longest connection ID in bytes (RFC 9000 §17.2).
 pub(super) const MAX_ID: usize = 20;
 
-/// The type of a packet. The packets with application data are numbered together (RFC 9000 §12.3).
+/// The type of a packet. The two types of packets with application data share a packet number space (RFC 9000 §12.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PacketType {
     Initial,
@@ -53,7 +53,7 @@ pub(super) struct Header<'a> {
     pub protocol: Option<Protocol>,
     pub target: &'a [u8],
     pub source: &'a [u8],
-    /// The offset of the packet number.
+    /// The offset of the packet number in the packet.
     number_at: usize,
     /// The length of the packet, which may be followed by another one in the datagram.
     pub end: usize,
@@ -64,7 +64,8 @@ impl<'a> Header<'a> {
     /// header. Returns `None` if there is no QUIC packet of version 1 or 2.
     pub fn parse(bytes: &'a [u8], id_len: usize) -> Option<Self> {
         let first = *bytes.first()?;
-        // RFC 9287 lets peers grease the fixed bit 0x40, but only after the handshake.
+        // Does not check the fixed bit 0x40 of a short header, because RFC 9287 lets peers grease it after the
+        // handshake.
         if first & 0x80 == 0 {
             let target = bytes.get(1..1 + id_len)?;
             let (kind, end) = (PacketType::OneRtt, bytes.len());
@@ -109,7 +110,7 @@ pub(super) struct PacketKeys {
     current: TrafficKeys,
     /// The key phase of `current`.
     phase: bool,
-    /// The lowest number of a packet that `current` has opened.
+    /// The lowest number of a packet that `current` has decrypted.
     since: u64,
     next: Option<TrafficKeys>,
     previous: Option<TrafficKeys>,
@@ -121,8 +122,9 @@ impl PacketKeys {
         Some(Self { header, current: keys, phase: false, since: u64::MAX, next, previous: None })
     }
 
-    /// Opens a packet of a datagram. `largest` is the largest packet number opened so far in this direction and space.
-    /// Assumes at most `most_updates` key updates since the previous packet. Returns the packet number and the payload.
+    /// Decrypts a packet of a datagram. `largest` is the largest packet number decrypted so far in this direction and
+    /// space. Assumes at most `most_updates` key updates since the previous packet. Returns the packet number and the
+    /// payload.
     pub fn open(
         &mut self,
         bytes: &[u8],

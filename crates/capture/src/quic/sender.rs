@@ -18,15 +18,15 @@ use std::collections::BTreeMap;
 
 /// The maximum number of unacknowledged packets that are remembered.
 const MAX_SENT: usize = 1 << 16;
-/// The maximum number of unacknowledged pieces, and of gaps, of a stream.
+/// The maximum number of unacknowledged pieces of data in a stream, and the maximum number of gaps.
 const MAX_PIECES: usize = 1 << 12;
 
 struct SentPacket {
     at: u64,
     path: usize,
-    /// The ladder line of the packet.
+    /// The ladder line that shows the packet, if there is one.
     line: Option<usize>,
-    /// The stream of each piece in the packet, its first byte, and the byte after it.
+    /// For each piece of data in the packet: its stream, its first byte, and the byte after it.
     pieces: Vec<(u64, i64, i64)>,
 }
 
@@ -42,17 +42,17 @@ struct SentStream {
     gaps: BTreeMap<i64, (i64, u64)>,
 }
 
-/// What one side has sent in packets with application data.
+/// The application data that one side has sent, by packets and by streams.
 #[derive(Default)]
 pub(crate) struct Sender {
     packets: BTreeMap<u64, SentPacket>,
     streams: BTreeMap<u64, SentStream>,
     largest_acked: Option<u64>,
-    /// The number of packets in `packets` that are lost: three later packets were sent and one of them was acknowledged
-    /// (RFC 9002 §6.1.1).
+    /// The number of packets in `packets` that count as lost, because a packet whose number is higher by at least three
+    /// was acknowledged (RFC 9002 §6.1.1).
     lost: usize,
-    /// The number of packets whose probe timeout is known. A probe for a packet with a lower number belongs to a timeout
-    /// that was counted.
+    /// The number of the packet that showed the latest timeout. Later retransmissions of bytes from packets with lower
+    /// numbers belong to the same timeout.
     probed: u64,
     pub timeouts: u64,
 }
@@ -78,7 +78,7 @@ impl Sender {
         }
     }
 
-    /// Packets with a lower number than the returned one are lost or have arrived.
+    /// Returns the packet number below which every packet either has arrived or counts as lost.
     fn lost_before(&self) -> u64 {
         self.largest_acked.map_or(0, |largest| largest.saturating_sub(2))
     }
@@ -103,7 +103,8 @@ impl Sender {
         } else if fresh == end - start {
             match stream.fill(start, end) {
                 Some(after) if number > after => {
-                    // The packet that carried the bytes first was sent before the packet after the gap.
+                    // The lost packet was sent before the packet after the gap. If that packet was acknowledged, the
+                    // retransmission is a fast one.
                     let is_fast = self.largest_acked.is_some_and(|largest| largest >= after);
                     let cause = if is_fast { Cause::Fast } else { Cause::Timeout };
                     DataClass::Retransmitted { cause, inferred: true, spurious: false }
@@ -162,7 +163,8 @@ impl Sender {
                 let mut later = None;
                 for (id, start, end) in packet.pieces {
                     let Some(stream) = self.streams.get_mut(&id) else { continue };
-                    // The bytes were sent again in a later packet, but the earlier packet arrived.
+                    // The earlier packet arrived, although its bytes were also sent again in a later packet. So the
+                    // retransmission was spurious.
                     let (mut again, first) = (None, later);
                     stream.cut(start, end, |(_, by, is_again)| {
                         again = again.or(Some(by).filter(|_| is_again && by != number));

@@ -1,4 +1,4 @@
-//! Resets of streams and conversations that begin to end and never end, and peers that fall silent.
+//! Rules that find stream resets and closes that do not complete, and peers that stop answering.
 
 use super::{Case, Evidence, SECOND, packets};
 use crate::data_class::{Cause, DataClass};
@@ -11,9 +11,9 @@ const IN_PROGRESS: u32 = 6;
 /// RFC 791 §3.1: the size in bytes of packets that every path carries.
 pub(super) const SMALLEST: u32 = 576;
 
-/// A request to reset streams gets no final response (RFC 6525 §5.2.2).
+/// Finds a request to reset streams that gets no final response (RFC 6525 §5.2.2).
 pub(super) fn reset_unfinished(case: &Case<'_>) -> Option<Evidence> {
-    // The transmissions of each request, and the responses that it is in progress.
+    // For each request: its transmissions, and the responses that say that the reset is in progress.
     let mut open: BTreeMap<u32, (Vec<&Entry>, Vec<&Entry>)> = BTreeMap::new();
     for entry in case.entries {
         match entry.event {
@@ -56,14 +56,14 @@ pub(super) fn reset_unfinished(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence { cost_ns, text, packets: numbers })
 }
 
-/// A time in which the peer sent nothing, and data for it was sent again.
+/// A period in which the peer sent nothing, although data was sent to it.
 struct Silence<'a> {
     /// The time of the last packet of the peer.
     heard: u64,
-    /// The time since when data waits for an answer. `None` while all data is acknowledged.
+    /// The time since which data has been waiting for an answer. `None` while all data is acknowledged.
     from: Option<u64>,
     until: u64,
-    /// The packets with retransmitted data, and the size of the smallest one.
+    /// The packets with retransmitted data, sent during the silence, and the size of the smallest one.
     again: Vec<u64>,
     least: u32,
     /// The first packet of the peer after the silence.
@@ -76,7 +76,7 @@ impl Silence<'_> {
     }
 }
 
-/// The peer sends nothing for a long time, or until the end, although data for it is sent again and again.
+/// Finds long periods in which the peer sends nothing, although data is sent to it again and again.
 pub(super) fn peer_silent(case: &Case<'_>) -> Option<Evidence> {
     let silences = silences(case);
     let cost_ns = silences.iter().map(Silence::nanos).sum();
@@ -85,7 +85,7 @@ pub(super) fn peer_silent(case: &Case<'_>) -> Option<Evidence> {
     let Silence { from, again, least, ended_by, .. } = longest;
     let from = from?;
     let (sender, receiver) = (case.sender(), case.receiver());
-    // The kernel answers for a process that stands still, but other transports run in the process itself.
+    // For TCP, the kernel answers even if the process stands still. Other transports run in the process itself.
     let what = if case.talk.transport == "tcp" { "host" } else { "process or host" };
     let end = match ended_by {
         Some(entry) => format!("{} later it went on, in packet {}", seconds(nanos), entry.packet),
@@ -114,7 +114,8 @@ pub(super) fn peer_silent(case: &Case<'_>) -> Option<Evidence> {
 
 /// Finds the silences of the peer.
 fn silences<'a>(case: &Case<'a>) -> Vec<Silence<'a>> {
-    /// Fewer retransmissions may have been lost, so that the peer had no reason to answer.
+    /// The minimum number of retransmissions in a silence. If there are fewer, all of them may have been lost, and the
+    /// peer had no reason to answer.
     const LEAST: usize = 3;
     let begin = |heard, is_in_flight: bool| {
         let from = is_in_flight.then_some(heard);
@@ -124,7 +125,7 @@ fn silences<'a>(case: &Case<'a>) -> Vec<Silence<'a>> {
     let is_long = |silence: &Silence<'_>| silence.again.len() >= LEAST && silence.nanos() >= case.patience();
     for entry in case.entries {
         match &entry.event {
-            // This event has the side whose data was measured.
+            // Skips this event, because it belongs to the side whose data was measured, and is no packet of the peer.
             Event::RoundTrip(_) => {}
             event if entry.side != case.side => {
                 if let Event::Ack(ack) = event {
@@ -156,9 +157,9 @@ fn silences<'a>(case: &Case<'a>) -> Vec<Silence<'a>> {
     found
 }
 
-/// One side begins to close the conversation, and it does not end.
+/// Finds a conversation that one side begins to close, but that does not end.
 pub(super) fn close_unfinished(case: &Case<'_>) -> Option<Evidence> {
-    // RFC 9293 §3.6: a half-closed connection is normal for a time.
+    // RFC 9293 §3.6: the time for which a half-closed connection is considered normal.
     const HALF_CLOSED: u64 = 30 * SECOND;
     let is_close = |entry: &&Entry| entry.event == Event::Close;
     let closes: Vec<&Entry> = case.by(true).filter(is_close).collect();
@@ -179,7 +180,7 @@ pub(super) fn close_unfinished(case: &Case<'_>) -> Option<Evidence> {
         let answers = case.by(false).filter(|entry| entry.event == Event::CloseAnswer);
         let answers: Vec<&Entry> = answers.collect();
         match (&answers[..], data_after) {
-            // A single packet without an answer may be missing in the capture.
+            // The capture may lack a single answer, so an unanswered packet alone is no evidence.
             ([_], _) => return None,
             ([], 0) if closes.len() < 2 => return None,
             ([answer, ..], _) => {
@@ -195,7 +196,7 @@ pub(super) fn close_unfinished(case: &Case<'_>) -> Option<Evidence> {
             ),
         }
     } else {
-        // If both sides have sent a FIN, one FIN is not acknowledged.
+        // If both sides have sent a FIN and the connection is still open, one FIN is not acknowledged.
         let is_acked = case.acks().any(|(entry, ack)| entry.at >= first.at && ack.flight == 0);
         let has_peer_closed = case.by(false).any(|entry| entry.event == Event::Close);
         match (is_acked, has_peer_closed) {

@@ -1,11 +1,11 @@
-//! Handshakes that take more than one attempt.
+//! A rule that finds handshakes with more than one attempt.
 
 use super::{Case, Evidence, packets};
 use crate::arrival::Side;
 use crate::table::seconds;
 use crate::timeline::{Entry, Event};
 
-/// The requests and cookies of a handshake that were sent again.
+/// The opening packets (such as INITs or SYNs) and cookies of a handshake that were sent again.
 #[derive(Default)]
 struct Retries<'a> {
     /// The requests to which no answer was captured before the next one.
@@ -17,11 +17,11 @@ struct Retries<'a> {
     is_accepted: bool,
     first: Option<&'a Entry>,
     last_answer: Option<&'a Entry>,
-    /// The time from each request to its repetition.
+    /// The total time from each request or COOKIE ECHO to its repetition.
     nanos: u64,
 }
 
-/// The client sent its first packet, or its COOKIE ECHO, more than once.
+/// Finds a client that sent its first packet, or its COOKIE ECHO, more than once.
 pub(super) fn retries(case: &Case<'_>) -> Option<Evidence> {
     const CLIENT: Side = 0;
     if case.side != CLIENT || case.talk.end.how == "refused" {

@@ -1,10 +1,10 @@
-//! Congestion that the network shows: ECN marks, and queues that grow.
+//! Rules that find congestion in the network: ECN marks, and queues that grow.
 
 use super::{Case, Evidence, MILLISECOND};
 use crate::table::{counted, millis};
 use crate::timeline::Event;
 
-/// Routers have marked packets of the sender (RFC 3168 §5).
+/// Finds packets of the sender that routers have marked (RFC 3168 §5).
 pub(super) fn congestion_marks(case: &Case<'_>) -> Option<Evidence> {
     let marked = case.by(true).filter(|entry| entry.event == Event::Marked);
     let marked: Vec<u64> = marked.map(|entry| entry.packet).collect();
@@ -28,7 +28,7 @@ pub(super) fn congestion_marks(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence { cost_ns: 0, text, packets: marked })
 }
 
-/// A queue grows on the path: round trips take several times as long as the shortest one.
+/// Finds a queue that grows on the path: round trips take several times as long as the shortest round trip.
 pub(super) fn queue_growth(case: &Case<'_>) -> Option<Evidence> {
     let mut samples: Vec<(u64, u64)> = case
         .by(true)
@@ -37,7 +37,7 @@ pub(super) fn queue_growth(case: &Case<'_>) -> Option<Evidence> {
             _ => None,
         })
         .collect();
-    // A queue of the sender's own packets needs several of them in flight.
+    // The sender's own packets form a queue only if several of them are in flight.
     let (mut flight, mut units) = (0_u64, 0_u64);
     for (_, data) in case.data() {
         flight = flight.saturating_add(data.flight.max(0).unsigned_abs());

@@ -1,17 +1,17 @@
-//! Losses and their repair.
+//! Rules that find losses, and how they were repaired.
 
 use super::closing::SMALLEST;
 use super::{Case, Evidence, MILLISECOND, is_share, packets};
 use crate::data_class::{Cause, DataClass};
 use crate::table::{counted, seconds};
-use crate::timeline::{Data, Entry, Event};
+use crate::timeline::{Data, Entry, Event, IcmpReport};
 use std::collections::BTreeMap;
 
 /// The shortest time after which a retransmission timer expires.
 const MIN_TIMEOUT: u64 = 100 * MILLISECOND;
 
-/// Identifies a piece of data in all its transmissions: the stream, and the first byte in the stream. For SCTP and TCP,
-/// the first unit and no stream.
+/// Returns the key of a piece of data, which is the same for all its transmissions. In QUIC, the key is the stream and
+/// the first byte in the stream. In SCTP and TCP, it is 0 and the data's first TSN or byte.
 fn key(case: &Case<'_>, data: &Data) -> (u64, u64) {
     match case.talk.transport {
         "quic" => (data.stream, data.offset),
@@ -29,7 +29,7 @@ fn is_mostly_spurious(case: &Case<'_>) -> bool {
     again.spurious * 2 > again.all()
 }
 
-/// Only timeouts repair the losses of a sender, and no fast retransmission does.
+/// Finds a sender whose losses were all repaired by timeouts, and none by a fast retransmission.
 pub(super) fn timeouts_only(case: &Case<'_>) -> Option<Evidence> {
     let (mut last, mut cost_ns, mut found) = (None::<u64>, 0, Vec::new());
     for (entry, data) in case.data() {
@@ -68,7 +68,7 @@ pub(super) fn timeouts_only(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence { cost_ns, text, packets: found })
 }
 
-/// The transmissions of a piece of data.
+/// All transmissions of the same piece of data.
 struct Attempts {
     from: u64,
     until: u64,
@@ -76,11 +76,12 @@ struct Attempts {
     /// The size of the smallest packet among the first three that carried the data, and of the last one.
     least: u32,
     last: u32,
-    /// The unit after the data, in its last transmission.
+    /// The position after the data, as counted in its last transmission (in TSNs, bytes, or packet numbers).
     end: i64,
 }
 
-/// Large packets are lost again and again, and small ones arrive (RFC 2923 §2.1, RFC 4821).
+/// Finds a path-MTU black hole: large packets are lost again and again, and small ones arrive (RFC 2923 §2.1, RFC
+/// 4821).
 pub(super) fn path_mtu_black_hole(case: &Case<'_>) -> Option<Evidence> {
     let mut all: BTreeMap<(u64, u64), Attempts> = BTreeMap::new();
     for (entry, data) in case.data().filter(|(_, data)| data.bytes > 0) {
@@ -104,7 +105,7 @@ pub(super) fn path_mtu_black_hole(case: &Case<'_>) -> Option<Evidence> {
             && (is_repaired || attempts.end > acked)
     };
     let stuck = all.values().filter(is_stuck).max_by_key(|attempts| attempts.packets.len())?;
-    // If nothing of the peer arrives any more, the path has failed for packets of all sizes.
+    // If nothing from the peer arrives any more, the path has failed for packets of all sizes.
     let peer = case.talk.paths.iter().filter_map(|path| path.directions[1 - case.side].span_ns);
     let is_alive = peer.map(|[_, last]| last).max().is_some_and(|last| last > stuck.from);
     let is_repaired = stuck.last < stuck.least;
@@ -122,8 +123,14 @@ pub(super) fn path_mtu_black_hole(case: &Case<'_>) -> Option<Evidence> {
         true => format!("In packet {}, smaller packets repaired it.", stuck.packets.last()?),
         false => "It never arrived.".to_owned(),
     };
-    let reason = match case.icmp(stuck.from) {
-        Some((reason, _)) => format!("{reason} {sender} did not send smaller packets for it in time."),
+    let reason = match too_big(case, stuck) {
+        Some((told, mtu)) => {
+            let mtu = if mtu == 0 { "less".to_owned() } else { format!("at most {mtu} bytes") };
+            format!(
+                "A router told {sender} by ICMP, first in packet {told}, that the next hop carries {mtu}. This is no silent \
+                 black hole: {sender} ignored the message, or did not get it."
+            )
+        }
         None => {
             "This is a path-MTU black hole: a router drops large packets, and no message about it arrives."
                 .to_owned()
@@ -139,7 +146,18 @@ pub(super) fn path_mtu_black_hole(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence { cost_ns, text, packets: stuck.packets.clone() })
 }
 
-/// Transmissions of the same FORWARD TSN, and the acknowledgements between them that are below it.
+/// Returns the first ICMP error that says that these packets are too big, and the size that it allows (0 if it names none).
+fn too_big(case: &Case<'_>, stuck: &Attempts) -> Option<(u64, u32)> {
+    let since = case.by(true).filter(|entry| entry.at >= stuck.from);
+    let mut errors = since.filter_map(|entry| match entry.event {
+        Event::Icmp(IcmpReport::TooBig(mtu)) if mtu < stuck.least => Some((entry.packet, mtu)),
+        _ => None,
+    });
+    errors.next()
+}
+
+/// A series of transmissions of the same FORWARD TSN. `answers` is the number of acknowledgements between the
+/// transmissions whose cumulative TSN is below this TSN.
 #[derive(Default)]
 struct Run<'a> {
     unit: i64,
@@ -153,14 +171,14 @@ impl Run<'_> {
     }
 }
 
-/// FORWARD TSN and SACK answer each other without progress. RFC 3758 §3.5 F4: the sender repeats a FORWARD TSN for a
-/// SACK whose cumulative TSN is too low.
+/// Finds FORWARD TSNs and SACKs that answer each other without progress. RFC 3758 §3.5 F4: the sender repeats a FORWARD
+/// TSN for each SACK whose cumulative TSN is too low.
 pub(super) fn forward_tsn_ping_pong(case: &Case<'_>) -> Option<Evidence> {
     forward_tsn_ignored(case).or_else(|| forward_tsn_in_flight(case))
 }
 
-/// FORWARD TSNs skip data that is still in flight. The receiver then has this data already, and answers with a SACK at
-/// once (RFC 3758 §3.6), to which the sender answers with the next FORWARD TSN.
+/// Finds FORWARD TSNs that skip data that is still in flight. The receiver then has this data already, and answers with
+/// a SACK at once (RFC 3758 §3.6). The sender answers the SACK with the next FORWARD TSN.
 fn forward_tsn_in_flight(case: &Case<'_>) -> Option<Evidence> {
     const LEAST: usize = 20;
     let mut sent: BTreeMap<i64, u64> = BTreeMap::new();
@@ -197,7 +215,7 @@ fn forward_tsn_in_flight(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence { cost_ns: 0, text, packets: early })
 }
 
-/// The receiver does not accept a FORWARD TSN, and both sides repeat themselves.
+/// Finds a FORWARD TSN that the receiver does not accept, so that both sides repeat themselves.
 fn forward_tsn_ignored(case: &Case<'_>) -> Option<Evidence> {
     let (mut current, mut longest) = (Run::default(), Run::default());
     for entry in case.entries {
@@ -217,7 +235,7 @@ fn forward_tsn_ignored(case: &Case<'_>) -> Option<Evidence> {
     }
     let Run { sent, answers, .. } = longest.longer(current);
     let cost_ns = sent.last()?.at.saturating_sub(sent.first()?.at);
-    // Acknowledgements that are still under way for a round trip may cause repetitions.
+    // For one round trip, acknowledgements that are still in flight may cause repetitions, which are normal.
     let shortest = case.round_trip().saturating_mul(4).max(200 * MILLISECOND);
     if sent.len() < 5 || answers < 4 || cost_ns < shortest {
         return None;
@@ -234,7 +252,7 @@ fn forward_tsn_ignored(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence { cost_ns, text, packets: numbers })
 }
 
-/// A time in which data waited for lost data before it.
+/// A period in which later data waited for lost data that comes before it.
 #[derive(Clone, Copy)]
 struct Wait {
     from: u64,
@@ -243,9 +261,9 @@ struct Wait {
     repair: u64,
 }
 
-/// Data waits for lost data before it in the same stream. In TCP, all streams wait.
+/// Finds head-of-line blocking: data waits for lost data before it in the same stream. In TCP, all streams wait.
 pub(super) fn head_of_line(case: &Case<'_>) -> Option<Evidence> {
-    // The first transmissions of each stream by position, with their times and packets.
+    // For each stream and position: the time and the packet of the first transmission.
     let mut sent: BTreeMap<u64, BTreeMap<u64, (u64, u64)>> = BTreeMap::new();
     let mut waits: BTreeMap<u64, Vec<Wait>> = BTreeMap::new();
     for (entry, data) in case.data() {
@@ -264,7 +282,7 @@ pub(super) fn head_of_line(case: &Case<'_>) -> Option<Evidence> {
                 of_stream.insert(position, (entry.at, entry.packet));
             }
         }
-        // Data that was acknowledged does not wait. Only the latest positions are needed.
+        // Keeps only the latest positions. Earlier data has been acknowledged, so it does not wait.
         while of_stream.len() > 1_024 {
             of_stream.pop_first();
         }
@@ -316,7 +334,7 @@ pub(super) fn head_of_line(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence { cost_ns, text, packets: vec![longest.behind, longest.repair] })
 }
 
-/// Describes what waited in a TCP connection: the HTTP/2 streams that were open.
+/// Describes the data that waited in a TCP connection. Names the HTTP/2 streams that were open meanwhile.
 fn waiting_requests(case: &Case<'_>, wait: Wait) -> String {
     let open = case.talk.requests.iter().filter(|request| {
         request.stream > 0
@@ -334,7 +352,7 @@ fn waiting_requests(case: &Case<'_>, wait: Wait) -> String {
     }
 }
 
-/// Returns the total time of waits that may overlap.
+/// Returns the total length of the waiting periods. Time in which several periods overlap counts once.
 fn union(mut waits: Vec<Wait>) -> u64 {
     waits.sort_by_key(|wait| wait.from);
     let (mut total, mut known) = (0, 0);
@@ -346,10 +364,10 @@ fn union(mut waits: Vec<Wait>) -> u64 {
     total
 }
 
-/// Many pieces of data in a row were lost.
+/// Finds a burst of losses: many pieces of data in a row were lost.
 pub(super) fn loss_burst(case: &Case<'_>) -> Option<Evidence> {
     const SHORTEST: usize = 10;
-    /// A piece that is lost, with the stream, its position, and the position after it.
+    /// A lost piece of data: its stream, its position, the position after it, and its retransmission.
     type Lost<'a> = (u64, u64, u64, &'a Entry);
     let longest_piece =
         case.data().filter(|(_, data)| is_new(data)).map(|(_, data)| length(case, data)).max()?;
@@ -363,7 +381,7 @@ pub(super) fn loss_burst(case: &Case<'_>) -> Option<Evidence> {
         }
     }
     lost.sort_by_key(|(stream, position, end, entry)| (*stream, *position, *end, entry.packet));
-    // A later retransmission of the same data begins no further loss.
+    // A piece that was retransmitted several times counts once.
     lost.dedup_by_key(|(stream, position, ..)| (*stream, *position));
     let is_next = |before: &Lost<'_>, next: &Lost<'_>| {
         before.0 == next.0 && next.1.saturating_sub(before.2) <= longest_piece
@@ -387,7 +405,7 @@ pub(super) fn loss_burst(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence { cost_ns, text, packets: numbers })
 }
 
-/// Returns the length of a piece of data, in the numbers that [`key`] gives.
+/// Returns the length of a piece of data, in the unit of the positions that [`key`] returns.
 fn length(case: &Case<'_>, data: &Data) -> u64 {
     match case.talk.transport {
         "quic" => data.bytes.into(),

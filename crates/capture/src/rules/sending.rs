@@ -1,4 +1,4 @@
-//! A sender that sends nothing although it may, and a receiver that acknowledges late.
+//! Rules that find a sender that sends nothing although it may, and a receiver that acknowledges late.
 
 use super::{Case, Evidence, MILLISECOND, SECOND, is_share, packets};
 use crate::data_class::DataClass;
@@ -9,15 +9,15 @@ use std::collections::{BTreeMap, VecDeque};
 /// The maximum number of long pauses that are compared with the HTTP requests.
 const MAX_LONG: usize = 1_000;
 
-/// A time in which the sender had nothing in flight and the receive window was open.
+/// A period in which the sender had nothing in flight and the receive window was open.
 struct Pause<'a> {
     from: &'a Entry,
     /// The data that ended the pause.
     to: Option<&'a Entry>,
     nanos: u64,
-    /// The stream whose message was not complete in the pause.
+    /// The stream of a message that was begun before the pause, but was not complete during the pause.
     message: Option<u64>,
-    /// Whether the peer sent data in the pause.
+    /// Whether the peer sent data during the pause.
     is_answered: bool,
 }
 
@@ -25,7 +25,7 @@ struct Pause<'a> {
 fn pauses<'a>(case: &Case<'a>) -> Vec<Pause<'a>> {
     let least = case.usual_piece();
     let is_sctp = case.talk.transport == "sctp";
-    // The number of messages that have begun and not ended, by stream.
+    // For each stream: the number of messages that have begun and not ended.
     let mut begun: BTreeMap<u64, i64> = BTreeMap::new();
     let (mut found, mut idle, mut is_answered, mut has_sent) = (Vec::new(), None::<&Entry>, false, false);
     let pause = |from: &'a Entry, to: Option<&'a Entry>, begun: &BTreeMap<u64, i64>, is_answered| {
@@ -62,7 +62,8 @@ fn pauses<'a>(case: &Case<'a>) -> Vec<Pause<'a>> {
     found
 }
 
-/// The sender has room in the window, nothing in flight and an unfinished message, but sends nothing.
+/// Finds pauses in which the sender has an unfinished message, room in the window and nothing in flight, but sends
+/// nothing.
 pub(super) fn room_unused(case: &Case<'_>) -> Option<Evidence> {
     let has_abandoned = case.by(true).any(|entry| matches!(entry.event, Event::ForwardTsn(_)));
     let is_complete = case.talk.directions[case.side].not_captured == 0 && !has_abandoned;
@@ -97,10 +98,11 @@ pub(super) fn room_unused(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence { cost_ns, text, packets })
 }
 
-/// Returns the stream of an HTTP response that had begun before the pause and was complete only after it.
+/// Returns the stream of an HTTP response that was interrupted by the pause: it had begun before the pause and was
+/// complete only after it.
 fn response(case: &Case<'_>, pause: &Pause<'_>) -> Option<u64> {
     let until = pause.from.at + pause.nanos;
-    // A tunnel or a WebSocket may be silent (RFC 9110 §9.3.6, §15.2.2).
+    // Ignores tunnels and WebSockets, because they may be silent (RFC 9110 §9.3.6, §15.2.2).
     let mut open = case.talk.requests.iter().filter(|request| {
         let is_tunnel = request.status == Some(101) || request.method.as_deref() == Some("CONNECT");
         !is_tunnel
@@ -110,8 +112,8 @@ fn response(case: &Case<'_>, pause: &Pause<'_>) -> Option<u64> {
     open.next().filter(|_| case.side == 1).map(|request| request.stream)
 }
 
-/// The last data was neither acknowledged nor sent again. RFC 9260 §6.3, RFC 6298 §5 and RFC 9002 §6.2: a timer must
-/// expire.
+/// Finds data that was neither acknowledged nor sent again before the end, although a timer must expire (RFC 9260 §6.3,
+/// RFC 6298 §5, RFC 9002 §6.2).
 pub(super) fn not_retransmitted(case: &Case<'_>) -> Option<Evidence> {
     let mut flight = 0;
     let mut sent: VecDeque<&Entry> = VecDeque::new();
@@ -128,17 +130,18 @@ pub(super) fn not_retransmitted(case: &Case<'_>) -> Option<Evidence> {
             Event::Ack(ack) if entry.side != case.side => {
                 (flight, is_acked) = (ack.flight, true);
             }
-            // The data was abandoned.
+            // The sender has abandoned the data, so nothing is in flight.
             Event::ForwardTsn(_) if entry.side == case.side => flight = 0,
             _ => {}
         }
     }
     let last = sent.back()?;
     let cost_ns = case.until().saturating_sub(last.at);
-    // A timer that has expired before takes twice as long (RFC 6298 §5.5).
+    // RFC 6298 §5.5: each expiry doubles the timer. The limit is therefore longer if the last data waited for a timer,
+    // too.
     let before = sent.front().map_or(0, |before| last.at.saturating_sub(before.at));
     let limit = before.saturating_mul(4).max(10 * SECOND).max(case.round_trip().saturating_mul(10));
-    // RFC 9002 §6.2.4: a probe of QUIC may carry no data.
+    // RFC 9002 §6.2.4: a probe of QUIC may carry no data. A later packet without data may therefore be a probe.
     let own = case.talk.paths.iter().filter_map(|path| path.directions[case.side].span_ns);
     let last_packet = own.map(|[_, last]| last).max().unwrap_or(0);
     let is_probing = case.talk.transport == "quic" && last_packet > last.at;
@@ -147,9 +150,17 @@ pub(super) fn not_retransmitted(case: &Case<'_>) -> Option<Evidence> {
         return None;
     }
     let (sender, receiver) = (case.sender(), case.receiver());
+    let acks = case.by(true).filter(|entry| entry.at > last.at && matches!(entry.event, Event::Ack(_)));
+    let reason = match acks.last() {
+        Some(entry) => format!(
+            "{sender} still acknowledges data, last in packet {}, so its transport runs without this timer",
+            entry.packet
+        ),
+        None => format!("{sender} has stopped, or lost its connection"),
+    };
     let text = format!(
         "{sender} did not send data again {}. {receiver} has not acknowledged all data up to packet {}, and {} passed \
-         after it. A retransmission timer would have expired: {sender} has stopped, or lost its connection.",
+         after it. A retransmission timer would have expired: {reason}.",
         case.until_when(),
         last.packet,
         seconds(cost_ns),
@@ -157,7 +168,7 @@ pub(super) fn not_retransmitted(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence { cost_ns, text, packets: vec![last.packet] })
 }
 
-/// The application gives data slowly, or something above the transport paces it.
+/// Finds a sender whose application provides data slowly, or whose data is paced above the transport.
 pub(super) fn application_limited(case: &Case<'_>) -> Option<Evidence> {
     const LEAST_BYTES: u64 = 50_000;
     let shortest = case.round_trip().saturating_mul(2).max(20 * MILLISECOND);
@@ -193,7 +204,7 @@ pub(super) fn application_limited(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence { cost_ns, text, packets: vec![first, second] })
 }
 
-/// A delayed acknowledgement for which the sender has waited.
+/// An acknowledgement that the receiver delayed, while the sender waited for it.
 #[derive(Clone, Copy)]
 struct Delay {
     nanos: u64,
@@ -202,11 +213,11 @@ struct Delay {
     at: u64,
 }
 
-/// The receiver delays its acknowledgements (RFC 9260 §6.2, RFC 5681 §4.2), and the sender waits for each of them.
+/// Finds delayed acknowledgements (RFC 9260 §6.2, RFC 5681 §4.2) for each of which the sender waits.
 pub(super) fn delayed_acks(case: &Case<'_>) -> Option<Evidence> {
     const RANGE: std::ops::RangeInclusive<u64> = 30 * MILLISECOND..=600 * MILLISECOND;
     let (least, longest) = (case.least_round_trip(), case.round_trip() / 2 * 3 + 10 * MILLISECOND);
-    // The packets in flight, each with the unit after its data.
+    // The packets in flight, each with the position after its data (in TSNs, bytes, or packet numbers).
     let mut outstanding: VecDeque<(i64, &Entry)> = VecDeque::new();
     let (mut delays, mut count, mut candidate) = (Vec::new(), 0, None::<Delay>);
     for entry in case.entries {
@@ -220,7 +231,8 @@ pub(super) fn delayed_acks(case: &Case<'_>) -> Option<Evidence> {
                     None => outstanding.clear(),
                 }
             }
-            // The acknowledgement came with data, for which the receiver's application may have needed time.
+            // Ignores an acknowledgement that comes with data, because the receiver's application may have needed time
+            // for the data.
             Event::Data(_) if candidate.is_some_and(|delay| delay.acked == entry.packet) => {
                 (candidate, count) = (None, count - 1);
             }

@@ -1,4 +1,4 @@
-//! The limits that the receiver sets: the receive window of SCTP and TCP, and the flow control of QUIC and HTTP/2.
+//! Rules that find the limits that the receiver sets: the receive window of SCTP and TCP.
 
 use super::{Case, Evidence, MILLISECOND, is_share, packets};
 use crate::data_class::DataClass;
@@ -6,8 +6,8 @@ use crate::table::{counted, seconds};
 use crate::timeline::{Entry, Event};
 use std::collections::BTreeMap;
 
-/// The receive window has closed and never opens again. RFC 9260 §6.1 A and RFC 9293 §3.8.6.1: the sender then only
-/// probes the window.
+/// Finds a receive window that has closed and never opens again. The sender then only probes the window (RFC 9260 §6.1
+/// A, RFC 9293 §3.8.6.1).
 pub(super) fn closed(case: &Case<'_>) -> Option<Evidence> {
     let least = case.usual_piece();
     let mut closed = None;
@@ -61,11 +61,11 @@ fn unfinished(case: &Case<'_>, cumulative: i64) -> Option<u64> {
     begun.into_iter().find(|(_, count)| *count > 0 && is_complete && is_sctp).map(|(stream, _)| stream)
 }
 
-/// The receive window limits the sender: all that it allows is in flight.
+/// Finds a receive window that limits the sender: all data that the window allows is in flight.
 pub(super) fn limited(case: &Case<'_>) -> Option<Evidence> {
     let (least, unit, active) = (case.usual_piece(), case.bytes_per_unit(), case.active());
     let (mut window, mut since, mut cost_ns, mut largest) = (None, None::<&Entry>, 0, 0);
-    // The longest time with the packets at its ends.
+    // The longest period with a full window: its duration, and the packets at its beginning and its end.
     let mut longest: Option<(u64, u64, u64)> = None;
     for entry in case.entries {
         let flight = match &entry.event {
@@ -102,7 +102,7 @@ pub(super) fn limited(case: &Case<'_>) -> Option<Evidence> {
     let (sender, receiver) = (case.sender(), case.receiver());
     let text = format!(
         "The receive window of {receiver} limited {sender} for {} of {}. All that it allowed was in flight, longest from \
-         packet {from} to {until} ({}); it was at most {}. A larger receive buffer, or an application that reads sooner, \
+         packet {from} to {until} ({}); it was at most {}. A larger receive buffer, or an application that reads faster, \
          helps.",
         seconds(cost_ns),
         seconds(active),
@@ -110,83 +110,4 @@ pub(super) fn limited(case: &Case<'_>) -> Option<Evidence> {
         counted(largest, "byte"),
     );
     Some(Evidence { cost_ns, text, packets: vec![from, until] })
-}
-
-/// The time for which a limit of flow control was reached.
-#[derive(Default)]
-struct Reached {
-    since: Option<(u64, u64)>,
-    nanos: u64,
-    /// The first packet that reached the limit, the limit, and the packet that raised it.
-    first: Option<(u64, u64)>,
-    raised: Option<u64>,
-}
-
-/// The flow control of QUIC (RFC 9000 §4.1) or HTTP/2 (RFC 9113 §5.2) limits the sender, on a stream or in the
-/// connection.
-pub(super) fn flow_control(case: &Case<'_>) -> Option<Evidence> {
-    let mut reached: BTreeMap<Option<u64>, Reached> = BTreeMap::new();
-    let mut limits: BTreeMap<Option<u64>, u64> = BTreeMap::new();
-    let (mut highs, mut sum): (BTreeMap<u64, u64>, u64) = (BTreeMap::new(), 0);
-    for entry in case.entries {
-        let mut reach = |key: Option<u64>, limit: u64| {
-            let state = reached.entry(key).or_default();
-            state.since.get_or_insert((entry.at, limit));
-            state.first.get_or_insert((entry.packet, limit));
-        };
-        match entry.event {
-            Event::Blocked(key, limit) if entry.side == case.side => reach(key, limit),
-            Event::Data(data) if entry.side == case.side && case.talk.transport == "quic" => {
-                let high = highs.entry(data.stream).or_default();
-                let end = data.offset.saturating_add(data.bytes.into());
-                sum = sum.saturating_add(end.saturating_sub(*high));
-                *high = end.max(*high);
-                for (key, used) in [(Some(data.stream), *high), (None, sum)] {
-                    if let Some(limit) = limits.get(&key).filter(|limit| used >= **limit && !data.ends) {
-                        reach(key, *limit);
-                    }
-                }
-            }
-            Event::Used(key, used) if entry.side == case.side => {
-                if let Some(limit) = limits.get(&key).filter(|limit| used >= **limit) {
-                    reach(key, *limit);
-                }
-            }
-            Event::Limit(key, limit) if entry.side != case.side => {
-                limits.insert(key, limit.max(limits.get(&key).copied().unwrap_or(0)));
-                if let Some(state) = reached.get_mut(&key)
-                    && let Some((since, _)) = state.since.filter(|(_, before)| limit > *before)
-                {
-                    state.nanos += entry.at.saturating_sub(since);
-                    (state.since, state.raised) = (None, state.raised.or(Some(entry.packet)));
-                }
-            }
-            _ => {}
-        }
-    }
-    if case.is_whole && !case.is_closed_gracefully() {
-        for state in reached.values_mut() {
-            state.nanos += state.since.map_or(0, |(since, _)| case.until().saturating_sub(since));
-        }
-    }
-    let (key, state) = reached.into_iter().max_by_key(|(_, state)| state.nanos)?;
-    let (packet, limit) = state.first?;
-    let active = case.active();
-    let shortest = case.round_trip().saturating_mul(2).max(200 * MILLISECOND);
-    if state.nanos < shortest || !is_share(state.nanos, 30, active) {
-        return None;
-    }
-    let (sender, receiver) = (case.sender(), case.receiver());
-    let scope = key.map_or("the connection".to_owned(), |stream| format!("stream {stream}"));
-    let raised = match state.raised {
-        Some(raised) => format!("{receiver} raised the limit first in packet {raised}"),
-        None => format!("{receiver} did not raise the limit {}", case.until_when()),
-    };
-    let text = format!(
-        "The flow control of {scope} limited {sender} for {}. It had used all {} that {receiver} allowed, first in \
-         packet {packet}; {raised}.",
-        seconds(state.nanos),
-        counted(limit, "byte"),
-    );
-    Some(Evidence { cost_ns: state.nanos, text, packets: [packet].into_iter().chain(state.raised).collect() })
 }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// The maximum number of flows that are shown.
 const MAX_FLOWS: usize = 20;
 
-/// Appends the comparison. `file` is the name of the first file.
+/// Appends the comparison of the two captures to the text. `file` is the name of the first file.
 pub(super) fn render(text: &mut String, file: &str, both: &BothEnds) {
     // Writing to a string does not fail.
     let _ = writeln!(text, "Both ends: {file} and {}", both.file);

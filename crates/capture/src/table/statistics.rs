@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// The maximum number of rows of a table. Longer ones show rows at equal distances.
 const MAX_ROWS: usize = 20;
 
-/// Appends the table of one data channel or transport.
+/// Appends the table of the statistics of one data channel or transport.
 pub(super) fn render(text: &mut String, statistics: &Statistics) {
     let Statistics { connection, id, kind, label, at_ns, values } = statistics;
     let label = label.as_ref().map(|label| format!(" \"{label}\"")).unwrap_or_default();

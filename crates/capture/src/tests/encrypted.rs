@@ -73,7 +73,7 @@ fn padding_and_continuations_of_http2_are_no_content() {
     let asked = [
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
         frame(4, 0, 0, &[]),
-        // A head with a priority, which goes on in a continuation: GET, https, and the path /a.
+        // A head with a priority, continued in a CONTINUATION frame: GET, https, and the path /a.
         frame(1, 0x21, 1, &[0, 0, 0, 0, 9, 0x82, 0x87]),
         frame(9, 4, 1, &[0x44, 2, b'/', b'a']),
     ]

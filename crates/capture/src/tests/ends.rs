@@ -9,8 +9,9 @@ fn compared(one: &[u8], other: &[u8]) -> BothEnds {
     *decoded.both_ends.expect("a comparison")
 }
 
-/// Returns the captures at A and at B. The clock of B is 400 ms ahead. A packet takes 20 ms, and the one of 60 bytes takes
-/// 35 ms. The one of 80 bytes is lost, and sent again as it was. A translator has changed the port of A.
+/// Returns the captures at A and at B. The clock of B is 400 ms ahead. Packets take 20 ms, except that the packet of 60
+/// bytes takes 35 ms. The packet of 80 bytes is lost, and sent again with the same content. An address translator has
+/// changed the port of A.
 fn captures() -> [CaptureBuilder; 2] {
     let mut ends = [CaptureBuilder::ethernet(), CaptureBuilder::ethernet()];
     let datagram = |ports: [u16; 2], length: usize| {
@@ -18,7 +19,7 @@ fn captures() -> [CaptureBuilder; 2] {
         udp::emit_in_place(&mut bytes, SocketAddr::from((A, ports[0])), SocketAddr::from((B, ports[1])));
         bytes
     };
-    // The time at A and at B in milliseconds, whether A sends, and the length.
+    // For each packet: its time at A and at B in milliseconds, whether A sends it, and its length.
     let packets: [(Option<u32>, Option<u32>, bool, usize); 9] = [
         (Some(0), None, true, 10),
         (Some(10), Some(430), true, 20),
@@ -62,7 +63,8 @@ fn lost_and_late_packets_are_found_whichever_file_comes_first() {
             [&flow.directions[0], &flow.directions[1]]
         };
         let counts = |of: &MatchedDirection| [of.sent, of.arrived, of.lost, of.outside, of.only_received];
-        // The first packet was sent when no capture ran at B, and the last ones when A's had ended.
+        // The first packet was sent before the capture at B began, and the last packets after the capture at A had
+        // ended.
         assert_eq!(counts(up), [6, 4, 1, 1, 0], "{up:?}");
         assert_eq!(counts(down), [3, 1, 0, 2, 0], "{down:?}");
         assert_eq!((up.overtaken, up.delay.samples, up.delay.max_ns), (1, 3, 15_000_000));
@@ -82,7 +84,8 @@ fn files_without_common_packets_have_no_flows() {
     let found = compared(&at_a.bytes, &other.bytes);
     assert_eq!((found.flows.len(), found.elsewhere[0]), (0, 7));
     assert!(found.elsewhere[1] > 0);
-    // The same file twice: no packet takes any time, so nothing tells which end is whose.
+    // If the same file is given twice, no packet takes any time. Nothing then shows at which end each file was
+    // captured.
     let same = compared(&at_a.bytes, &at_a.bytes);
     assert!(!same.flows[0].ends_known && same.flows[0].directions.iter().all(|of| of.lost == 0), "{same:?}");
     let failed = decode_both([("one", &at_a.bytes[..]), ("other", b"")], &Settings::default());

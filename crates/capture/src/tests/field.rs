@@ -249,7 +249,7 @@ fn crc32c_that_is_left_to_the_card_is_no_damage() {
     });
     packet_of(&mut tape, 100_000, (A, B), sctp(true, TAG_B, |b| data(100, 0).emit(b)), TestChecksum::Zero);
     assert_eq!((up(&tape).data, up(&tape).checksums_left), (1, 0));
-    // RFC 2960 §6.8: an Adler-32 checksum is also right.
+    // RFC 2960 §6.8: a packet with an Adler-32 checksum must also count as intact.
     let mut tape = CaptureBuilder::ethernet();
     let mut bytes = sctp(true, TAG_B, |b| data(100, 0).emit(b));
     bytes[8..12].fill(0);

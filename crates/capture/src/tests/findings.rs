@@ -2,9 +2,11 @@
 //! near misses do not.
 
 mod closing;
+mod flow_control;
 mod network;
 mod quic;
 mod recovery;
+mod recreated;
 mod sending;
 mod window;
 
@@ -18,7 +20,7 @@ static BYTES: [u8; 4_096] = [7; 4_096];
 /// Adds one packet to a capture.
 type Step = Box<dyn FnOnce(&mut CaptureBuilder)>;
 
-/// The packets of a capture with their times in milliseconds, in any order.
+/// A scene: the packets of a capture with their times in milliseconds, in any order.
 struct Scene(Vec<(u32, Step)>);
 
 impl Scene {
@@ -136,7 +138,8 @@ fn segment(tape: &mut CaptureBuilder, millis: u32, from: Ipv4Addr, header: Heade
     tape.frame(millis * 1_000, &packet);
 }
 
-/// Checks that a rule finds something in the first three captures, and nothing in the others. Returns what it has found.
+/// Checks that a rule reports a finding for each of the captures `faults`, and none for the captures `near_misses`.
+/// Returns the findings.
 fn check(rule: &str, faults: [Scene; 3], near_misses: [Scene; 3]) -> Vec<Finding> {
     let mut all = Vec::new();
     for (number, scene) in faults.into_iter().enumerate() {
@@ -158,7 +161,7 @@ fn check(rule: &str, faults: [Scene; 3], near_misses: [Scene; 3]) -> Vec<Finding
     all
 }
 
-/// Returns the findings for a conversation with these events: milliseconds, sender, and event. For protocols whose
+/// Returns the findings for a conversation with these events: milliseconds, sender, and event. Used for protocols whose
 /// packets are encrypted.
 fn judged(transport: &'static str, events: &[(u64, usize, Event)], end: u64) -> Vec<Finding> {
     let mut conversation = Scene::tcp().conversation();
@@ -226,7 +229,7 @@ fn findings_are_sorted_by_cost_and_shown_with_it() {
     assert!(decoded.to_json().contains("\"rule\": \"timeouts_only\""));
 }
 
-/// The events of a capture are limited. A rule that needs the end of a conversation must be silent if it is missing.
+/// If the last events of a capture were not kept, a rule that needs the end of a conversation must find nothing.
 #[test]
 fn without_the_last_events_nothing_is_called_unfinished() {
     let tape = Scene::sctp().data(100, 100).sack(150, 100, 0).data(151, 101).end(10_000).tape();
@@ -238,7 +241,7 @@ fn without_the_last_events_nothing_is_called_unfinished() {
     }
 }
 
-/// Changes bytes of a capture, behind its IP headers. No rule may panic.
+/// If bytes of a capture are changed, no rule may panic.
 #[test]
 fn mutated_captures_never_panic() {
     let mut rng = Rng::new(1);
@@ -249,7 +252,7 @@ fn mutated_captures_never_panic() {
         for _ in 0..300 {
             let mut bytes = tape.bytes.clone();
             for _ in 0..=rng.below(40) {
-                // The header of the file stays. Times and lengths of records may change.
+                // Changes no byte of the file header (24 bytes), but may change times and lengths of the records.
                 let at = 24 + rng.below(bytes.len() as u64 - 24) as usize;
                 bytes[at] = rng.next_u64() as u8;
             }
@@ -260,7 +263,8 @@ fn mutated_captures_never_panic() {
     }
 }
 
-/// Opens a data channel, sends messages on it, and closes it by opening another one on its stream.
+/// A data channel is opened, carries messages, and is replaced by another channel on its stream. Each of the two
+/// channels must have its own messages.
 #[test]
 fn data_channels_have_their_messages() {
     let dcep = |payload: &'static [u8]| Data { ppid: 50, payload, ..data(0, 1) };
@@ -282,5 +286,9 @@ fn data_channels_have_their_messages() {
     assert_eq!((first.opened_ns, first.accepted_ns), (100_000_000, Some(150_000_000)));
     assert_eq!((first.messages, first.bytes), ([2, 1], [200, 100]));
     assert_eq!((second.messages, second.bytes, second.accepted_ns), ([1, 0], [100, 0], None));
-    assert_eq!(second.most_unacknowledged, [200, 101]);
+    assert_eq!((first.most_unacknowledged, second.most_unacknowledged), ([200, 101], [116, 0]));
+    assert_eq!(first.most_unacknowledged_ns, [Some(170_000_000), Some(230_000_000)]);
+    let millis = |of: &[(u64, u64)]| of.iter().map(|(at, sum)| (at / 1_000_000, *sum)).collect::<Vec<_>>();
+    assert_eq!(millis(&first.unacknowledged[0]), [(100, 16), (151, 0), (160, 100), (170, 200), (220, 0)]);
+    assert_eq!(millis(&second.unacknowledged[0]), [(300, 16), (310, 116)]);
 }

@@ -7,7 +7,8 @@ use crate::paths::PathLog;
 use crate::url::Url;
 use crate::{Completion, Failure, complain, say};
 use anabranch_load::throughput::report::{self, ReportContext};
-use anabranch_load::throughput::{Interval, Plan, Test};
+use anabranch_load::throughput::{Interval, Outcome, Plan, Test};
+use anabranch_report::under_load::{self, Panel, UnderLoad};
 use anabranch_transport::network::Figures;
 use anabranch_transport::{Connector, Session, Settings};
 use anabranch_transports::os::{Target, WithConnector, possible};
@@ -80,7 +81,7 @@ impl Client {
                 let _ = say(text);
             }
         };
-        // The heading is printed with the first line, so that a test that never starts prints no heading.
+        // The heading is printed just before the first line. A test that never starts therefore prints no heading.
         let headed = Cell::new(quiet);
         let head = |figures: Option<&Figures>| {
             if !headed.replace(true) {
@@ -128,8 +129,53 @@ impl Client {
             context.settings.push(("cc".to_owned(), name));
         }
         let text = report::summary(&plan, &outcome, &context);
-        outputs.write(&text, || report::json(&plan, &outcome, &context), || report::csv(&outcome))?;
+        outputs.write_with_page(
+            &text,
+            || report::json(&plan, &outcome, &context),
+            || report::csv(&outcome),
+            || under_load::html(&page(&plan, &outcome, &context)),
+        )?;
         if context.interrupted { Err(Failure::Interrupted) } else { Ok(Completion::Well) }
+    }
+}
+
+/// Returns what the page of `--html` draws.
+fn page(plan: &Plan, outcome: &Outcome, context: &ReportContext) -> UnderLoad {
+    let curve = |of: &dyn Fn(&Interval) -> Option<f64>| -> Vec<(f64, f64)> {
+        outcome.intervals.iter().filter_map(|one| Some((one.to.as_secs_f64(), of(one)?))).collect()
+    };
+    let rate = |bytes: u64, interval: &Interval| {
+        let span = interval.to.saturating_sub(interval.from).as_secs_f64();
+        (span > 0.0).then(|| bytes as f64 * 8e-6 / span)
+    };
+    let (up, down) = (curve(&|one| rate(one.acknowledged, one)), curve(&|one| rate(one.received, one)));
+    let of = |wanted: bool, curve: Vec<(f64, f64)>| if wanted { curve } else { Vec::new() };
+    let measured = |one: &Interval| {
+        one.figures.as_ref().map(|figures| figures.srtt.as_secs_f64() * 1e3).filter(|ms| *ms > 0.0)
+    };
+    UnderLoad {
+        title: format!("{} under a transfer", context.url),
+        command: context.command.clone(),
+        facts: vec![
+            "The round-trip time is the one that the client's transport measures and smooths.".to_owned(),
+        ],
+        panels: vec![
+            Panel {
+                file: "rtt",
+                quantity: "round-trip time",
+                unit: "ms",
+                logarithmic: true,
+                curves: vec![("at the client", curve(&measured))],
+            },
+            Panel {
+                file: "rate",
+                quantity: "bit rate",
+                unit: "Mbit/s",
+                logarithmic: false,
+                curves: vec![("up", of(plan.up, up)), ("down", of(plan.down, down))],
+            },
+        ],
+        version: env!("CARGO_PKG_VERSION").to_owned(),
     }
 }
 

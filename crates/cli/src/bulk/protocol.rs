@@ -43,7 +43,7 @@ pub(super) fn of_listen(text: &str, transports: &Transports) -> Result<Listen, F
     Listen::over(scheme, rest, wrong).map_err(Failure::Usage)
 }
 
-/// Returns the settings of the transport of `scheme`, with the knobs in `set`.
+/// Returns the settings of the transport of `scheme`. `set` has the names and values of the knobs that the user set.
 pub(super) fn settings(
     scheme: &UrlScheme,
     matches: &ArgMatches,

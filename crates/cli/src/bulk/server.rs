@@ -28,7 +28,7 @@ use std::time::Duration;
 pub(super) struct Server {
     pub(super) listeners: Vec<(Box<dyn Settings>, Listen)>,
     pub(super) sctp_port: u16,
-    /// The TLS, DTLS and QUIC settings.
+    /// The TLS, DTLS and QUIC settings of the listeners.
     pub(super) tls: Option<ServerTls>,
     pub(super) timeout: Duration,
     pub(super) once: bool,
@@ -92,8 +92,8 @@ impl Server {
                 return Poll::Ready(Ok(done));
             }
             if self.once {
-                // This future is not woken when a session ends. A timer therefore checks at intervals whether the
-                // session has ended.
+                // This future is not woken when a session ends. A timer therefore wakes it at intervals to check
+                // whether the session has ended.
                 anabranch_world::Timer::set(&mut timer, Some(world.now() + LOOKING));
                 let _ = anabranch_world::Timer::poll(&mut timer, cx);
             }

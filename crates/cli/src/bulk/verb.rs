@@ -28,11 +28,11 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
     }
 }
 
-/// The flags of the command.
+/// What the flags of `bulk` say.
 struct Flags<'a> {
     matches: &'a ArgMatches,
     transports: &'a Transports,
-    /// The names and values of the knobs that are set.
+    /// The names and values of the knobs (settings of a transport) that the flags set.
     set: Vec<(String, String)>,
     timeout: Duration,
 }
@@ -196,7 +196,7 @@ impl<'a> Flags<'a> {
             say(&dry_run(matches, &url, &plan, &*transport_settings))?;
             return Ok(Completion::Well);
         }
-        let outputs = Outputs::reserve(self.text("json"), self.text("csv"))?;
+        let outputs = Outputs::reserve(self.text("json"), self.text("csv"))?.with_page(self.text("html"))?;
         let mut settings = knobs::describe(&*transport_settings);
         let ppid = matches.get_one::<u32>("ppid");
         settings.extend(ppid.map(|ppid| ("ppid".to_owned(), ppid.to_string())));

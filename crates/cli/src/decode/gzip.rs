@@ -1,6 +1,6 @@
 //! Decompresses captures that are compressed with gzip, while they are read.
 //!
-//! A gzip file does not tell its expanded size in advance, and a small file may expand to a very large one. Beyond
+//! The expanded size of a gzip file is not known in advance, and a small file may expand to a very large one. Beyond
 //! [`FREE`] bytes, the output may therefore be at most [`MOST`] times the number of bytes read from the file.
 
 use anabranch_http::har::file::GzipReader;

@@ -41,7 +41,7 @@ impl PendingFile {
     /// or to a hidden directory. Also fails if `name` is a symbolic link, or exists and is not a regular file.
     ///
     /// # Errors
-    /// [`Failure::Host`] with the reason.
+    /// [`Failure::Host`] if the file must not or cannot be written.
     pub fn confined(directory: &Path, name: &Path) -> Result<Self, Failure> {
         let user_path = directory.join(name);
         let refused =
@@ -68,7 +68,7 @@ impl PendingFile {
                     parents.push(part);
                     parent = next;
                 }
-                // The entry `part` exists, but is a symbolic link or no directory.
+                // `part` is a symbolic link, or exists but is no directory.
                 Err(Errno::LOOP | Errno::NOTDIR) => {
                     let link = root.path().join(&parents).join(part);
                     let destination = link.canonicalize().map_err(failed)?;

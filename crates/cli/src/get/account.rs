@@ -29,7 +29,7 @@ pub struct FetchRecord {
     pub assigned: Option<Instant>,
     /// When the head of the response was complete.
     pub head_received: Option<Instant>,
-    /// When the body was complete.
+    /// When the body of the response was complete.
     pub delivered: Option<Instant>,
     /// The reason why the object failed; `None` if it did not fail.
     pub error: Option<String>,

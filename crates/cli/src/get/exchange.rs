@@ -188,7 +188,8 @@ fn deliver(bytes: &[u8]) -> Result<(), Failure> {
 
 /// Resolves the redirection target `location` relative to `url`.
 fn resolve_redirect(url: &Url, location: &str, transports: &Transports) -> Result<Url, String> {
-    // URLs that are fetched over HTTP/3 have the scheme https (RFC 9114 §3.1).
+    // A URL that was fetched over HTTP/3 has the scheme https, relative to which the target is resolved (RFC 9114
+    // §3.1).
     let http3 = url.scheme.http() == Some(Http::Http3);
     match resolve_here((&url.authority(), http3), &url.target, location) {
         Destination::Here(target) => Ok(Url { target, ..url.clone() }),

@@ -146,7 +146,8 @@ impl Tally {
                 (format!("{}, {}/s", of(received), of(rate)), self.finished as u64, objects as u64)
             }
         };
-        // A bar needs a total: the length of all objects or, if a length is unknown, the number of objects.
+        // A bar needs a known total: the bytes of all objects or, if the length of an object is unknown, the number of
+        // objects.
         let known = total.is_some() || objects > 1;
         let filled = (BAR as u128 * u128::from(done) / u128::from(of.max(1))) as usize;
         let bar = if bar && known {

@@ -37,7 +37,7 @@ pub(super) struct Settings {
     pub(super) tls: Option<ClientSecurity>,
     /// The version of HTTP; `None` if `--http` was not given.
     pub(super) http: Option<String>,
-    /// What each request asks for besides its target.
+    /// The options of each request: whether only the head is requested, and additional header fields.
     pub(super) options: RequestOptions,
     /// Whether the heads of requests and responses are printed to standard error.
     pub(super) verbose: bool,

@@ -113,7 +113,7 @@ async fn from_server(
     };
     let connector = match dialed.connector() {
         Ok(connector) => connector,
-        // No certificate can be valid for the server's name.
+        // Each request to a server fails if no certificate can be valid for the server's name.
         Err(DialFailure::Name(reason)) => return Ok(each_failed(&requests, &reason)),
         Err(failure) => return Err(ObjectOutcome::Host(dial::failure(&url.scheme, failure))),
     };

@@ -33,7 +33,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 /// The settings of `get --page`, read from its flags.
 pub(super) struct PageRequest {
-    /// The URL of the document.
+    /// The URL of the document, with which the page load begins.
     pub(super) url: Url,
     /// The directory for the bodies of the objects; `None` if the bodies are not kept.
     pub(super) directory: Option<PathBuf>,
@@ -45,7 +45,7 @@ pub(super) struct PageRequest {
     pub(super) quiet: bool,
     /// The client that decides when the objects are requested.
     pub(super) client: Client,
-    /// The settings of all requests.
+    /// The settings that apply to all requests of the page load.
     pub(super) settings: Settings,
 }
 
@@ -211,7 +211,8 @@ impl PageLoad<'_> {
         let dialed = dial(world, target, Some(&settings.paths)).await.map_err(failed)?;
         let count = dialed.servers.len();
         let ending = Rc::new(RefCell::default());
-        // If the user named a version of HTTP, the client does not switch to HTTP/3. A browser does so on a later visit.
+        // The client switches to HTTP/3 only if the user named no version of HTTP. A client that acts as a browser
+        // switches only on a later visit.
         let http3_url = url.over_http3(&settings.transports);
         let may_switch = settings.http.is_none() && settings.tls.is_some() && self.client == Client::Plain;
         let http3_url = http3_url.filter(|_| may_switch);
@@ -316,9 +317,9 @@ fn alternative_connector(
     Box::new(move |alternative| {
         let (world, mut target, ending) = (world.clone(), target.clone(), ending.clone());
         Box::pin(async move {
-            // Alternatives on other hosts are ignored. For an alternative on the same host, `target` keeps the host's
-            // name, and only its port changes. The certificate is therefore checked against the name of the original
-            // host, as RFC 7838 §2.1 requires.
+            // Ignores alternatives on other hosts. For an alternative on the same host, `target` keeps the host's name,
+            // and only its port changes. The certificate is therefore checked against the name of the original host, as
+            // RFC 7838 §2.1 requires.
             if alternative.host.is_some_and(|host| !host.eq_ignore_ascii_case(&target.name)) {
                 return None;
             }

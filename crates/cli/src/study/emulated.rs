@@ -5,8 +5,9 @@
 //! place in real time. By default there is one run at a time, because concurrent runs would compete for the CPU.
 
 use super::{Directory, failure, identity, open};
+use crate::fit::say_fitted;
 use crate::race::{self, STOP};
-use crate::{Completion, Failure, args, files, say};
+use crate::{Completion, Failure, args, files};
 use anabranch_lab::plan::Plan;
 use anabranch_lab::run::batch::Options;
 use anabranch_papers::emulated::{self, EmulatedTable};
@@ -117,10 +118,10 @@ pub fn run(run: &ArgMatches, transports: &Transports) -> Result<Completion, Fail
             );
         }
         if tables.is_empty() {
-            say(&format!("{}\n", emulated::none(study)))?;
+            say_fitted(&format!("{}\n", emulated::none(study)))?;
             continue;
         }
-        say(&emulated::text(study, &tables))?;
+        say_fitted(&emulated::text(study, &tables))?;
         if let Some(directory) = &directory {
             let folder = directory.path.join(&study.definition.name);
             files::reserve_own_directory(&folder)?;

@@ -12,6 +12,7 @@ use crate::Failure;
 use crate::files::{self, EntryKind, PendingFile};
 use crate::out;
 use anabranch_lab::plan::file;
+use anabranch_lab::run;
 use anabranch_lab::sweep::{Manifest, PointRecord, Shard, manifest, record};
 use anabranch_results::{Expectation, Point};
 use std::fs::{self, File, TryLockError};
@@ -121,12 +122,12 @@ impl Directory {
         Ok(())
     }
 
-    /// The path of the folder that holds the points.
+    /// The path of the folder with the files of the sweep's points.
     pub fn points(&self) -> PathBuf {
         self.path.join(POINTS)
     }
 
-    /// The shard of the sweep that this directory holds; `None` if it holds the whole sweep.
+    /// The shard (a part of the sweep's points) that this directory holds; `None` if it holds the whole sweep.
     pub const fn part(&self) -> Option<Shard> {
         self.part
     }
@@ -158,7 +159,7 @@ impl Directory {
     }
 
     fn of_median(&self, number: usize, point: &Point, contestant: usize, end: &str) -> PathBuf {
-        let name = out::names(point, &self.prefix(number)).swap_remove(contestant);
+        let name = run::files::names(point, &self.prefix(number)).swap_remove(contestant);
         let seed = point.contestants[contestant].median_seed;
         self.points().join(format!("{name}.seed-{seed}.{end}"))
     }
@@ -172,7 +173,7 @@ impl Directory {
         fs::metadata(self.file(number)).map_or(0, |file| file.len())
     }
 
-    /// Reads the file of point `number`. Returns `None` if the point is not complete.
+    /// Reads the stored result of point `number` of the sweep. Returns `None` if the point is not complete.
     pub fn read(&self, number: usize) -> Result<Option<PointRecord>, Failure> {
         let name = self.file(number);
         if !name.exists() {
@@ -277,7 +278,7 @@ fn remove(file: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The name of the folder that holds the points.
+/// The name of the folder with the files of the sweep's points.
 const POINTS: &str = "points";
 
 fn cannot_read(path: &Path, error: &std::io::Error) -> Failure {

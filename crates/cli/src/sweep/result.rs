@@ -16,7 +16,7 @@ use anabranch_transports::Transports;
 use std::fs;
 use std::io::Write;
 
-/// The destination of a result format.
+/// The destination of the results in one format.
 enum Sink {
     File(PendingFile),
     Stdout,
@@ -117,8 +117,9 @@ fn read(directory: &Directory, number: usize) -> Result<PointRecord, Failure> {
     directory.read(number)?.ok_or_else(missing)
 }
 
-/// Returns the result of each point by medians, if one point can show what a change does to another. Otherwise returns
-/// an empty list.
+/// Returns, for each point of the sweep, the result that follows from the medians of its runs, so that neighboring
+/// points can be compared. Returns an empty list if the plan has a population, or no factor that such comparisons
+/// cover.
 fn results_by_medians(directory: &Directory) -> Result<Vec<Changed>, Failure> {
     let manifest = &directory.manifest;
     if manifest.populations().next().is_some() || !changes::has_neighbors(&manifest.factors) {
@@ -171,7 +172,7 @@ impl Drawn {
                 let course = fs::read_to_string(directory.course(number, &point, index)).unwrap_or_default();
                 let course = serde_json::from_str(&course).unwrap_or_default();
                 let point_and_contestant = (number - 1, index);
-                self.captures.extend(out::decoded(
+                self.captures.extend(Captured::at_server(
                     &packets,
                     course,
                     point_and_contestant,

@@ -22,7 +22,7 @@ pub enum Look {
 }
 
 impl Look {
-    /// All looks in which a report must work.
+    /// All ways of displaying a report in which the report must work.
     pub const ALL: [Self; 6] = [
         Self::Screen { width: 1280, dark: false },
         Self::Screen { width: 1280, dark: true },
@@ -47,7 +47,8 @@ impl Look {
     }
 }
 
-/// A command that only chromedriver has: the rest of the URL path after the session id, and the JSON body.
+/// A command that only chromedriver has. The fields are the end of the URL path, after the session ID, and the JSON
+/// body.
 #[derive(Debug)]
 struct Own(&'static str, Value);
 
@@ -133,7 +134,7 @@ impl Browser {
         self.own("goog/cdp/execute", json!({ "cmd": command, "params": parameters }))
     }
 
-    /// Opens a page in this look.
+    /// Opens a page and displays it as `look` says.
     pub fn open(&mut self, page: &Path, look: Look) {
         let (width, media, dark) = match look {
             Look::Screen { width, dark } => (width, "screen", dark),
@@ -151,6 +152,19 @@ impl Browser {
     /// Runs a script and returns its result.
     pub fn run(&mut self, script: &str) -> Value {
         self.runtime.block_on(self.client().execute(script, Vec::new())).expect("it runs")
+    }
+
+    /// Returns the number of A4 pages that the open page has on paper.
+    pub fn printed_pages(&mut self) -> usize {
+        let print = json!({ "preferCSSPageSize": true, "printBackground": true });
+        let printed = self.debugger("Page.printToPDF", print);
+        let pdf = decode(printed["data"].as_str().unwrap_or_default());
+        // Chromium does not compress the dictionaries of pages. That of the whole list has `/Type /Pages`.
+        String::from_utf8_lossy(&pdf)
+            .split("/Type /Page")
+            .skip(1)
+            .filter(|rest| !rest.starts_with('s'))
+            .count()
     }
 
     /// Saves a screenshot of the page if the environment asks for it.

@@ -51,7 +51,7 @@ pub async fn pace(world: &OsWorld, time: Duration) {
 /// Returns a host whose associations request this number of streams.
 pub async fn host(world: &OsWorld, streams: u16) -> SctpHost<OsWorld> {
     let mut config = Config::default();
-    (config.streams, config.reconfig) = (streams, true);
+    (config.num_ostreams, config.reconfig) = (streams, true);
     SctpHost::new(world.clone(), config, LowerProtocol::Udp { port: 0 }, None).await.expect("a host")
 }
 

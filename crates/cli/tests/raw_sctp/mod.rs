@@ -22,25 +22,25 @@ pub struct Raw {
 /// The state that the attacker keeps for an association.
 #[derive(Clone, Default)]
 pub struct Association {
-    /// Our SCTP port, which is also our verification tag.
+    /// The attacker's SCTP port, which is also the attacker's verification tag.
     port: u16,
     peer_tag: u32,
     pub established: bool,
     pub aborted: bool,
-    /// The next TSN that we send.
+    /// The next TSN that the attacker sends.
     pub tsn: u32,
     /// The cumulative TSN: all TSNs of the peer up to this TSN have arrived.
     cumulative: u32,
     /// The number of bytes of user data received.
     pub received: u64,
-    /// The window that the next SACK advertises.
+    /// The window that the attacker's next SACK advertises.
     pub window: u32,
     /// The number of bytes that this association may receive. After these bytes, its advertised window stays closed.
     pub allowed: u64,
-    /// The peer's last advertised window, and its last cumulative acknowledgement of our TSNs.
+    /// The peer's last advertised window, and its last cumulative acknowledgement of the attacker's TSNs.
     pub peer_window: u32,
     pub acknowledged: u32,
-    /// The number of RE-CONFIG requests that we have sent.
+    /// The number of RE-CONFIG requests that the attacker has sent.
     requests: u32,
     /// The peer's result for the last RE-CONFIG request. 1 is success (RFC 6525 §4.4).
     pub result: Option<u32>,
@@ -276,7 +276,7 @@ pub fn packet(source: u16, tag: u32, chunks: &[Vec<u8>]) -> Vec<u8> {
     packet
 }
 
-/// Returns a padded chunk.
+/// Returns a chunk, padded to a multiple of four bytes.
 pub fn chunk(kind: u8, flags: u8, value: &[u8]) -> Vec<u8> {
     let mut chunk = vec![kind, flags];
     chunk.extend((4 + value.len() as u16).to_be_bytes());

@@ -2,7 +2,7 @@
 
 /// Request lines, each followed by `Host: a`.
 const LINES: &[(&str, u16, &str)] = &[
-    // RFC 9112 §3.1: methods.
+    // RFC 9112 §3.1: request lines with different methods.
     ("GET / HTTP/1.1", 200, "9110 9.3.1"),
     ("HEAD / HTTP/1.1", 200, "9110 9.3.2"),
     ("POST / HTTP/1.1", 405, "9110 9.1"),
@@ -22,7 +22,7 @@ const LINES: &[(&str, u16, &str)] = &[
     ("G\u{e9}T / HTTP/1.1", 400, "9110 5.6.2"),
     ("\"GET\" / HTTP/1.1", 400, "9110 5.6.2"),
     (" GET / HTTP/1.1", 400, "9112 3"),
-    // RFC 9112 §3.2.1: origin-form.
+    // RFC 9112 §3.2.1: request targets in origin-form.
     ("GET /index.html HTTP/1.1", 200, "9112 3.2.1"),
     ("GET /?q=1&r=[2]|{3} HTTP/1.1", 200, "9112 3.2.1"),
     ("GET /?100% HTTP/1.1", 200, "9112 3.2.1"),
@@ -52,7 +52,7 @@ const LINES: &[(&str, u16, &str)] = &[
     ("GET /a\u{7f}b HTTP/1.1", 400, "3986 3.3"),
     ("GET * HTTP/1.1", 400, "9112 3.2.4"),
     ("HEAD * HTTP/1.1", 400, "9112 3.2.4"),
-    // RFC 9112 §3.2.2: absolute-form.
+    // RFC 9112 §3.2.2: request targets in absolute-form.
     ("GET http://a/ HTTP/1.1", 200, "9112 3.2.2"),
     ("GET HTTP://A.Example:81/index.html HTTP/1.1", 200, "9112 3.2.2"),
     ("GET http://a HTTP/1.1", 200, "9112 3.2.2"),
@@ -75,7 +75,7 @@ const LINES: &[(&str, u16, &str)] = &[
     ("GET http://a/%zz HTTP/1.1", 400, "3986 2.1"),
     ("GET ftp://a/ HTTP/1.1", 400, "9110 4.2"),
     ("GET file:///index.html HTTP/1.1", 400, "9110 4.2"),
-    // RFC 9112 §3.2.3: authority-form.
+    // RFC 9112 §3.2.3: request targets in authority-form.
     ("CONNECT a HTTP/1.1", 400, "9110 9.3.6"),
     ("CONNECT a: HTTP/1.1", 400, "9110 9.3.6"),
     ("CONNECT a:0 HTTP/1.1", 400, "9110 9.3.6"),
@@ -107,7 +107,7 @@ const LINES: &[(&str, u16, &str)] = &[
     ("GET /\tHTTP/1.1", 400, "9112 3"),
 ];
 
-/// Values of the Host field.
+/// Values of the Host field, each with the status of the response.
 const HOSTS: &[(&str, u16)] = &[
     ("", 200),
     ("a", 200),

@@ -98,22 +98,22 @@ impl Running {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// Returns the process ID.
+    /// Returns the process ID of the server.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Returns the number of open file descriptors.
+    /// Returns the number of file descriptors that the server has open.
     pub fn descriptors(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("running").count()
     }
 
-    /// Returns the resident memory in KiB.
+    /// Returns the resident memory of the server in KiB.
     pub fn resident(&self) -> u64 {
         self.memory("VmRSS:")
     }
 
-    /// Returns the peak of the resident memory in KiB.
+    /// Returns the peak of the server's resident memory in KiB.
     pub fn peak(&self) -> u64 {
         self.memory("VmHWM:")
     }
@@ -124,7 +124,7 @@ impl Running {
         line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
     }
 
-    /// Sends SIGTERM and returns the exit code.
+    /// Sends SIGTERM to the server and returns its exit code.
     pub fn end(self) -> i32 {
         self.end_with_lines().0
     }
@@ -296,7 +296,7 @@ pub fn has(program: &str) -> bool {
     let search_path = ["/usr/sbin", "/usr/bin", "/bin", "/usr/local/bin"]
         .iter()
         .any(|directory| Path::new(directory).join(program).exists());
-    // These programs belong to a Debian package with another name.
+    // Names the Debian package of a program if it differs from the program's name.
     let package = match program {
         "nghttp" | "h2load" => "nghttp2-client",
         "nginx" => "nginx-light",

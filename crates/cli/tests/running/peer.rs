@@ -145,7 +145,7 @@ impl Peer {
         for (target, socket, _) in &self.sockets {
             while let Some((source, range)) = socket.recv(&mut bytes) {
                 let payload = &bytes[range];
-                // On IP, every socket with this address receives the packet.
+                // Skips packets for other ports. On IP, every socket with this address receives every packet.
                 if payload.get(2..4) != Some(&self.port.to_be_bytes()) {
                     continue;
                 }

@@ -50,7 +50,7 @@ impl State {
         matches!(self, Self::Startup | Self::Refill | Self::Up)
     }
 
-    /// BBR.pacing_gain: returns the pacing rate as a percentage of the bandwidth.
+    /// BBR.pacing_gain: returns the percentage of the bandwidth at which the sender paces in this state.
     const fn pacing_gain(self) -> u64 {
         match self {
             Self::Startup => 277,
@@ -61,7 +61,7 @@ impl State {
         }
     }
 
-    /// BBR.cwnd_gain: returns the congestion window as a percentage of the bandwidth-delay product.
+    /// BBR.cwnd_gain: returns the congestion window in this state as a percentage of the bandwidth-delay product.
     const fn window_gain(self) -> u64 {
         match self {
             Self::Up => 225,
@@ -371,7 +371,7 @@ impl Bbr {
                 self.is_time_to_probe(now);
             }
             State::Refill => {
-                // After a round trip in Refill the path is full, so the probe can begin.
+                // After a round trip in ProbeBW_REFILL the path is full, so the probe can begin.
                 if self.model.round_start {
                     self.is_probe_sample = true;
                     self.start_up(sample);
@@ -558,7 +558,7 @@ impl Bbr {
         let size = lost.min(loss.tx_in_flight).min(loss.lost);
         let (flight_before, lost_before) = (loss.tx_in_flight - size, loss.lost - size);
         let prefix = (flight_before * 2 / 100).saturating_sub(lost_before) * 100 / 98;
-        // HandleInflightTooHigh: ends the probe and lowers the long-term bound.
+        // HandleInflightTooHigh: ends the bandwidth probe and lowers the long-term bound.
         self.prev_probe_too_high = true;
         self.is_probe_sample = false;
         if !loss.app_limited {

@@ -1,7 +1,8 @@
 //! BBR's model of the path: the bandwidth, the round-trip time, bounds on the amount in flight, and the aggregation of
 //! acknowledgements.
 //!
-//! Owns the filters and the bounds that losses set. The parent module decides states, rates and windows.
+//! Owns the model's maximum and minimum filters, and the bounds that losses set. The parent module decides states,
+//! rates and windows.
 //!
 //! Implements the section "Updating Network Path Model Parameters" of draft-ietf-ccwg-bbr, and the draft's full-pipe
 //! estimator.
@@ -21,7 +22,7 @@ const AGGREGATION_ROUNDS: u64 = 10;
 /// stands for the draft's Infinity.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
-    /// BBR.max_bw_filter: the maximum bandwidth of the last cycle, and that of the current cycle.
+    /// BBR.max_bw_filter: the maximum bandwidth in the last ProbeBW cycle, and the maximum in the current cycle.
     max_bw: [u64; 2],
     pub(super) bw_shortterm: u64,
     bw_latest: u64,
@@ -85,7 +86,7 @@ impl Default for Model {
 }
 
 impl Model {
-    /// BBR.max_bw: the maximum bandwidth in the last two cycles.
+    /// BBR.max_bw: the maximum bandwidth in the last two ProbeBW cycles.
     pub(super) fn max_bw(&self) -> u64 {
         self.max_bw[0].max(self.max_bw[1])
     }
@@ -143,7 +144,7 @@ impl Model {
         }
     }
 
-    /// AdvanceMaxBwFilter: begins a new cycle. After a cycle without a sample, the old maximum is kept.
+    /// AdvanceMaxBwFilter: begins a new ProbeBW cycle. If the last cycle had no sample, the old maximum is kept.
     pub(super) fn advance_max_bw(&mut self) {
         if self.max_bw[1] > 0 {
             self.max_bw = [self.max_bw[1], 0];
@@ -185,7 +186,7 @@ impl Model {
         self.inflight_longterm = self.inflight_longterm.max(inflight_longterm);
     }
 
-    /// ResetFullBW: restarts the estimator that detects a full path.
+    /// ResetFullBW: restarts the detection of a full path.
     pub(super) fn reset_full_bw(&mut self) {
         (self.full_bw, self.full_bw_count, self.full_bw_now) = (0, 0, false);
     }

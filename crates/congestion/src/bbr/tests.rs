@@ -152,7 +152,7 @@ fn drain_ends_after_three_round_trips_whatever_is_in_flight() {
     let (mut bbr, mut path) = (bbr(), path(1_000));
     assert!(path.run(&mut bbr, 5, FULL, |bbr| bbr.state() == State::Drain));
     let round = bbr.model.round_count;
-    // The path becomes much slower than the model assumes.
+    // The path becomes four times slower, so the model's bandwidth is now too high.
     path.gap *= 4;
     assert!(path.run(&mut bbr, 5, FULL, |bbr| bbr.state().is_probe_bw()));
     assert!(bbr.model.round_count <= round + 4, "{round} {}", bbr.model.round_count);

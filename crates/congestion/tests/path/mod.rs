@@ -8,7 +8,7 @@ use anabranch_base::time::Duration;
 use anabranch_congestion::{Acked, Algorithm, Controller};
 use std::fmt;
 
-/// The event of a round.
+/// What happens in one round of the simulated transfer.
 #[derive(Clone, Copy)]
 pub enum Event {
     /// A full window is sent and acknowledged.

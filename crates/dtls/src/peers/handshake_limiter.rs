@@ -22,8 +22,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 impl Peers {
-    /// Handles a ClientHello. A valid cookie begins a handshake. Any other ClientHello is answered, is dropped, or is
-    /// left to the caller ([`HelloOutcome::Unproven`]).
+    /// Handles a ClientHello. A ClientHello with a valid cookie begins a handshake. Any other ClientHello is answered,
+    /// dropped, or left to the caller ([`HelloOutcome::Unproven`]).
     pub(super) fn answer(
         &mut self,
         now: Instant,
@@ -124,7 +124,7 @@ impl Peers {
     }
 }
 
-/// The outcome of `answer` for a hello.
+/// What `answer` has done with a ClientHello.
 pub(super) enum HelloOutcome {
     /// The hello was answered or ignored.
     Done,

@@ -2,8 +2,8 @@
 //! handles alerts, and repeats the server's last flight.
 //!
 //! There is no renegotiation, so the only encrypted epoch is 1. Whenever the client's Finished arrives again, the
-//! server sends its last flight again (RFC 6347 §4.2.4). The server stops when a packet shows that the client has
-//! received the flight.
+//! server sends its last flight again (RFC 6347 §4.2.4). The server stops repeating the flight when a packet shows that
+//! the client has received it.
 
 use super::keys::{
     ALERT, CHANGE_CIPHER_SPEC, Content, DATA, EPOCH_12, HANDSHAKE, HEADER_12, Header12, Keys12, TAG,
@@ -202,7 +202,7 @@ impl Records {
         self.dimpl = Some(dimpl);
     }
 
-    /// Sends a datagram that contains only this record.
+    /// Sends a datagram with a single record that has this type and content.
     fn send_record(&mut self, kind: u8, content: &[u8], send: &mut impl FnMut(&[u8])) {
         let mut out = Vec::new();
         if self.seal(kind, content, &mut out).is_some() {

@@ -326,7 +326,7 @@ impl Records {
         None
     }
 
-    /// Switches to the keys of the peer's next epoch.
+    /// Switches to the keys with which the peer encrypts in its next epoch.
     fn next_receiving(&mut self) -> Option<()> {
         let secret = self.receiving.secret.next();
         let epoch = self.receiving.epoch + 1;
@@ -440,7 +440,7 @@ impl Records {
         Some(RecordsEnd::Broken(what))
     }
 
-    /// Sends a datagram that contains only this record.
+    /// Sends a datagram with a single record that has this type and content.
     fn send_record(&mut self, kind: u8, content: &[u8], send: &mut impl FnMut(&[u8])) {
         let mut out = Vec::new();
         if self.seal(kind, content, &mut out).is_some() {

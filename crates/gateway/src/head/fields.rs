@@ -1,4 +1,5 @@
-//! The header fields of a request or response: parses them, and selects those that are forwarded to the next hop.
+//! The header fields of a request or response: parses the fields, and selects the ones that are forwarded to the next
+//! hop.
 //!
 //! Implements RFC 9112 §5 and RFC 9110 §7.6.1 as far as they concern a gateway.
 
@@ -129,7 +130,7 @@ pub(crate) fn write_trailers(out: &mut Vec<u8>, lines: &[u8]) -> Result<(), ()> 
     Ok(())
 }
 
-/// The fields that are dropped from trailers, because they would be meaningless or harmful there.
+/// The fields that are dropped from trailers, because only in a head are they meaningful and harmless.
 const HEADS_ALONE: [&str; 24] = [
     "age",
     "alt-svc",

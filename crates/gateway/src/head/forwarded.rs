@@ -2,9 +2,9 @@
 //! and `X-Forwarded-For`, `-Host` and `-Proto`, which most programs read.
 //!
 //! An origin trusts these fields, so a client must not control them. A reverse gateway drops these fields from a
-//! client's request, and also similar names that an origin could confuse with them. It keeps and extends the fields
-//! that a trusted proxy in front of it has written. A forward gateway does not disclose its clients, and forwards these
-//! fields unchanged.
+//! client's request, and also similar names that an origin could confuse with them. It keeps and extends only the
+//! fields that a trusted proxy in front of the gateway has written. A forward gateway does not disclose its clients,
+//! and forwards these fields unchanged.
 
 use super::fields::{Field, write_field};
 use crate::allow::Network;
@@ -22,8 +22,8 @@ pub(crate) struct Forwarded {
 }
 
 impl Forwarded {
-    /// Creates the description of the client at `address`. `secure` is whether the request arrived over TLS. `proxies`
-    /// are the trusted proxies.
+    /// Creates the description of the client at `address`. `secure` says whether the request arrived over TLS.
+    /// `proxies` are the trusted proxies.
     pub(crate) fn new(address: Option<IpAddr>, secure: bool, proxies: &[Network]) -> Self {
         let client = address.map(|ip| ip.to_canonical());
         let is_trusted = client.is_some_and(|ip| proxies.iter().any(|proxy| proxy.contains(ip)));
@@ -121,7 +121,7 @@ const NAMES: [&str; 30] = [
     "x-rewrite-url",
     "x-scheme",
     "front-end-https",
-    // This field does not describe the client, but CGI programs take it for their own proxy setting.
+    // The field `Proxy` does not describe the client, but CGI programs take it for their own proxy setting.
     "proxy",
 ];
 

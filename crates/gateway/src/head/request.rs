@@ -30,7 +30,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Parses a complete head. `secure` is whether the request arrived over TLS.
+    /// Parses a complete head. `secure` says whether the request arrived over TLS.
     ///
     /// # Errors
     /// The response with which the request is refused.
@@ -54,9 +54,9 @@ impl Request {
         Ok(Self { method, target, written, minor, fields, host, framing, close })
     }
 
-    /// Returns the head to forward. `target` is its request target, `host` is the value of Host, and `via` is added to
-    /// Via. `forwarded` adds the fields that describe the client. The caller adds the empty line at the end of the
-    /// head.
+    /// Returns the head of the request that the gateway sends to the next hop. `target` is its request target, `host`
+    /// is the value of Host, and `via` is added to Via. `forwarded` adds the fields that describe the client. The
+    /// caller adds the empty line at the end of the head.
     pub(crate) fn write_forwarded_head(
         &self,
         host: &str,

@@ -98,8 +98,9 @@ impl Response {
         self.status < 200
     }
 
-    /// Returns the head for the client. The head announces the framing `framing`. A Location that names `origin` is
-    /// shortened to a path. A response without Date gets `date`. The caller adds the empty line at the end.
+    /// Returns the head of the response that the gateway sends to the client. It announces the framing `framing`. A
+    /// Location that names `origin` is shortened to a path. A response without Date gets `date`. The caller adds the
+    /// empty line at the end.
     pub(crate) fn write_client_head(
         &self,
         framing: Framing,

@@ -1,21 +1,21 @@
 //! Finds the objects of a page as its documents, style sheets and scripts arrive.
 //!
-//! The preload scanner reads all bytes that have arrived, also behind a script that the parser waits for (blink
-//! `html_preload_scanner.cc`, `html_document_parser.cc`). The parser waits for each blocking script, and a script waits for
-//! the style sheets before it (HTML §4.12.1.1, "has no style sheet that is blocking scripts"). The body begins when the
-//! parser gets there (`Document::WillInsertBody`). Fonts and backgrounds are fetched when the document is rendered, which
-//! waits for the style sheets of the head (`Document::HaveRenderBlockingResourcesLoaded`).
+//! The preload scanner reads all bytes that have arrived, also those behind a script that the parser waits for (blink
+//! `html_preload_scanner.cc`, `html_document_parser.cc`). The parser waits for each blocking script, and a script waits
+//! for the style sheets before it (HTML §4.12.1.1, "has no style sheet that is blocking scripts"). The body begins when
+//! the parser reaches it (`Document::WillInsertBody`). Fonts and backgrounds are fetched when the document is rendered,
+//! which waits for the style sheets of the head (`Document::HaveRenderBlockingResourcesLoaded`).
 
 use super::layout::{Found, Layout, Resource};
 use crate::page::Page;
 use crate::page::reference::{ResourceType, ScriptMode};
 use std::collections::VecDeque;
 
-/// The state of finding the objects of a page.
+/// Finds the objects of a page as a browser does, while the page arrives.
 #[derive(Debug)]
 pub struct Discovery {
     layout: Layout,
-    /// For each object those that it causes.
+    /// For each object, the objects whose requests it causes.
     caused: Vec<Caused>,
     received: Vec<u64>,
     finished: Vec<bool>,
@@ -24,30 +24,30 @@ pub struct Discovery {
     parser: Parser,
 }
 
-/// The objects that one object causes.
+/// The objects whose requests one object causes, by the way in which the browser finds them.
 #[derive(Clone, Default, Debug)]
 struct Caused {
-    /// Those that its text names, in the order of their offsets.
+    /// The objects that the text of this object names, in ascending order of their offsets.
     in_text: Vec<(u64, usize)>,
-    /// The number of objects of `in_text` that were found.
+    /// The number of objects of `in_text` that the browser has found so far.
     scanned: usize,
-    /// Those that are inserted when it is executed.
+    /// The objects that this script inserts when it is executed.
     by_script: Vec<usize>,
-    /// Those that are needed when the document is rendered.
+    /// The objects that are fetched only when the document is rendered.
     by_style: Vec<usize>,
 }
 
-/// The parser of the document.
+/// The state of the HTML parser of the document.
 #[derive(Default, Debug)]
 struct Parser {
-    /// The blocking scripts and the style sheets that the document names, and the objects that scripts in its text request,
-    /// in the order of their offsets.
+    /// The offsets at which the parser may have to wait, in ascending order, each with an object. The object is a
+    /// blocking script, a style sheet, or requested by a script in the text of the document.
     stops: Vec<(u64, usize)>,
-    /// The number of stops that the parser has passed.
+    /// The number of entries of `stops` that the parser has passed.
     passed: usize,
-    /// The style sheets among the passed stops that have not arrived.
+    /// The style sheets that the parser has passed and that have not arrived.
     awaited_sheets: Vec<usize>,
-    /// The style sheets of the head that have not arrived.
+    /// The style sheets in the head of the document that have not arrived.
     head_sheets: Vec<usize>,
     /// The scripts that are executed when the document has been parsed, in their order.
     deferred: VecDeque<usize>,
@@ -57,7 +57,7 @@ struct Parser {
 }
 
 impl Discovery {
-    /// Returns the state in which only the objects that are requested at the start are found.
+    /// Returns the initial state: only the objects that are requested at the start have been found.
     pub(super) fn new(layout: Layout) -> Self {
         let count = layout.resources.len();
         let mut discovery = Self {
@@ -89,7 +89,7 @@ impl Discovery {
             Found::ByStyle(by) => self.caused[by].by_style.push(index),
             Found::InText { by, offset, .. } => {
                 self.caused[by].in_text.push((offset, index));
-                // blink `preload_helper.cc`: what a `<link>` preloads is neither executed nor applied.
+                // blink `preload_helper.cc`: a `<link>` that preloads an object neither executes nor applies it.
                 if let Some(offset) = resource.parsed_at {
                     self.parser.add(index, resource, offset, self.layout.body_start);
                 }
@@ -97,8 +97,8 @@ impl Discovery {
         }
     }
 
-    /// Reads the object `index` of a page that is being loaded. The object is new, or it was preloaded and the document has
-    /// named it again. The offsets of these objects ascend.
+    /// Adds the object `index` of a page that is being loaded, or updates a preloaded object that the document has
+    /// named again. The objects come in ascending order of their offsets.
     pub(super) fn update(&mut self, page: &Page, index: usize) {
         self.layout.update(page, index);
         let resource = &self.layout.resources[index];
@@ -109,7 +109,7 @@ impl Discovery {
         }
     }
 
-    /// Records where the body of a document begins that is being loaded.
+    /// Sets the offset at which the body of the document begins. Only for a document that is still being loaded.
     pub(super) const fn set_body_start(&mut self, offset: u64) {
         self.layout.body_start = offset;
     }
@@ -136,7 +136,7 @@ impl Discovery {
         self.parser.rendered
     }
 
-    /// Returns the images that the layout finds in the visible part of the page.
+    /// Returns the images that are in the visible part of the page.
     pub(super) fn visible(&self) -> impl Iterator<Item = usize> {
         let resources = self.layout.resources.iter().enumerate();
         resources.filter(|(_, resource)| resource.visible).map(|(index, _)| index)
@@ -170,7 +170,7 @@ impl Discovery {
         parser.head_sheets.retain(|&sheet| sheet != object);
         let resource = &self.layout.resources[object];
         let is_parsers = matches!(resource.found, Found::InText { by_document: true, .. });
-        // A script that another script inserted, or an asynchronous one, is executed at once.
+        // A script is executed as soon as it has arrived if it is asynchronous, or if another script inserted it.
         let is_async = matches!(resource.mode, ScriptMode::Async | ScriptMode::AsyncModule);
         if resource.kind == ResourceType::Script && (is_async || !is_parsers) {
             self.execute(object);
@@ -181,7 +181,7 @@ impl Discovery {
         }
     }
 
-    /// Finds the objects that the delivered text of `object` names.
+    /// Finds the objects to which the delivered text of `object` refers.
     fn scan(&mut self, object: usize) {
         let caused = &mut self.caused[object];
         let from = caused.scanned;
@@ -191,7 +191,7 @@ impl Discovery {
         named.into_iter().for_each(|index| self.find(index));
     }
 
-    /// Moves the parser on, as far as it need not wait.
+    /// Advances the HTML parser until it has to wait for a script or style sheet.
     fn parse(&mut self) {
         let received = self.received[self.layout.document];
         while let Some(&(offset, index)) = self.parser.stops.get(self.parser.passed) {
@@ -243,14 +243,14 @@ impl Discovery {
         self.parser.body_begun = true;
     }
 
-    /// Finds the objects that the script `object` inserts.
+    /// Finds the objects that the script `object` inserts when it is executed.
     fn execute(&mut self, object: usize) {
         for index in std::mem::take(&mut self.caused[object].by_script) {
             self.find(index);
         }
     }
 
-    /// Finds the fonts and images that the style sheet `object` needs.
+    /// Finds the fonts and images that the style sheet or document `object` needs when it is rendered.
     fn style(&mut self, object: usize) {
         for index in std::mem::take(&mut self.caused[object].by_style) {
             self.find(index);
@@ -265,7 +265,7 @@ impl Discovery {
 }
 
 impl Parser {
-    /// Adds a resource that the document names at `offset`.
+    /// Adds to the parser a resource to which the document refers at `offset`.
     fn add(&mut self, index: usize, resource: &Resource, offset: u64, body_start: u64) {
         match (resource.kind, resource.mode) {
             (ResourceType::Stylesheet, _) if !resource.lazy => {

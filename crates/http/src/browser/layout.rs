@@ -1,10 +1,11 @@
-//! Where a page names its objects: the facts that the page records, and assumptions where it records none.
+//! Determines where the documents, style sheets and scripts of a page refer to its objects: as the page records it, or
+//! else by assumptions.
 //!
-//! If the page does not say where a document names an object, the assumption is as follows. Style sheets and scripts stand
-//! in the head, in their order, each in [`REFERENCE`] bytes, and the parser waits for each script. All other objects are
-//! spread evenly over the rest of the document. A script that was recorded with priority Low is asynchronous, and one
-//! with priority Medium stands in the body. Scripts in the text of the document stand at the begin of the body. Objects of
-//! another initiator are known when it is complete.
+//! If the page does not record where a document refers to an object, the assumption is as follows. Style sheets and
+//! scripts stand in the head, in their order, each in [`REFERENCE`] bytes, and the parser waits for each script. All
+//! other objects are spread evenly over the rest of the document. A script that was recorded with priority Low is
+//! asynchronous, and one with priority Medium stands in the body. Scripts in the text of the document stand at the
+//! beginning of the body. An object with another initiator is found when that initiator is complete.
 
 use crate::page::reference::{FetchPriority, LoadPriority, Reference, ResourceType, ScriptMode};
 use crate::page::{Object, Page};
@@ -12,9 +13,9 @@ use crate::page::{Object, Page};
 /// How an object is found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
-    /// It is requested at the start.
+    /// The object is requested at the start.
     AtStart,
-    /// When this many bytes of its initiator have been delivered. `by_document` says that the initiator is the document.
+    /// The object is found when the first `offset` bytes of its initiator have been delivered.
     InText {
         /// The index of the initiator.
         by: usize,
@@ -23,18 +24,20 @@ pub enum Found {
         /// Whether the initiator is the document of the page.
         by_document: bool,
     },
-    /// When the parser executes a script in the text of the document, which ends at this offset.
+    /// The object is found when the parser executes a script in the text of the document. The script ends at this
+    /// offset.
     ByInlineScript(u64),
-    /// When the script with this index has been executed.
+    /// The object is found when the script with this index has been executed.
     ByScript(usize),
-    /// When this style sheet or document has arrived and the document is rendered: fonts, backgrounds and lazy images.
+    /// The object is found when this style sheet or document has arrived and the document is rendered. For fonts,
+    /// backgrounds and lazy images.
     ByStyle(usize),
 }
 
-/// An object of a page, as the browser sees it.
+/// An object of a page with the properties that matter to the browser.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resource {
-    /// The kind of the resource.
+    /// The type of the resource, as browsers distinguish them.
     pub kind: ResourceType,
     /// How the resource is found.
     pub found: Found,
@@ -42,13 +45,14 @@ pub struct Resource {
     pub mode: ScriptMode,
     /// Whether a `<link>` preloads or prefetches the resource.
     pub preload: bool,
-    /// The offset at which the parser gets to the tag of a resource that the document names; `None` if it is not known.
+    /// The offset in the document at which the parser reaches the tag of the resource. `None` if this offset is not
+    /// known, or if the document does not refer to the resource.
     pub parsed_at: Option<u64>,
-    /// What the document says about the priority.
+    /// The priority that the document asks for (`fetchpriority`).
     pub fetch_priority: Option<FetchPriority>,
-    /// The recorded priority of a request whose kind does not decide it, for example of a prefetch.
+    /// The recorded priority, if the kind of the resource does not determine the priority. An example is a prefetch.
     pub recorded: Option<LoadPriority>,
-    /// Whether the resource is loaded late, or is a style sheet for another medium.
+    /// Whether the resource is loaded lazily (`loading=lazy`), or is a style sheet for another medium.
     pub lazy: bool,
     /// Whether the resource is an image that the layout finds in the visible part of the page.
     pub visible: bool,
@@ -56,7 +60,7 @@ pub struct Resource {
     pub without_credentials: bool,
 }
 
-/// All objects of a page, and the document that names them.
+/// All objects of a page as the browser finds them, and the document of the page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// The objects, with the same indices as in the page.
@@ -73,7 +77,7 @@ pub struct Layout {
 pub const REFERENCE: u64 = 100;
 
 impl Layout {
-    /// Returns the layout of `page`.
+    /// Returns where and how a browser finds the objects of `page`.
     #[must_use]
     pub fn of(page: &Page) -> Self {
         let document = page.document();
@@ -84,8 +88,8 @@ impl Layout {
         Self { resources, document, navigations: navigations.collect(), body_start }
     }
 
-    /// Reads the object `index` of a page that is being loaded. The object may be new. If its offset is not known, it is
-    /// found when its initiator is complete.
+    /// Adds or updates the object `index` of a page that is being loaded. If the offset of the object is not known, the
+    /// object is found when its initiator is complete.
     pub(super) fn update(&mut self, page: &Page, index: usize) {
         let object = &page.objects[index];
         let offset = object.reference.offset.unwrap_or(u64::MAX);
@@ -97,7 +101,7 @@ impl Layout {
     }
 }
 
-/// Returns how the browser sees `object`, which its initiator names at `offset`.
+/// Returns the properties of `object` that matter to the browser. The initiator of `object` refers to it at `offset`.
 fn resource(page: &Page, document: usize, object: &Object, offset: u64) -> Resource {
     let found = match object.initiator {
         None => Found::AtStart,
@@ -108,11 +112,12 @@ fn resource(page: &Page, document: usize, object: &Object, offset: u64) -> Resou
         (ResourceType::Document, Found::ByScript(_)) => ResourceType::Fetch,
         (kind, _) => kind,
     };
-    // Fonts are always requested in CORS mode, and so are requests of scripts. By default, these requests have
+    // Requests for fonts and requests that scripts make always use CORS mode. By default, these requests have
     // credentials only for the origin of the document (CSS Fonts 4 §4.8.2, Fetch §5.4).
     let without_credentials = matches!(kind, ResourceType::Font | ResourceType::Fetch)
         && object.host != page.objects[document].host;
-    // An image has priority High only after a layout. Chromium records the last priority of a request.
+    // Chromium gives an image priority High only after a layout, and records the last priority of each request. So an
+    // image that was recorded with High is visible.
     let visible = kind == ResourceType::Image && object.reference.priority >= Some(LoadPriority::High);
     let Reference { preload, used_at, fetch_priority, lazy, priority, .. } = object.reference;
     let parsed_at = match found {
@@ -121,7 +126,7 @@ fn resource(page: &Page, document: usize, object: &Object, offset: u64) -> Resou
         _ => None,
     };
     let mode = match mode(object, found) {
-        // Where the script is used is not known. It counts as executed when it has arrived.
+        // It is not known where this preloaded script is used. Assume that it is executed when it arrives.
         ScriptMode::Blocking if preload && used_at.is_none() => ScriptMode::AsyncModule,
         mode => mode,
     };
@@ -142,13 +147,14 @@ fn resource(page: &Page, document: usize, object: &Object, offset: u64) -> Resou
 
 fn found(page: &Page, by: usize, object: &Object, offset: u64, by_document: bool) -> Found {
     let initiator = page.objects[by].kind();
-    // A module is requested when the module that imports it has arrived, before that is executed (HTML, "fetch the
-    // descendants of and link a module script").
+    // A module is requested when the module that imports it has arrived, even before the importing module is executed
+    // (HTML, "fetch the descendants of and link a module script").
     if initiator == ResourceType::Script && object.reference.script == Some(ScriptMode::AsyncModule) {
         return Found::InText { by, offset, by_document: false };
     }
     if object.reference.by_script || initiator == ResourceType::Script {
-        // A script in the text of a document has no object of its own, so its objects are found where it stands.
+        // A script in the text of a document is not an object of the page. The objects that it requests are found at
+        // its offset in the document.
         return match initiator {
             ResourceType::Script => Found::ByScript(by),
             _ if by_document => Found::ByInlineScript(offset),
@@ -157,7 +163,7 @@ fn found(page: &Page, by: usize, object: &Object, offset: u64, by_document: bool
     }
     match (initiator, object.kind()) {
         (ResourceType::Stylesheet, ResourceType::Font | ResourceType::Image) => Found::ByStyle(by),
-        // blink `html_preload_scanner.cc`: the scanner leaves lazy images out, and the layout finds them.
+        // blink `html_preload_scanner.cc`: the scanner skips lazy images. The layout finds them.
         (ResourceType::Document, ResourceType::Image) if object.reference.lazy => Found::ByStyle(by),
         _ => Found::InText { by, offset, by_document },
     }
@@ -168,15 +174,15 @@ fn mode(object: &Object, found: Found) -> ScriptMode {
     let in_document = matches!(found, Found::InText { by_document: true, .. });
     let recorded = match object.reference.priority {
         Some(LoadPriority::Low | LoadPriority::VeryLow) => ScriptMode::Async,
-        // Of the scripts that a script requests, only modules have this priority by default.
+        // A script that another script requests has this priority by default only if it is a module.
         Some(LoadPriority::High) if !in_document => ScriptMode::AsyncModule,
         _ => ScriptMode::Blocking,
     };
     object.reference.script.unwrap_or(recorded)
 }
 
-/// Whether `object`, which the document names, is assumed to stand in the head. `image` is the offset of the first image,
-/// if it is known.
+/// Whether `object`, to which the document refers, is assumed to stand in the head of the document. `image` is the
+/// offset of the first image, if it is known.
 fn stands_in_head(object: &Object, image: Option<u64>) -> bool {
     let reference = &object.reference;
     let usual = match object.kind() {
@@ -189,7 +195,8 @@ fn stands_in_head(object: &Object, image: Option<u64>) -> bool {
     reference.in_head.unwrap_or(usual)
 }
 
-/// Returns for each object where its initiator names it, and where the body of the document begins.
+/// Returns the offset at which the initiator of each object refers to it, and the offset at which the body of the
+/// document begins.
 fn offsets(page: &Page, document: usize) -> (Vec<u64>, u64) {
     let length = page.objects[document].body;
     let of_document = |object: &&Object| object.initiator == Some(document) && !object.reference.by_script;

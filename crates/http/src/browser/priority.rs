@@ -1,20 +1,20 @@
-//! The priority of a request, from the kind of the resource and from how it was found.
+//! Computes the priority of a request from the kind of the resource and from how the resource was found.
 //!
-//! Source: blink `resource_fetcher.cc`, `ResourceFetcher::ComputeLoadPriority` and `AdjustImagePriority`. What a
-//! layout changes is in [`super::Browser`].
+//! Source: blink `resource_fetcher.cc`, `ResourceFetcher::ComputeLoadPriority` and `AdjustImagePriority`.
+//! [`super::Browser`] raises priorities after a layout.
 
 use super::Rules;
 use super::layout::{Found, Resource};
 use crate::http2::priority::Priority;
 use crate::page::reference::{FetchPriority, LoadPriority, ResourceType, ScriptMode};
 
-/// What the priorities of later requests depend on.
+/// Computes the priorities of requests. Remembers the earlier requests on which later priorities depend.
 #[derive(Clone, Copy, Debug)]
 pub struct Priorities {
     boosted_images: usize,
-    /// Whether an image was found. What the preload scanner finds later is "late" in the document.
+    /// Whether an image was found. An object that the preload scanner finds afterwards is "late" in the document.
     image_found: bool,
-    /// The number of images that count as the first ones.
+    /// The number of images whose priority was raised because they are the first ones of the document.
     images: usize,
 }
 
@@ -39,14 +39,16 @@ impl Priorities {
                 // `ComputeLoadPriority` lowers only classic scripts (`ScriptType::kClassic`).
                 ScriptMode::Module | ScriptMode::AsyncModule => LoadPriority::High,
                 ScriptMode::Async | ScriptMode::Defer => LoadPriority::Low,
-                // blink `script_loader.cc`, `ScriptLoader::PrepareScript`: what a script inserts is asynchronous.
+                // blink `script_loader.cc`, `ScriptLoader::PrepareScript`: a script that another script inserts is
+                // asynchronous.
                 ScriptMode::Blocking if !in_document => LoadPriority::Low,
                 ScriptMode::Blocking if late => LoadPriority::Medium,
                 ScriptMode::Blocking => LoadPriority::High,
             },
             ResourceType::Fetch => LoadPriority::High,
             ResourceType::Manifest => LoadPriority::Medium,
-            // The size of an image is not known, and an image without a size counts as one that is not small.
+            // Chromium does not raise the priority of small images. The page does not say how large an image is, and
+            // Chromium does not treat an image of unknown size as small.
             ResourceType::Image if in_document && !resource.preload && self.images < self.boosted_images => {
                 self.images += 1;
                 LoadPriority::Medium
@@ -68,7 +70,7 @@ impl Priorities {
     }
 }
 
-/// Returns the priority that a request states (RFC 9218 §4).
+/// Returns the priority that a request has in its `priority` field (RFC 9218 §4).
 ///
 /// blink `resource_request_utils.cc`, `ShouldLoadIncremental`. `ConvertWebKitPriorityToNetPriority` (blink
 /// `request_conversion.cc`) maps Blink's priorities to HIGHEST, MEDIUM, LOW, LOWEST and IDLE. net `quic_http_utils.cc`,

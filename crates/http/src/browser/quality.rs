@@ -1,13 +1,13 @@
-//! How fast the browser takes the network to be. On a slow network it holds more requests back.
+//! Estimates whether the network is slow. On a slow network, the browser holds more requests back.
 //!
 //! Source: net `network_quality_estimator.cc`, `NotifyHeadersReceived`, `ShouldComputeEffectiveConnectionType` and
-//! `GetRecentEffectiveConnectionTypeUsingMetrics`. The estimate is the median of the HTTP round-trip times. At the start
-//! of a load, it has one default value. These parts of Chromium's estimator are left out, because they matter little
-//! within one load:
+//! `GetRecentEffectiveConnectionTypeUsingMetrics`. The estimate is the median of the HTTP round-trip times. At the
+//! start of a page load, the median has only one value, a default. These parts of Chromium's estimator are left out,
+//! because they matter little within one load:
 //!
-//! - round-trip times of TCP and QUIC, which are lower bounds of the estimate (those of QUIC also upper bounds),
-//! - the smaller weight of older values, which halves in a minute,
-//! - the dropping of values of hanging requests, and an update every 10 s.
+//! - round-trip times of TCP and QUIC, which are lower bounds of the estimate (those of QUIC are upper bounds, too),
+//! - the weight of a value, which halves every minute,
+//! - the removal of values of requests that hang, and the update of the estimate every 10 s.
 
 use super::Rules;
 use std::time::Duration;
@@ -16,9 +16,10 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct NetworkQuality {
     slow_rtt: Duration,
-    /// The HTTP round-trip times: from sending a request until the head of the response arrived. In ascending order.
+    /// The HTTP round-trip times in ascending order. Each is the time from sending a request until the head of its
+    /// response arrived.
     rtts: Vec<Duration>,
-    /// The number of values when the estimate was last computed.
+    /// The number of round-trip times when the estimate was last computed.
     computed_with: usize,
     is_slow: bool,
 }
@@ -29,11 +30,11 @@ impl NetworkQuality {
         Self { slow_rtt: rules.slow_rtt, rtts: vec![rules.default_rtt], computed_with: 1, is_slow }
     }
 
-    /// Adds an HTTP round-trip time. Returns whether the network is slow now, if that has changed.
+    /// Adds an HTTP round-trip time. If the network has become slow or is no longer slow, returns whether it is slow.
     pub(super) fn observe(&mut self, rtt: Duration) -> Option<bool> {
         let at = self.rtts.partition_point(|&other| other <= rtt);
         self.rtts.insert(at, rtt);
-        // The number includes the default value of the transport's round-trip time.
+        // Chromium also counts the default value of the transport's round-trip time, hence `+ 1`.
         let (before, now) = (self.computed_with + 1, self.rtts.len() + 1);
         if 2 * now <= 3 * before {
             return None;

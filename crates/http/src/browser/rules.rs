@@ -1,58 +1,61 @@
-//! The values of Chromium's rules, by version.
+//! The limits and times in Chromium's rules for requests, by version.
 
 use std::time::Duration;
 
-/// The values of a browser's rules.
+/// The limits and times in a browser's rules for requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
-    /// The major version that the values were confirmed with.
+    /// The major version of Chromium for which the values were checked.
     pub version: u32,
-    /// In tight mode, a request below High waits while this many requests run.
-    /// blink `resource_load_scheduler.cc`: `kTightLimitForRendererSideResourceScheduler`.
+    /// In tight mode (before the body of the document begins), a request with a priority below High waits while this
+    /// many requests run. Source: blink `resource_load_scheduler.cc`: `kTightLimitForRendererSideResourceScheduler`.
     pub tight_limit: usize,
-    /// In tight mode, this many requests of priority Medium run, whatever else runs.
-    /// blink `common/features.cc`: `kBoostImagePriorityTightMediumLimit`.
+    /// In tight mode (before the body of the document begins), this many requests of priority Medium may run, whatever
+    /// other requests run. Source: blink `common/features.cc`: `kBoostImagePriorityTightMediumLimit`.
     pub tight_medium_limit: usize,
-    /// The number of images of the document that have priority Medium.
-    /// blink `common/features.cc`: `kBoostImagePriorityImageCount`.
+    /// The first images of the document, up to this number, have priority Medium. Source: blink `common/features.cc`:
+    /// `kBoostImagePriorityImageCount`.
     pub boosted_images: usize,
-    /// The maximum number of delayable requests in flight. services/network
+    /// The maximum number of delayable requests in flight. Source: services/network
     /// `resource_scheduler_params_manager.cc`: `kDefaultMaxNumDelayableRequestsPerClient`.
     pub delayable_requests: usize,
-    /// A delayable request waits while this many requests to its host are in flight. services/network
+    /// A delayable request waits while this many requests to its host are in flight. Source: services/network
     /// `resource_scheduler.cc`: `kMaxNumDelayableRequestsPerHostPerClient`.
     pub requests_per_host: usize,
-    /// The HTTP round-trip time from which a network is slow, which is that of Chromium's type 3G. net
+    /// From this HTTP round-trip time on, a network is slow. It is the threshold of Chromium's type 3G. Source: net
     /// `network_quality_estimator_params.cc`: `kHttpRttEffectiveConnectionTypeThresholds`.
     pub slow_rtt: Duration,
-    /// The HTTP round-trip time of a network of which the browser knows nothing. net
+    /// The HTTP round-trip time that the browser assumes for a network that it does not know. Source: net
     /// `network_quality_estimator_params.cc`, `ObtainDefaultObservations`: `CONNECTION_UNKNOWN`.
     pub default_rtt: Duration,
-    /// The maximum number of delayable requests on a slow network. services/network
-    /// `resource_scheduler_params_manager.cc`, `GetParamsForNetworkQualityContainer`: the same for 3G, 2G and slow 2G.
+    /// The maximum number of delayable requests on a slow network. Source: services/network
+    /// `resource_scheduler_params_manager.cc`, `GetParamsForNetworkQualityContainer`: the value is the same for 3G, 2G
+    /// and slow 2G.
     pub slow_delayable_requests: usize,
-    /// The number of delayable requests as which each other request in flight counts on a slow network. Elsewhere it is 0.
-    /// services/network `resource_scheduler_params_manager.cc`: `non_delayable_weight`.
+    /// On a slow network, each request in flight that is not delayable counts as this many delayable requests. On other
+    /// networks it does not count. Source: services/network `resource_scheduler_params_manager.cc`:
+    /// `non_delayable_weight`.
     pub slow_weight: usize,
-    /// The maximum number of HTTP/1.1 connections to a host. net `client_socket_pool_manager.cc`:
+    /// The maximum number of HTTP/1.1 connections to a host. Source: net `client_socket_pool_manager.cc`:
     /// `g_max_sockets_per_group`.
     pub sockets_per_host: usize,
-    /// The maximum number of connections in all. net `client_socket_pool_manager.cc`: `g_max_sockets_per_pool`.
+    /// The maximum number of connections in all. Source: net `client_socket_pool_manager.cc`: `g_max_sockets_per_pool`.
     pub sockets: usize,
-    /// How long a request to a host that is known to speak HTTP/2 waits for the connection of another request, before it
-    /// opens one itself. net `http_stream_factory_job.h`: `kHTTP2ThrottleMs`.
+    /// How long a request waits for the connection of another request, before it opens a connection itself. Only for a
+    /// host that is known to speak HTTP/2. Source: net `http_stream_factory_job.h`: `kHTTP2ThrottleMs`.
     pub http2_throttle: Duration,
-    /// The time from the first byte of the document until the renderer reads it, because the browser process commits the
-    /// navigation to a renderer first. This is processor time, and a slower machine needs more.
+    /// The time from the arrival of the first byte of the document until the renderer reads the document. In this time,
+    /// the browser process commits the navigation to a renderer. This is processor time, and a slower machine needs
+    /// more.
     pub commit: Duration,
-    /// The time from the release of a request by the renderer's scheduler until the network service has it. This is
-    /// processor time, too.
+    /// The time from the release of a request by the renderer's scheduler until the network service receives the
+    /// request. This is processor time, too.
     pub dispatch: Duration,
 }
 
-/// The values of Chromium 156. Limits were read in copies of the source of versions 117 to 152, and do not differ there.
-/// Processor times are medians of 14 loads of the news page by Chromium 156, without a display, on two shared cores. There
-/// the commit took 8 to 31 ms in 13 of the loads, and the dispatch 8 to 50 ms.
+/// The values of Chromium 156. The limits are the same in the sources of versions 117 to 152. Processor times are
+/// medians of 14 loads of the news page by Chromium 156, without a display, on two shared cores. There the commit took
+/// 8 to 31 ms in 13 of the loads, and the dispatch 8 to 50 ms.
 pub const CHROMIUM: Rules = Rules {
     version: 156,
     tight_limit: 2,

@@ -1,10 +1,11 @@
-//! The two schedulers that hold requests back: one in the renderer, one in the network service.
+//! Chromium's two schedulers of requests, which hold requests back: one in the renderer, one in the network service.
 //!
 //! The renderer's scheduler is in tight mode until the body of the document begins. Source: blink
 //! `resource_load_scheduler.cc`, `GetNextPendingRequest`, `GetOutstandingLimit` and
-//! `IsRunningThrottleableRequestsLessThanOutStandingLimit`. The scheduler of the network service limits requests that can be
-//! delayed, unless their host is known to take priorities. Source: services/network `resource_scheduler.cc`,
-//! `ShouldStartRequest` and `LoadAnyStartablePendingRequests`; net `http_server_properties.cc`, `SupportsRequestPriority`.
+//! `IsRunningThrottleableRequestsLessThanOutStandingLimit`. The scheduler of the network service limits requests that
+//! can be delayed, unless their host is known to support priorities. Source: services/network `resource_scheduler.cc`,
+//! `ShouldStartRequest` and `LoadAnyStartablePendingRequests`; net `http_server_properties.cc`,
+//! `SupportsRequestPriority`.
 
 use super::Rules;
 use crate::page::reference::{LoadPriority, ResourceType};
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Requests in the order in which a scheduler takes them: by priority, and by age within a priority.
 type Pending = BTreeSet<(Reverse<LoadPriority>, u64, usize)>;
 
-/// Gives the request for `object` another priority if it waits. Returns whether it does.
+/// Changes the priority of the request for `object` if the request is waiting. Returns whether it is.
 fn reinsert(pending: &mut Pending, object: usize, priority: LoadPriority) -> bool {
     let found = pending.iter().find(|(_, _, waiting)| *waiting == object).copied();
     let Some((old, age, _)) = found else { return false };
@@ -30,7 +31,7 @@ pub struct Renderer {
     is_tight: bool,
     pending: Pending,
     next: u64,
-    /// Requests that wait for nothing and were not taken yet.
+    /// Requests that are never held back and that `next` has not returned yet.
     at_once: VecDeque<(usize, LoadPriority)>,
     /// The requests that run, each with its priority and whether it counts against the limit.
     running: BTreeMap<usize, (LoadPriority, bool)>,
@@ -50,7 +51,8 @@ impl Renderer {
     }
 
     pub(super) fn request(&mut self, object: usize, priority: LoadPriority, kind: ResourceType) {
-        // blink `resource_loader.cc`, `IsThrottlableRequestContext`: requests of scripts and media are never throttled.
+        // blink `resource_loader.cc`, `IsThrottlableRequestContext`: requests that scripts make, and requests for
+        // media, are never throttled.
         if matches!(kind, ResourceType::Fetch | ResourceType::Media) {
             self.at_once.push_back((object, priority));
         } else {
@@ -59,7 +61,7 @@ impl Renderer {
         }
     }
 
-    /// Gives a request that waits another priority. One that runs counts with its former priority (`SetPriority`).
+    /// Changes the priority of a waiting request. A running request keeps its priority (`SetPriority`).
     pub(super) fn reprioritize(&mut self, object: usize, priority: LoadPriority) {
         reinsert(&mut self.pending, object, priority);
     }
@@ -101,12 +103,13 @@ impl Renderer {
     }
 }
 
-/// The scheduler of the network service. It decides about a request when it arrives. It decides again about the requests
-/// that wait whenever another one ends, and not when a host turns out to take priorities.
+/// The scheduler of the network service. It decides about a request when the request arrives. It decides again about
+/// the waiting requests when another request ends, or when priorities or limits change. It does not decide again when a
+/// host turns out to support priorities.
 #[derive(Debug)]
 pub struct Service {
     delayable_requests: usize,
-    /// The number of delayable requests as which each other request in flight counts.
+    /// The number of delayable requests for which each other request in flight counts.
     weight: usize,
     requests_per_host: usize,
     /// The host of each object.
@@ -114,9 +117,9 @@ pub struct Service {
     prioritising: BTreeSet<usize>,
     pending: Pending,
     next: u64,
-    /// Requests that may be sent and were not taken yet.
+    /// Requests that have been started and that `next` has not returned yet.
     started: VecDeque<usize>,
-    /// Each request in flight, and whether it could be delayed when it was started.
+    /// Each request in flight, and whether it was delayable when it was started or last changed its priority.
     in_flight: BTreeMap<usize, bool>,
     delayable: usize,
     /// The number of requests in flight for each host.
@@ -126,7 +129,7 @@ pub struct Service {
 /// What the scheduler of the network service decides about a request.
 enum Decision {
     Start,
-    /// The request waits, but others may be started.
+    /// The request waits, but requests after it may be started.
     Wait,
     /// The request waits, and so do all requests after it.
     Stop,
@@ -149,12 +152,12 @@ impl Service {
         }
     }
 
-    /// Adds an object of `host` to those of the page.
+    /// Adds an object of the page. Its index is the next one, and the object is on `host`.
     pub(super) fn add(&mut self, host: usize) {
         self.hosts.push(host);
     }
 
-    /// Sets the limits for a slow network, or for another one. Source: `UpdateParamsForNetworkQuality` and
+    /// Sets the limits for a slow network, or for one that is not slow. Source: `UpdateParamsForNetworkQuality` and
     /// `OnEffectiveConnectionTypeChanged`.
     pub(super) fn limit(&mut self, rules: &Rules, is_slow: bool) {
         (self.delayable_requests, self.weight) = match is_slow {
@@ -178,7 +181,7 @@ impl Service {
         }
     }
 
-    /// Gives a request that waits or is in flight another priority.
+    /// Changes the priority of a request that is waiting or in flight.
     pub(super) fn reprioritize(&mut self, object: usize, priority: LoadPriority) {
         let is_delayable = self.is_delayable(object, priority);
         if reinsert(&mut self.pending, object, priority) {
@@ -207,7 +210,7 @@ impl Service {
         }
     }
 
-    /// Returns the first of the waiting requests that may be started.
+    /// Returns the first waiting request that may be started.
     fn startable(&self) -> Option<(Reverse<LoadPriority>, u64, usize)> {
         for request in &self.pending {
             let (Reverse(priority), _, object) = *request;
@@ -226,7 +229,7 @@ impl Service {
     }
 
     fn is_delayable(&self, object: usize, priority: LoadPriority) -> bool {
-        // `kDelayablePriorityThreshold` is net's MEDIUM, which is Blink's High.
+        // The threshold `kDelayablePriorityThreshold` is MEDIUM in Chromium's net, which corresponds to High in Blink.
         priority < LoadPriority::High && !self.prioritising.contains(&self.hosts[object])
     }
 

@@ -1,16 +1,18 @@
-//! A test for each rule, and the course of a whole page.
+//! Tests each rule of the browser model by itself, and then the load of a whole page.
 
 use super::*;
 use crate::page::Object;
 use crate::page::reference::{FetchPriority, ResourceType, ScriptMode};
 
-/// A page that is loaded by hand. Each step returns the names of the objects that are requested then.
+/// A page load that a test drives step by step. Each step returns the names of the objects that the browser then
+/// requests.
 struct Loading {
     page: Page,
     browser: Browser,
 }
 
-/// Returns an object of the document, which is object 0. The name says its kind: `css`, `js`, `img`, `font` or `fetch`.
+/// Returns an object to which the document (object 0) refers. The name of the object says its kind: `css`, `js`, `img`,
+/// `font` or `fetch`.
 fn named(name: &str, offset: u64) -> Object {
     let mut object = Object::new(format!("/{name}"), 1_000);
     object.initiator = Some(0);
@@ -25,7 +27,7 @@ fn named(name: &str, offset: u64) -> Object {
     object
 }
 
-/// Returns a document of 10,000 bytes, whose body begins after 1,000, with these objects.
+/// Returns a page with these objects. Its document has 10,000 bytes, and the body begins after 1,000 bytes.
 fn page(objects: impl IntoIterator<Item = Object>) -> Page {
     let mut page = Page::from_sizes("1x10kB").expect("a page");
     page.objects[0].reference.kind = Some(ResourceType::Document);
@@ -35,7 +37,8 @@ fn page(objects: impl IntoIterator<Item = Object>) -> Page {
 }
 
 impl Loading {
-    /// Begins to load `page` from a host that takes priorities, so that only the renderer's scheduler holds requests back.
+    /// Begins to load `page` from a host that supports priorities. So only the scheduler of the renderer holds requests
+    /// back.
     fn prioritised(page: Page) -> Self {
         let mut loading = Self::of(page);
         loading.browser.takes_priorities(0);
@@ -69,7 +72,7 @@ impl Loading {
         found.expect("an object of the page")
     }
 
-    /// Delivers the document up to `bytes`.
+    /// Delivers data until `bytes` bytes of the document have arrived.
     fn html(&mut self, bytes: u64) -> Vec<String> {
         self.browser.delivered(0, bytes);
         self.requests()
@@ -405,14 +408,15 @@ fn the_shipped_pages_are_found_whole() {
     }
 }
 
-/// Loads `page` over a link that delivers 1,250 bytes each millisecond, in the order of the requests, and answers after 80
-/// ms. Returns a line for each millisecond in which requests are sent.
+/// Loads `page` over a link that delivers 1,250 bytes each millisecond, in the order of the requests. A response begins
+/// 80 ms after its request. Returns a line for each millisecond in which requests are sent.
 fn timeline(page: &Page) -> Vec<String> {
     let rules = &rules::CHROMIUM;
     let mut browser = Browser::new(rules, page, true);
     browser.takes_priorities(0);
     let (commit, dispatch) = (rules.commit.as_millis() as u64, rules.dispatch.as_millis() as u64);
-    // The requests on their way to the network service, the responses, and when the document is committed.
+    // The requests on their way to the network service, with their times of arrival, and the time at which the document
+    // is committed.
     let (mut passing, mut committed) = (VecDeque::<(u64, usize)>::new(), u64::MAX);
     let mut answers = VecDeque::<(u64, usize, u64)>::new();
     let mut lines = Vec::new();
@@ -477,4 +481,19 @@ fn the_phases_of_a_page_are_as_in_chromium() {
         "291: part1 font1 img3 img4 img5 img6 img7",
     ];
     assert_eq!(lines, expected);
+}
+
+#[test]
+fn first_rendering_waits_for_the_head_and_not_for_the_body() {
+    let objects = [named("js1", 100), named("css1", 200), named("js2", 300), named("css2", 5_000)];
+    let mut deferred = named("js3", 400);
+    deferred.reference.script = Some(ScriptMode::Defer);
+    let mut loading = Loading::prioritised(page(objects.into_iter().chain([deferred])));
+    loading.html(6_000);
+    assert!(!loading.browser.has_rendered(), "the parser waits for js1");
+    loading.done("js1");
+    loading.done("js2");
+    assert!(!loading.browser.has_rendered(), "js2 waits for css1");
+    loading.done("css1");
+    assert!(loading.browser.has_rendered(), "css2 and js3 are not in the way");
 }

@@ -1,4 +1,4 @@
-//! Connects a browser to a fetch: passes the events to it, and queues what it requests.
+//! Connects a browser to a fetch: reports events to the browser, and queues the objects that it requests.
 
 use super::{Fetch, ObjectState, Server};
 use crate::browser::{Browser, Client, Visit, rules};
@@ -8,7 +8,8 @@ use anabranch_base::time::Duration;
 use anabranch_transport::{Connector, Session};
 use anabranch_world::World;
 
-/// Returns the browser that loads `page` under `policy`, if one does. `streams` is the number of streams of a connection.
+/// Returns the browser that loads `page`; `None` if `policy` loads the page without one. `streams` is the number of
+/// streams of a connection.
 pub(super) fn browser(page: &Page, policy: &Policy, streams: u64) -> Option<Browser> {
     if policy.client == Client::Plain || policy.arrivals.is_some() {
         return None;
@@ -25,7 +26,8 @@ fn is_multiplexed(policy: &Policy, streams: u64) -> bool {
     policy.version != Version::Http1 || streams > 1
 }
 
-/// Returns how many connections a browser opens to a host of which it does not know whether it speaks HTTP/2.
+/// Returns how many connections a browser opens to a host before it knows whether the host speaks HTTP/2. Returns
+/// `None` if there is no browser, or if it knows.
 pub(super) fn probes(browser: Option<&Browser>, policy: &Policy) -> Option<usize> {
     let unknown = matches!(policy.version, Version::Http2(_)) && policy.visit == Visit::First;
     browser.filter(|_| unknown).map(|browser| browser.rules().sockets_per_host)
@@ -73,14 +75,21 @@ impl<W: World, C: Connector> Fetch<W, C> {
         any
     }
 
-    /// Requests what was found since the last call, in data that was read or because objects failed.
+    /// Records the time of the first rendering, if the browser has rendered the document.
+    pub(super) fn record_rendering(&self) {
+        if self.browser.as_ref().is_some_and(Browser::has_rendered) {
+            self.recorder.rendered(self.world.now());
+        }
+    }
+
+    /// Requests the objects that the browser has found since the last call.
     pub(super) fn discover(&mut self) {
         if self.browser.is_some() {
             self.dispatch_all();
         }
     }
 
-    /// Changes the browser after the time `span`, and requests what it requests then.
+    /// Calls `change` with the browser after the time `span`, and then sends the requests that the browser makes.
     fn after(&mut self, span: Duration, change: impl FnOnce(&mut Browser) + 'static) {
         let (world, me, at) = (self.world.clone(), self.me.clone(), self.world.now() + span);
         self.tasks.push(self.world.spawn("browser", async move {
@@ -90,12 +99,13 @@ impl<W: World, C: Connector> Fetch<W, C> {
             if let Some(browser) = &mut this.browser {
                 change(browser);
             }
+            this.record_rendering();
             this.dispatch_all();
         }));
     }
 
-    /// Handles the beginning of the response for `object`. A server that speaks HTTP/3 announces that in each response
-    /// (RFC 7838), and Chromium then knows that its host takes priorities.
+    /// Handles the beginning of the response for `object`. A server that speaks HTTP/3 announces HTTP/3 in each
+    /// response (RFC 7838). Chromium then knows that the host supports priorities.
     pub(super) fn answered(&mut self, object: usize) {
         let (version, host) = (self.policy.version, self.page.objects[object].host);
         let Some(browser) = &mut self.browser else { return };
@@ -112,8 +122,9 @@ impl<W: World, C: Connector> Fetch<W, C> {
     }
 
     /// Handles the establishment of a connection to `server`. Over HTTP/2 and over transports with many streams, the
-    /// browser then knows that the host takes priorities. That is the host of the request that opened the connection (net
-    /// `http_stream_factory_job.cc`, `DoCreateStream`), not each host that shares it.
+    /// browser then knows that a host supports priorities. The browser knows this of the host whose request opened the
+    /// connection, but not of other hosts that share the connection (net `http_stream_factory_job.cc`,
+    /// `DoCreateStream`).
     pub(super) fn speaks_to(&mut self, server: usize) {
         let Server { queue, host, .. } = &self.servers[server];
         let waiting = queue.front().map_or(*host, |&object| self.page.objects[object].host);
@@ -125,10 +136,10 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
-    /// Whether the connection `connection_index` was opened for nothing, because another connection to the same server has been
-    /// established that carries all requests. net `http_stream_factory_job.cc`, `DoCreateStream`: a job with a socket uses a
-    /// session that exists by now. Chromium also ends the other handshakes then (`OnSpdySessionAvailable`), which is not
-    /// modelled.
+    /// Whether the connection `connection_index` is not needed, because another connection to the same server has been
+    /// established and carries all requests. Source: net `http_stream_factory_job.cc`, `DoCreateStream`: a job that has
+    /// a socket uses a session that exists by now. Chromium then also cancels the other handshakes
+    /// (`OnSpdySessionAvailable`), which is not modelled.
     pub(super) fn is_surplus(&self, connection_index: usize) -> bool {
         let server = self.connections[connection_index].server;
         let others = self.connections.iter().enumerate().filter(|(other, _)| *other != connection_index);
@@ -137,8 +148,9 @@ impl<W: World, C: Connector> Fetch<W, C> {
             && others.into_iter().any(|(_, it)| it.server == server && it.established && !it.is_ended)
     }
 
-    /// Lets waiting requests open connections of their own to `server`, which is known to speak HTTP/2, if the connection
-    /// that was just opened is not established in time. net `http_stream_factory_job.cc`, `DoInitConnectionImpl`.
+    /// If `server` is known to speak HTTP/2, starts a timer for the connection that was just opened. If the connection
+    /// is not established in time, waiting requests open connections of their own. Source: net
+    /// `http_stream_factory_job.cc`, `DoInitConnectionImpl`.
     pub(super) fn throttle(&mut self, server: usize) {
         let known = matches!(self.policy.version, Version::Http2(_)) && self.policy.visit == Visit::Repeat;
         let Some(rules) = self.browser.as_ref().filter(|_| known).map(Browser::rules) else { return };
@@ -152,9 +164,10 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }));
     }
 
-    /// Returns how many connections may still be opened to `server`, which needs `wanted` of them. If these are too many,
-    /// idle connections to other servers are closed. net `transport_client_socket_pool.cc`, `RequestSocketInternal` and
-    /// `CloseOneIdleSocketExceptInGroup`. Only TCP sockets are in a pool, and QUIC connections are not.
+    /// Returns how many connections may still be opened to `server`, which needs `wanted` connections. If the limit on
+    /// connections allows fewer, idle connections to other servers are closed. Source: net
+    /// `transport_client_socket_pool.cc`, `RequestSocketInternal` and `CloseOneIdleSocketExceptInGroup`. The limit
+    /// holds for TCP connections, not for QUIC.
     pub(super) fn sockets_left(&mut self, server: usize, wanted: usize) -> usize {
         let is_pooled = matches!(self.policy.version, Version::Http2(_)) || !self.shares_connections;
         let Some(browser) = self.browser.as_ref().filter(|_| is_pooled && wanted > 0) else {

@@ -200,8 +200,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.discover();
     }
 
-    /// Fails all objects queued for `server`, because no connection can be opened. Does nothing if a connection to
-    /// `server` still exists, because that connection can carry the objects.
+    /// Fails all objects queued for `server`, because no connection to `server` can be opened. Does nothing if a
+    /// connection to `server` still exists, because that connection can carry the objects.
     pub(super) fn fail_queued(&mut self, server: usize, why: &str) {
         if self.connections.iter().any(|c| c.server == server && !c.is_ended) {
             return;

@@ -34,7 +34,7 @@ use std::future::poll_fn;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
-/// How a fetch ended.
+/// How the fetch of a page ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FetchStatus {
     /// Every object was delivered.
@@ -76,9 +76,9 @@ impl Outcome {
     }
 }
 
-/// Fetches all objects of `page` from the servers that `connector` reaches. On return, all sessions are closing
-/// gracefully; if the deadline expired, they are aborted. The host behind `connector` reports when the sessions are
-/// closed.
+/// Fetches all objects of `page` from the servers that `connector` reaches. When the fetch is over, all sessions are
+/// being closed gracefully or, if the deadline has expired, are aborted. The host behind `connector` reports when the
+/// sessions are closed.
 pub async fn run<W, C>(world: W, connector: C, page: Rc<Page>, policy: Policy, recorder: Recorder) -> Outcome
 where
     W: World,
@@ -110,7 +110,7 @@ struct Fetch<W: World, C: Connector> {
     page: Rc<Page>,
     policy: Policy,
     recorder: Recorder,
-    /// The browser that decides when objects are requested; `None` if each is requested after its initiator.
+    /// The browser that decides when objects are requested; `None` if each object is requested after its initiator.
     browser: Option<Browser>,
     objects: Vec<Object>,
     servers: Vec<Server>,
@@ -150,7 +150,7 @@ enum ObjectState {
     Finished,
 }
 
-/// The objects that have no initiator.
+/// The objects whose requests no other object causes.
 struct Roots {
     /// Objects that are requested at these times after the start.
     arrivals: Vec<(Duration, usize)>,
@@ -158,7 +158,8 @@ struct Roots {
     first: Vec<usize>,
 }
 
-/// A server, as requests reach it. A browser has two of these for a host: one for requests without credentials.
+/// A server to which requests are sent. With a browser, each host has two of these values, and the second is for
+/// requests without credentials.
 struct Server {
     host: usize,
     mapping: Mapping,
@@ -206,9 +207,9 @@ where
         } else if let Some(cause) = object.initiator.filter(|&cause| cause < i) {
             objects[cause].dependents.push(i);
         } else if browser.is_some() {
-            // The browser finds the objects that it requests at the start.
+            // The browser itself finds the objects to request at the start.
         } else if policy.think == Think::Recorded && !object.think.is_zero() {
-            // No other object triggers the request of this object. The page records when the object is requested,
+            // No other object causes the request of this object. The page records when the object is requested,
             // relative to the start of the page load.
             arrivals.push((object.think, i));
         } else {
@@ -318,6 +319,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         if let Some(browser) = &mut self.browser {
             browser.delivered(object, self.objects[object].delivered);
         }
+        self.record_rendering();
     }
 
     /// Handles the end of the exchange at the front of a pipeline. `result` is the delivered response or the error.
@@ -365,8 +367,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
-    /// Requests, once, the objects that are known before any response. With `preconnect`, a call during a handshake
-    /// does nothing, and a later call requests the objects.
+    /// Requests the objects that are known before any response, unless an earlier call has requested them. With
+    /// `preconnect`, a call during a handshake does nothing, and a later call requests the objects.
     fn begin(&mut self) {
         let waits =
             self.policy.preconnect && self.connections.iter().any(|it| !it.established && !it.is_ended);
@@ -435,7 +437,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
-    /// Queues `object`, so that it will be requested. Does nothing if `object` was queued before.
+    /// Adds `object` to the queue of its server, so that it will be requested. Does nothing if `object` was queued
+    /// before.
     fn issue(&mut self, object: usize) {
         if self.objects[object].state != ObjectState::Unknown {
             return;
@@ -455,7 +458,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.servers[server].queue.insert(at, object);
     }
 
-    /// Returns the priority that the request for `object` states; `None` if the policy states no priorities.
+    /// Returns the priority that is written in the request for `object`; `None` if the policy states no priorities.
     fn priority_of(&self, object: usize) -> Option<Priority> {
         self.policy.sends_priority().then(|| match &self.browser {
             Some(browser) => browser.urgency(object),
@@ -469,7 +472,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
             for server in 0..self.servers.len() {
                 self.dispatch(server);
             }
-            // An object that fails at once may let the browser request others.
+            // Repeat if objects were queued: if one of them failed at once, the browser may request others.
             if !issued {
                 return;
             }
@@ -512,7 +515,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
             }
             self.finish_object(object, Some(error));
             let mut caused = std::mem::take(&mut self.objects[object].dependents);
-            // A browser may have requested them before their initiator was complete.
+            // A browser may already have requested some of these objects before their initiator was complete. Those
+            // objects do not fail.
             caused.retain(|&i| self.objects[i].state == ObjectState::Unknown);
             failing.extend(caused.into_iter().rev().map(|i| (i, FetchError::InitiatorFailed(object))));
         }
@@ -527,6 +531,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         if let Some(browser) = &mut self.browser {
             browser.finished(object);
         }
+        self.record_rendering();
         self.left -= 1;
         if self.left == 0
             && let Some(waker) = self.waker.take()

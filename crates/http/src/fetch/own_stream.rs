@@ -88,7 +88,7 @@ pub(super) enum ExchangeEnd {
     Connection(CloseReason),
 }
 
-/// Converts the error of a failed request to the value that describes how its exchange ended.
+/// Converts the error of a failed request to an [`ExchangeEnd`].
 fn ended(why: RequestError) -> ExchangeEnd {
     match why {
         RequestError { over: true, reason, .. } => ExchangeEnd::Connection(reason),
@@ -141,8 +141,8 @@ impl<W: World, C: Connector> Response<W, C> {
         }
     }
 
-    /// Records that data was read. Calls `of` with the exchange to which the data belongs, unless the client gave up
-    /// the object of that exchange. Returns the current time.
+    /// Records that data was read. Calls the function `of` with the exchange to which the data belongs, unless the
+    /// client gave up the object of that exchange. Returns the current time.
     fn record_read(&self, of: impl FnOnce(&mut Fetch<W, C>, &Exchange)) -> Instant {
         let Some(fetch) = self.fetch.upgrade() else { return Instant::ZERO };
         let now = fetch.borrow_mut().record_read();

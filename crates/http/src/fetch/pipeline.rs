@@ -192,7 +192,7 @@ struct Reader<W: World, C: Connector> {
     buffer: Vec<u8>,
 }
 
-/// The events since the client requested a reset of the stream.
+/// The state of a stream reset in progress: what has happened since the client requested the reset.
 #[derive(Default)]
 struct PendingReset {
     /// Exchanges that were completed although the reset was requested.

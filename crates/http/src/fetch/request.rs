@@ -7,7 +7,7 @@ use crate::page::bounded_head;
 use std::fmt::Write;
 
 /// Appends a GET request for `target` to `out` and returns its length. The length is `size` bytes (see
-/// [`bounded_head`]), unless the necessary fields alone are longer.
+/// [`bounded_head`]), unless the request line and the necessary fields alone are longer.
 ///
 /// One padding field brings the head to the wanted size, in place of the fields that a browser would send. If the
 /// missing bytes are too few for a field, they are written as spaces before the value of Host. The receiver strips

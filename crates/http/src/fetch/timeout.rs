@@ -1,10 +1,10 @@
 //! Fails objects that make no progress for too long.
 //!
-//! The timer of an object in flight starts when the object is assigned, and restarts with every byte read on its
-//! stream. So an object does not time out while the objects ahead of it in its pipeline make progress. An object that
-//! waits for a stream does not time out while any stream makes progress. An object that waits for a handshake is timed
-//! from the start of the handshake. The reset of a stream, after its objects have been given up, has the same time
-//! limit.
+//! The timer of an object in flight starts when the object is assigned to a stream, and restarts with every byte read
+//! on its stream. So an object does not time out while the objects ahead of it in its pipeline make progress. An object
+//! that waits for a stream does not time out while any stream makes progress. An object that waits for a handshake is
+//! timed from the start of the handshake. The reset of a stream, after its objects have been given up, has the same
+//! time limit.
 
 use super::{Fetch, ObjectState, SharedFetch};
 use crate::observe::FetchError;
@@ -12,7 +12,7 @@ use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Connector, Session};
 use anabranch_world::World;
 
-/// Runs forever: marks each object as failed that has made no progress for the duration `timeout`.
+/// Runs forever: marks as failed each object that has made no progress for the duration `timeout`.
 pub(super) async fn watch<W: World, C: Connector>(fetch: SharedFetch<W, C>, timeout: Duration) {
     let world = fetch.borrow().world.clone();
     loop {
@@ -100,7 +100,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
                 }
                 // The stream is reset if the transport supports it (RFC 6525) and all other exchanges in flight on the
                 // stream have been given up. Otherwise the response is read and discarded. If no stream of the
-                // connection makes progress, the connection is given up.
+                // connection has made progress, the connection is given up.
                 let still = pipelines.values().all(|pipeline| pipeline.borrow().last_read + timeout <= now);
                 self.fail(object, FetchError::Timeout);
                 if still {

@@ -19,7 +19,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Sends requests on an HTTP/2 connection.
+/// The handle that sends requests on an HTTP/2 connection.
 pub(super) type Requests = SendRequest<Bytes>;
 
 /// Starts HTTP/2 as a client on the single stream of a session. Calls `on_frame` for each frame that is sent.
@@ -83,7 +83,7 @@ impl ResponseReader for Response {
         })
     }
 
-    /// All bytes of the stream, because it carries one exchange.
+    /// The range covers all bytes of the stream, because the stream carries only one exchange.
     fn bytes(&self, _: bool) -> Range<u64> {
         0..u64::MAX
     }

@@ -1,10 +1,10 @@
-//! What a request asks for besides its target: only the head, and fields that the user gives.
+//! The options of a request: whether it asks only for the head of the response, and fields that the user adds.
 
 use http::header::{HOST, HeaderName, HeaderValue};
 use http::uri::Authority;
 use http::{Method, Request, Uri};
 
-/// What a request asks for besides its target.
+/// The options of a request, apart from its target.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RequestOptions {
     /// Whether only the head of the response is requested (HEAD, RFC 9110 §9.3.2).
@@ -26,7 +26,7 @@ impl RequestOptions {
         self.head_only
     }
 
-    /// Adds a field that is written as `NAME: VALUE`.
+    /// Adds to the request a field that is written as `NAME: VALUE`.
     ///
     /// # Errors
     /// One line, if the text has another form, or if the field would change how the message is framed.
@@ -84,7 +84,7 @@ impl RequestOptions {
     }
 }
 
-/// The fields of a request over HTTP/2 or HTTP/3, in the form of HTTP/1.1, for display.
+/// Returns the head of a request over HTTP/2 or HTTP/3 in the text form of HTTP/1.1, for display.
 pub(super) fn text(request: &Request<()>, version: &str) -> String {
     let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
     let authority = request.uri().authority().map_or("", Authority::as_str);

@@ -22,7 +22,8 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Sends requests on a connection. Clones use the same connection. When the last clone is dropped, the connection ends.
+/// A handle that sends requests on a connection. Clones use the same connection. When the last clone is dropped, the
+/// connection ends.
 #[derive(Clone)]
 pub struct Requests {
     sender: HttpSender,
@@ -109,7 +110,7 @@ impl Requests {
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RequestError>> {
         match &mut self.sender {
             HttpSender::Http2(requests) => http2::poll_ready(requests, cx),
-            // Over HTTP/3, `send` waits until the server allows another stream.
+            // Over HTTP/3 this call need not wait, because `send` waits until the server allows another stream.
             HttpSender::Http3(_) => Poll::Ready(Ok(())),
         }
     }
@@ -199,13 +200,15 @@ impl Query {
         query
     }
 
-    /// Returns the head of the request in the form of HTTP/1.1, for display. `version` is the name of the HTTP version.
+    /// Returns the head of the request in the text form of HTTP/1.1, for display. `version` is the name of the HTTP
+    /// version.
     #[must_use]
     pub fn text(&self, version: &str) -> String {
         super::options::text(&self.0, version)
     }
 
-    /// Accepts any media type, and states the priority if there is one (RFC 9218 §5).
+    /// Adds the fields with which the request accepts any media type and, if `priority` is given, has this priority
+    /// (RFC 9218 §5).
     pub(crate) fn accepting_all(mut self, priority: Option<Priority>) -> Self {
         let fields = self.0.headers_mut();
         fields.insert(ACCEPT, HeaderValue::from_static("*/*"));

@@ -1,9 +1,9 @@
 //! Determines from the recorded addresses which hosts of a page are public, and which share a connection over HTTP/2 and
 //! HTTP/3.
 //!
-//! A browser uses a connection for another host if that host has the same address, and the certificate of the connection
-//! names it (RFC 9113 §9.1.1). Some recordings hold certificates. In others, the entries of two hosts have the same
-//! connection, so the browser has done so.
+//! A browser uses a connection for another host if that host has the same address, and the certificate of the
+//! connection names it (RFC 9113 §9.1.1). Some recordings hold certificates. In others, entries of two hosts have the
+//! same connection, which shows that the browser shared it.
 
 use super::initiator::FetchEntry;
 use super::{network, timings};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// What the entries of a host say about its connections.
+/// The addresses, certificate names and connections that the entries of a host contain.
 #[derive(Clone, Default)]
 struct Host<'a> {
     addresses: BTreeSet<&'a str>,
@@ -20,15 +20,15 @@ struct Host<'a> {
     connections: BTreeSet<(&'a str, &'a str)>,
 }
 
-/// Returns for each of `hosts` the index of the first host that shares its connections. `of` returns the index of the
-/// host of an entry.
+/// Returns for each of `hosts` the index of the first host with which it shares connections. `of` returns the index of
+/// the host of an entry.
 pub(super) fn groups(
     hosts: &[String],
     entries: &[FetchEntry<'_>],
     of: impl Fn(&FetchEntry<'_>) -> Option<usize>,
 ) -> Vec<usize> {
     let mut groups: Vec<usize> = (0..hosts.len()).collect();
-    // Pages of more hosts are not raced with a server for each.
+    // A page with more than `MAX_HOSTS` hosts is not raced with a server for each host, so no groups are needed.
     if hosts.len() < 2 || hosts.len() > MAX_HOSTS {
         return groups;
     }

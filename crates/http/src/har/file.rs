@@ -204,8 +204,9 @@ fn utf16(bytes: &[u8], big_endian: bool) -> String {
         .collect()
 }
 
-/// Replaces invalid UTF-8 in place, because a copy could be up to three times as large. An unpaired surrogate that is
-/// encoded like a character becomes U+FFFD, which has the same length. Each other invalid byte becomes a question mark.
+/// Replaces invalid UTF-8 in `bytes` in place, because a copy could be up to three times as large. An unpaired
+/// surrogate that is encoded like a character becomes U+FFFD, which has the same length. Each other invalid byte
+/// becomes a question mark.
 fn replace_invalid(bytes: &mut [u8]) {
     let mut valid = 0;
     while let Err(error) = std::str::from_utf8(&bytes[valid..]) {

@@ -20,7 +20,7 @@ use super::timings::{Timings, is_preflight};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// An entry that may become an object.
+/// An entry of a HAR file that may become an object of the page.
 pub(super) struct FetchEntry<'a> {
     /// The index of the entry in `log.entries`.
     pub index: usize,

@@ -1,21 +1,22 @@
 //! Infers from the times of a recording what its network was like, and how long its servers took.
 //!
-//! - **Round trip** to an address: the time to connect without TLS. Of several connections, it is that below which a third
-//!   of them lies, because a busy link or browser delays some. An address without a new connection has its shortest `wait`.
-//!   Of several addresses, the median is taken, weighted by bytes.
-//! - **Rate**: the bytes of the responses that began and ended within a stretch, per time. Of all stretches of at least 35 %
-//!   of the load, the fastest counts. Shorter ones are faster than the link where data waited for a retransmission.
-//! - **Server time** of an object: its `wait` less the round trip, and less the time in which other responses arrived.
-//!   Behind other responses, a response waits for the link or its connection, and not for the server. The first response
-//!   of a connection over TLS and TCP may take a second round trip. A browser can read a TLS record of 16 KiB only when it
-//!   is complete, and the first ten packets do not hold it (RFC 8446 §5.1, RFC 6928).
+//! - **Round trip** to an address: the time to connect without TLS. If there are several connections, the quantile 1/3
+//!   of their times is used, because a busy link or browser delays some of them. For an address without a new
+//!   connection, its shortest `wait` is used. If there are several addresses, their median is used, weighted by bytes.
+//! - **Rate**: the bytes of the responses that began and ended within a period, divided by its length. Of all periods
+//!   of at least 35 % of the load, the fastest counts. A shorter period may seem faster than the link, because data
+//!   that waited for a retransmission is delivered at once.
+//! - **Server time** of an object: its `wait` minus the round trip, and minus the time in which other responses
+//!   arrived. Behind other responses, a response waits for the link or its connection, and not for the server. The
+//!   first response of a connection over TLS and TCP may take a second round trip. A browser can read a TLS record of
+//!   16 KiB (RFC 8446 §5.1) only when it is complete. The initial window of ten packets (RFC 6928) is too small for it.
 
 use super::initiator::FetchEntry;
 use super::timings::{self, duration};
 use crate::page::recorded::{HttpVersion, Interval, Recorded, Recording};
 use std::collections::BTreeMap;
 
-/// What the times of a page's entries say about its network.
+/// The properties of a page's network, inferred from the times of the page's entries.
 pub(super) struct Network<'a> {
     addresses: BTreeMap<&'a str, Address>,
     flights: BTreeMap<(&'a str, &'a str), Flight>,
@@ -38,7 +39,7 @@ impl Address {
     }
 }
 
-/// The responses to the requests that a connection carried in its first round trip.
+/// The first flight of a connection: the responses to the requests that it carried in its first round trip.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     /// When the round trip ends, in milliseconds.
@@ -53,7 +54,7 @@ impl Flight {
         addresses: &BTreeMap<&str, Address>,
     ) -> BTreeMap<(&'a str, &'a str), Self> {
         let mut flights: BTreeMap<_, Self> = BTreeMap::new();
-        // The entries are ordered by when they were queued, and requests may be sent in another order.
+        // The entries are in the order in which they were queued. Sort them by the time when they were sent.
         let mut sent: Vec<(f64, &FetchEntry<'a>)> = entries
             .iter()
             .filter(|entry| entry.address.tls && is_from_network(entry))
@@ -86,12 +87,12 @@ struct Received {
 struct Traffic {
     /// The times in milliseconds at which a response begins or ends.
     times: Vec<f64>,
-    /// The time in milliseconds before each time during which responses arrived.
+    /// For each of `times`: the total time until then during which responses arrived, in milliseconds.
     busy: Vec<f64>,
 }
 
 impl Traffic {
-    /// Returns when the responses of a list arrived. The bytes of each are spread evenly over its time.
+    /// Returns when the responses of a list arrived. It is assumed that each response arrived at a constant rate.
     fn of(responses: &[Received]) -> Self {
         let mut changes: Vec<(f64, f64, bool)> = Vec::with_capacity(2 * responses.len());
         for response in responses {
@@ -104,14 +105,14 @@ impl Traffic {
         let (mut rate, mut active, mut busy) = (0.0_f64, 0_usize, 0.0);
         let mut last = changes.first().map_or(0.0, |(at, ..)| *at);
         let span = changes.last().map_or(0.0, |(at, ..)| at - last);
-        // A trickle, for example of events, does not hold up other responses.
+        // Ignore rates below a tenth of the mean: a trickle, for example of events, does not delay other responses.
         let trickle = total(responses) / span.max(SHORTEST_MS) / 10.0;
         for (at, change, begins) in changes {
             busy += if rate > trickle { at - last } else { 0.0 };
             traffic.times.push(at);
             traffic.busy.push(busy);
             active = if begins { active + 1 } else { active.saturating_sub(1) };
-            // Without a response, the sum of rounding errors is not a rate.
+            // Reset the rate when no response is arriving, so that rounding errors do not remain.
             rate = if active == 0 { 0.0 } else { rate + change };
             last = at;
         }
@@ -137,8 +138,8 @@ impl Traffic {
 }
 
 impl<'a> Network<'a> {
-    /// Infers the network from `entries`, which are ordered by time. The rate is that of responses that began before `until`,
-    /// in milliseconds since 1970.
+    /// Infers the network from `entries`, which are ordered by time. The rate is inferred from the responses that began
+    /// at `until` or earlier. `until` is in milliseconds since 1970.
     pub(super) fn of(entries: &[FetchEntry<'a>], until: Option<f64>) -> Self {
         let mut addresses: BTreeMap<&str, Address> = BTreeMap::new();
         let mut responses = Vec::new();
@@ -240,8 +241,8 @@ fn waited(entry: &FetchEntry<'_>) -> Option<f64> {
     entry.timings.wait.filter(|wait| *wait > 0.0)
 }
 
-/// Returns the address of the server of `entry` and its connection, if the connection is recorded. Firefox writes the port
-/// of the server instead.
+/// Returns the address of the server of `entry`, and its connection. Returns `None` if no connection is recorded.
+/// Firefox writes the port of the server instead, which does not count.
 pub(super) fn connection<'a>(entry: &FetchEntry<'a>) -> Option<(&'a str, &'a str)> {
     let text = entry.value.get("connection").and_then(serde_json::Value::as_str)?;
     let port = entry.address.host.rsplit_once(':').map_or("", |(_, port)| port);
@@ -264,7 +265,7 @@ fn address<'a>(entry: &FetchEntry<'a>) -> &'a str {
     address.filter(|address| !address.is_empty()).or(host).unwrap_or_default()
 }
 
-/// Returns the rate of the link towards the client, if the responses have enough bytes to tell.
+/// Returns the rate of the link towards the client. Returns `None` if the responses have too few bytes.
 fn rate(mut responses: Vec<Received>) -> Option<Interval> {
     if total(&responses) < LEAST_BYTES {
         return None;
@@ -274,7 +275,7 @@ fn rate(mut responses: Vec<Received>) -> Option<Interval> {
     starts.sort_by(f64::total_cmp);
     let load = responses.last()?.ended - starts.first()?;
     let starts: Vec<f64> = starts.iter().step_by(starts.len().div_ceil(MOST_STARTS)).copied().collect();
-    // The rate in bit/s of the fastest stretch of at least this share of the load.
+    // Returns the rate in bit/s of the fastest period that lasts at least the share `share` of the load.
     let fastest = |share: f64| {
         let mut fastest = 0.0_f64;
         for start in &starts {
@@ -292,15 +293,15 @@ fn rate(mut responses: Vec<Received>) -> Option<Interval> {
     let (value, short) = (fastest(0.35), fastest(0.05));
     let whole = |rate: f64| rate.round().max(1.0) as u64;
     if short > BURST * value {
-        // The load did not fill the link for long, so even the short stretch may be slower than the link.
+        // The load filled the link only briefly, so even the rate of the short period may be below that of the link.
         return Some(Interval { value: whole(short), low: whole(value), high: u64::MAX });
     }
     let high = (1.2 * fastest(0.2)).max(spread(&responses, &starts, 0.2 * load)).max(value);
     Some(Interval { value: whole(value), low: whole(0.95 * fastest(0.6).min(value)), high: whole(high) })
 }
 
-/// Returns the rate in bit/s of the fastest stretch of `span` milliseconds that begins at one of `starts`, if the bytes of
-/// each response are spread evenly over its time.
+/// Returns the rate in bit/s of the fastest period of `span` milliseconds that begins at one of `starts`. It is assumed
+/// that each response arrived at a constant rate.
 fn spread(responses: &[Received], starts: &[f64], span: f64) -> f64 {
     let within = |response: &Received, start: f64| {
         let ended = response.ended.max(response.began + SHORTEST_MS);
@@ -316,7 +317,7 @@ fn total(responses: &[Received]) -> f64 {
     responses.iter().map(|response| response.bytes).sum()
 }
 
-/// Returns the value below which the share `share` of `values` lies, by linear interpolation.
+/// Returns the quantile `share` of `values`, by linear interpolation.
 fn quantile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -325,17 +326,18 @@ fn quantile(values: &[f64], share: f64) -> Option<f64> {
     Some(below + (at - at.floor()) * (above - below))
 }
 
-/// The shortest time in milliseconds over which the bytes of a response are spread.
+/// The shortest time in milliseconds over which a response is assumed to arrive, so that its rate is finite.
 const SHORTEST_MS: f64 = 0.5;
-/// The share of a round trip that the ends may have taken for processing.
+/// The share of a measured round trip that may be processing time of the client and the server.
 const PROCESSING: f64 = 0.07;
 /// The bytes of responses in the ten packets that a TCP connection sends in its first round trip.
 const INITIAL_WINDOW: u64 = 14_000;
 /// The minimum number of bytes from which a rate is inferred.
 const LEAST_BYTES: f64 = 50_000.0;
-/// The maximum number of times at which a stretch may start.
+/// The maximum number of start times of periods that are tried to find the fastest period.
 const MOST_STARTS: usize = 200;
-/// A load whose shortest stretches are faster than the others by this factor did not fill the link.
+/// If short periods are faster than long ones by more than this factor, the load did not fill the link.
 const BURST: f64 = 4.0;
-/// The bytes of packets for each byte of a response: 1500 bytes of IP carry 1448 bytes of TCP, less TLS and HTTP/2 frames.
+/// The bytes on the link for each byte of a response. An IP packet of 1500 bytes carries 1448 bytes of TCP payload, and
+/// this payload includes TLS and HTTP/2 framing.
 const HEADERS: f64 = 1.045;

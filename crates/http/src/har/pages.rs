@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub(super) struct Pages<'a> {
     /// The logs of the file, each with its creator and comment.
     pub logs: Vec<&'a Value>,
-    /// The pages that have entries.
+    /// The pages of the HAR file that have entries.
     pub listed: Vec<Listed<'a>>,
     /// The entries of all logs, in the order in which they stand in the file.
     pub entries: Vec<HarEntry<'a>>,
@@ -21,7 +21,7 @@ pub(super) struct Pages<'a> {
     lists: Vec<String>,
 }
 
-/// A page that has entries.
+/// A page of the HAR file that has entries.
 pub(super) struct Listed<'a> {
     /// The index of the log that contains the page.
     pub log: usize,
@@ -32,7 +32,7 @@ pub(super) struct Listed<'a> {
     entries: usize,
 }
 
-/// An entry and its position in the file.
+/// An entry of a HAR file, and its position in the file.
 pub(super) struct HarEntry<'a> {
     pub value: &'a Value,
     /// The index of the log that contains the entry.
@@ -126,7 +126,7 @@ impl<'a> Pages<'a> {
         format!("{}[{}]", self.lists.get(entry.log).map_or("", String::as_str), entry.index)
     }
 
-    /// Lists the pages, for example `1 'News' (72 entries), 2 'Sports' (31 entries), ..`.
+    /// Lists the pages of the file as text, for example `1 'News' (72 entries), 2 'Sports' (31 entries), ..`.
     pub(super) fn describe(&self) -> String {
         let page = |(number, page): (usize, &Listed<'_>)| {
             format!("{} '{}' ({} entries)", number + 1, short(page), page.entries)

@@ -1,10 +1,10 @@
 //! Parses the text of a HAR to JSON values, and drops the values that this crate does not use.
 //!
-//! A recording consists mostly of headers, cookies, timings and bodies. Once parsed, they would need a dozen times as
-//! many bytes of memory as the file has. The parser keeps only the values that [`read`](super::read) and its submodules
-//! use. It parses all other values, so that errors are still reported, and then drops them. Of a request body, it keeps
-//! only the size. The memory for kept values is bounded, because one character in the file may become a value of a
-//! hundred bytes.
+//! A recording consists mostly of headers, cookies, timings and bodies. Once parsed, they would take a dozen times the
+//! size of the file in memory. The parser keeps only the values that [`read`](super::read) and its submodules use. It
+//! parses all other values, so that errors are still reported, and then drops them. Of a request body, it keeps only
+//! the size. The memory for kept values is bounded, because one character in the file may become a value of a hundred
+//! bytes.
 
 use super::post_data;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -18,7 +18,7 @@ pub(super) enum ParseError {
     /// The text is not JSON. A syntax error inside a value that would be dropped is also reported.
     #[error("not a HAR, not even JSON: {0}")]
     Json(serde_json::Error),
-    /// The file has more than this number of entries.
+    /// The HAR file has more than this number of entries.
     #[error("log.entries: more than {0} entries; split the recording into files of fewer")]
     Entries(usize),
     /// The kept values would take more than this number of bytes of memory.
@@ -26,7 +26,7 @@ pub(super) enum ParseError {
     Memory(u64),
 }
 
-/// The limits on the kept values.
+/// The limits on the values that the parser keeps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// The maximum number of entries of all pages together.
@@ -54,7 +54,7 @@ pub(super) fn parse(text: &str, limits: Limits) -> Result<Value, ParseError> {
     value.map_err(|why| budget.exceeded.take().unwrap_or(ParseError::Json(why)))
 }
 
-/// The memory that is still available for values.
+/// The memory that is still available for the JSON values that are kept.
 struct Budget {
     limits: Limits,
     left: Cell<u64>,
@@ -91,7 +91,7 @@ impl Budget {
             Some(rest) => self.texts.set(rest),
             None => {
                 members.remove("text");
-                // The text was counted when it was parsed.
+                // The text was counted when it was parsed, so return its length to the budget.
                 self.left.set(self.left.get().saturating_add(length));
             }
         }
@@ -139,9 +139,9 @@ enum HarObject {
     Initiator,
     Stack,
     Frame,
-    /// An object that is kept with all its members.
+    /// A JSON object that is kept with all its members.
     Unpruned,
-    /// A value that is parsed and dropped.
+    /// A JSON value that is parsed and dropped.
     Nothing,
 }
 
@@ -222,7 +222,7 @@ impl HarObject {
 /// The request headers that are used.
 const HEADERS: [&str; 2] = ["referer", "content-length"];
 
-/// Deserializes a value of the given type, and counts its memory.
+/// Deserializes a JSON value that has the given type in the HAR, and counts the memory of what is kept.
 #[derive(Clone, Copy)]
 struct PruneSeed<'b>(HarObject, &'b Budget);
 

@@ -1,4 +1,4 @@
-//! Tests for what is read from the times of a recording, and from the texts in it.
+//! Tests what is inferred from the times and the texts of a recording.
 
 use super::tests::{document, entry, har, page, with};
 use super::*;
@@ -7,8 +7,8 @@ use crate::page::reference::{LoadPriority, ResourceType, ScriptMode};
 use serde_json::json;
 use std::time::Duration;
 
-/// Returns an entry as Chromium writes it: queued `at` milliseconds after the start, with these timings in milliseconds. A
-/// part of `-1.0` is not recorded.
+/// Returns an entry as Chromium writes it: queued `at` milliseconds after the start, with these timings in
+/// milliseconds. A timing of `-1.0` means that it is not recorded.
 fn timed(at: u32, url: &str, [blocked, connect, ssl, wait, receive]: [f64; 5]) -> Value {
     let took: f64 = [blocked, connect, wait, receive].into_iter().filter(|part| *part > 0.0).sum();
     let timings = json!({"blocked": blocked, "dns": -1, "connect": connect, "ssl": ssl, "send": 0, "wait": wait,
@@ -36,7 +36,7 @@ fn a_request_is_sent_after_it_was_blocked() {
     let recorded = image.recorded.expect("times");
     assert_eq!((millis(recorded.queued), millis(recorded.blocked)), (400.0, 500.0));
     assert_eq!((millis(recorded.first_byte), millis(recorded.ended)), (980.0, 985.0));
-    // The document ended at 313 ms, so the request was sent 587 ms later.
+    // The request for the image was sent at 900 ms, which is 587 ms after the document ended at 313 ms.
     assert_eq!(millis(image.think), 587.0);
 }
 
@@ -52,7 +52,7 @@ fn the_server_s_time_is_the_wait_less_a_round_trip() {
         .iter()
         .map(|object| millis(object.recorded.expect("times").server_time.expect("a time")))
         .collect();
-    // Each host has a round trip of its own.
+    // The round trip is inferred for each host: 80 ms to `h`, and 15 ms to `other`.
     assert_eq!(times, [420.0, 0.0, 0.0, 15.0]);
 }
 
@@ -74,7 +74,7 @@ fn waiting_behind_other_responses_is_not_the_server_s_time() {
         with(timed(300, "https://h/1", [0.0, -1.0, -1.0, 80.0, 400.0]), "/response/bodySize", json!(500_000));
     let second = timed(300, "https://h/2", [0.0, -1.0, -1.0, 500.0, 5.0]);
     let page = page(vec![document, first, second]);
-    // From 380 ms to 780 ms the first response arrived, and from then on the server was waited for.
+    // The first response arrived from 380 ms to 780 ms. Only after that did the second request wait for the server.
     let time = page.objects[2].recorded.expect("times").server_time.expect("a time");
     assert!((millis(time) - 20.0).abs() < 0.01, "{time:?}");
 }
@@ -93,7 +93,7 @@ fn the_round_trip_comes_from_connecting_without_tls() {
     let rtt =
         |document: Value| page(vec![html(document)]).recording.expect("times").rtt_ns.map(|rtt| rtt.value);
     assert_eq!(rtt(timed(0, "https://h/", [0.0, 161.5, 80.5, 500.0, 50.0])), Some(81_000_000));
-    // Firefox does not count TLS in the time to connect, which shows in the sum.
+    // Firefox does not count TLS in `connect`. The total time of the entry shows this.
     let firefox =
         with(timed(0, "https://h/", [0.0, 81.0, 80.5, 500.0, 50.0]), "/time", json!(81.0 + 80.5 + 550.0));
     assert_eq!(rtt(firefox), Some(81_000_000));
@@ -111,7 +111,7 @@ fn the_rate_comes_from_the_fastest_stretch() {
         with(timed(at, url, [0.0, -1.0, -1.0, 80.0, receive]), "/response/bodySize", json!(bytes))
     };
     let document = html(timed(0, "https://h/", [0.0, 160.0, 80.0, 80.0, 50.0]));
-    // Two bodies at the same time have 10 Mbit/s, and one later has less.
+    // Two concurrent bodies are received at 10 Mbit/s together. A later body is slower.
     let page = page(vec![
         document,
         large(300, "https://h/1", 500_000, 800.0),
@@ -257,7 +257,7 @@ fn the_memory_for_lines_and_words_is_bounded() {
     ];
     let page = page(kept);
     assert_eq!(page.objects[2].reference.script, Some(ScriptMode::Blocking), "the giant word is not taken");
-    // The first text has kept 600,001 of a million lines, so the line of the second is not known.
+    // The first text takes 600,001 of a million lines, so line 600,000 of the second text is not kept.
     assert_eq!(page.objects[3].reference.offset, None);
 }
 
@@ -371,7 +371,8 @@ fn extreme_times_are_bounded() {
     }
 }
 
-/// Chromium recorded these loads at the rate and the round trip that the name of each file ends in.
+/// Chromium recorded these loads on emulated links. The name of each file ends in the rate and the round trip of its
+/// link.
 #[test]
 fn recordings_at_known_networks_show_them() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/browser/har");

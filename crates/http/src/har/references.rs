@@ -10,21 +10,22 @@ use crate::page::reference::{LoadPriority, Reference, ResourceType, ScriptMode};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The recorded text of a document or style sheet, with the offsets of the words that may be addresses.
+/// The recorded text of a document or style sheet, with the offsets of the words that may be addresses of other
+/// objects.
 struct Text<'a> {
     text: &'a str,
     is_html: bool,
-    /// The offsets of words, by the last segment of the path that they would be.
+    /// The offsets of the words, by the last segment of each word as a path.
     words: BTreeMap<&'a str, Vec<usize>>,
     /// The offset at which each line begins, up to the last line that an entry names.
     lines: Vec<usize>,
-    /// The offset behind the tag `<body>`.
+    /// The offset just after the tag `<body>`.
     body: Option<usize>,
 }
 
 impl<'a> Text<'a> {
-    /// Returns the recorded text of `entry`, if it has one. Only words whose last segments are `wanted` are found in it, and
-    /// only the first `lines` lines.
+    /// Returns the recorded text of `entry`, if it has one. Keeps the offsets of the words whose last segment is in
+    /// `wanted`, and the offsets of the first `lines` lines.
     fn of(entry: &FetchEntry<'a>, wanted: &BTreeSet<String>, lines: usize) -> Option<Self> {
         let content = entry.value.pointer("/response/content")?;
         let text = content.get("text").and_then(Value::as_str).filter(|text| !text.is_empty())?;
@@ -35,7 +36,7 @@ impl<'a> Text<'a> {
         for word in text.split(is_between) {
             let address = without_attribute(word);
             let name = last_segment(address);
-            // A longer word is not compared, because a file may have many entries that it could refer to.
+            // A longer word is skipped, because it would be compared with the addresses of many entries.
             if address.len() <= MAX_TAG && wanted.contains(name) {
                 let offsets = words.entry(name).or_default();
                 if offsets.len() < MAX_OFFSETS {
@@ -56,8 +57,8 @@ impl<'a> Text<'a> {
         (offset as f64 / self.text.len() as f64 * size as f64) as u64
     }
 
-    /// Returns the reference to `url`: the offset of its tag or word, and the offset of its end. Of several, the first at or after the
-    /// line `line`, counted from 0, is returned.
+    /// Returns the offset of a reference to `url`, and the offset at which its tag or `url(..)` ends. Prefers the first
+    /// reference at or after the line `line`, counted from 0.
     fn find(&self, url: &str, line: Option<usize>) -> Option<(usize, usize)> {
         let from = line.and_then(|line| self.lines.get(line)).copied().unwrap_or(0);
         let after = self.offsets(url).find(|offset| *offset >= from);
@@ -80,14 +81,15 @@ impl<'a> Text<'a> {
         offsets.map_or(&[][..], Vec::as_slice).iter().copied().filter(refers)
     }
 
-    /// Returns the offset behind the tag or `url(..)` that contains `offset`.
+    /// Returns the offset just after the tag or `url(..)` that contains `offset`.
     fn end(&self, offset: usize) -> usize {
         let close = if self.is_html { b'>' } else { b')' };
         let end = self.text.as_bytes()[offset..].iter().take(MAX_TAG).position(|byte| *byte == close);
         end.map_or(offset, |at| offset + at + 1)
     }
 
-    /// Returns how the tag that contains `offset` refers to its address. The text of a script is in no tag.
+    /// Returns how the tag that contains `offset` refers to its address. Returns `None` if `offset` is not in a tag, as
+    /// in the text of a script.
     fn tag(&self, offset: usize) -> Option<Reference> {
         let before = self.text.as_bytes()[..offset].iter().rev().take(MAX_TAG);
         let begin = offset - before.into_iter().position(|byte| *byte == b'<')? - 1;
@@ -103,7 +105,7 @@ impl<'a> Text<'a> {
 /// The texts of a page's entries, and the lines that `_initiator` names in them.
 pub(super) struct References<'a> {
     texts: Vec<Option<Text<'a>>>,
-    /// For each entry, the number of lines up to the last one that an entry names in it.
+    /// For each entry, the number of lines up to the last line that another entry's `_initiator` names.
     lines: Vec<usize>,
 }
 
@@ -155,7 +157,8 @@ fn reference(entry: &FetchEntry<'_>, text: Option<&Text<'_>>, size: u64, lines: 
         return reference;
     }
     if reference.by_script {
-        // A script in the text of a document may contain the address, but a tag with it is not the reference of the script.
+        // The script may be in the text of the document. Skip occurrences of the address in tags, because they are not
+        // the reference of the script.
         let found = text.filter(|text| text.is_html).and_then(|text| {
             let offset =
                 text.offsets(bare(entry.url)).take(MAX_TAGS).find(|offset| text.tag(*offset).is_none())?;
@@ -165,7 +168,7 @@ fn reference(entry: &FetchEntry<'_>, text: Option<&Text<'_>>, size: u64, lines: 
     }
     let line = line(entry.value);
     let Some(text) = text else {
-        // Without its text, the initiator counts as having lines of equal length.
+        // The text of the initiator is not recorded. Assume that its lines have equal lengths.
         reference.offset =
             line.map(|line| (size as f64 * (line + 1) as f64 / (lines + 1) as f64).min(size as f64) as u64);
         return reference;
@@ -202,8 +205,8 @@ fn is_by_script(entry: &Value) -> bool {
     entry.pointer("/_initiator/type").and_then(Value::as_str) == Some("script")
 }
 
-/// Returns whether an `import` of a module names `entry`, if it is a script. core `inspector_network_agent.cc`,
-/// `BuildInitiatorObject`: of what scripts request, only an import has no call stack.
+/// Returns whether an `import` of a module names `entry`, if it is a script. Source: core `inspector_network_agent.cc`,
+/// `BuildInitiatorObject`: of the requests that scripts make, only an import has no call stack.
 fn is_import(entry: &Value) -> bool {
     let Some(initiator) = entry.get("_initiator") else { return false };
     is_by_script(entry) && initiator.get("stack").is_none() && initiator.get("url").is_some()
@@ -240,7 +243,7 @@ fn is_between(c: char) -> bool {
     c.is_ascii_whitespace() || matches!(c, '"' | '\'' | '(' | ')' | '<' | '>' | ',' | '\\')
 }
 
-/// Returns `word` without the name of an attribute before it, whose value is not quoted: `src=a.png`.
+/// Removes the name of an attribute before an unquoted value: `src=a.png` becomes `a.png`.
 fn without_attribute(word: &str) -> &str {
     match word.split_once('=') {
         Some((name, value)) if name.bytes().all(|byte| byte.is_ascii_alphabetic()) => value,
@@ -254,7 +257,7 @@ fn last_segment(address: &str) -> &str {
     address[..path].rfind('/').map_or(address, |slash| &address[slash + 1..])
 }
 
-/// Returns the offset behind the tag `<body>` of an HTML text.
+/// Returns the offset just after the tag `<body>` of an HTML text.
 fn body(text: &str) -> Option<usize> {
     let is_body = |at: &usize| {
         let tag = text.as_bytes().get(*at..*at + 6).unwrap_or_default();
@@ -272,11 +275,11 @@ fn wanted(entries: &[FetchEntry<'_>]) -> BTreeSet<String> {
     names.flat_map(|name| [name.to_owned(), name.replace('&', "&amp;")]).collect()
 }
 
-/// The maximum number of offsets of a word that are compared with an address.
+/// The maximum number of offsets that are kept for one last segment.
 const MAX_OFFSETS: usize = 50;
-/// The maximum number of lines of all texts whose offsets are kept.
+/// The maximum number of line offsets that are kept, over all texts.
 const MAX_LINES: usize = 1_000_000;
-/// The maximum number of tags that are read for an address.
+/// The maximum number of occurrences of an address whose tags are read.
 const MAX_TAGS: usize = 5;
 /// The maximum number of bytes of a tag on each side of an address.
 const MAX_TAG: usize = 4000;

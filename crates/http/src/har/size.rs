@@ -32,7 +32,7 @@
 use crate::page::{MAX_BODY, REQUEST_HEAD, RESPONSE_HEAD};
 use serde_json::Value;
 
-/// The sizes of an entry in bytes.
+/// The sizes of the request and the response of a HAR entry, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Size {
     /// The size of the request, head and body together.
@@ -54,7 +54,7 @@ pub(super) struct Size {
 /// The sizes of an entry, or the reason why the entry has no usable sizes.
 pub(super) type EntrySizes = Result<Size, &'static str>;
 
-/// Returns whether an entry contains a response.
+/// Returns whether a HAR entry contains a response.
 pub(super) fn has_response(entry: &Value) -> bool {
     match entry.get("response") {
         None | Some(Value::Null) => false,
@@ -182,8 +182,8 @@ pub const UNKNOWN_BODY: &str = "the size of the request body is not recorded (bo
 /// example with k6.
 pub const NO_RESPONSE: &str = "no response is recorded: fetched with a body of 1 kB";
 
-/// The size in bytes that is assumed for each response body if no entry of the page has a response. It is about the
-/// size of an API response.
+/// The size in bytes that is assumed for each response body if no entry of the page has a response. An API response has
+/// about this size.
 const ASSUMED_BODY: u64 = 1000;
 
 const FROM_CACHE: &str = "came from the browser's cache; fetched here, as on a first visit";
@@ -211,7 +211,7 @@ fn truthy(value: &Value) -> bool {
     }
 }
 
-/// The value of one size field.
+/// The value of one size field of a HAR entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Known {
     Absent,

@@ -14,7 +14,7 @@ const AT: [&str; 5] = [
     "2024-05-01T10:00:00.400Z",
 ];
 
-/// Returns a plain entry: status 200, a body of 1000 bytes, and a total time of 50 ms.
+/// Returns a plain HAR entry: status 200, a body of 1000 bytes, and a total time of 50 ms.
 pub(super) fn entry(at: usize, url: &str) -> Value {
     json!({
         "startedDateTime": AT[at],
@@ -109,7 +109,7 @@ fn the_body_is_taken_from_the_first_field_that_knows() {
     let firefox =
         with(with(plain(), "/response/headersSize", json!(-1)), "/response/content/size", json!(-1));
     assert_eq!(bytes(firefox), (300, 1000));
-    // A response with this status has no body.
+    // A redirect has no body.
     let redirect = with(with(unknown(), "/response/content/size", json!(0)), "/response/status", json!(302));
     assert_eq!(bytes(redirect), (310, 0));
 }
@@ -280,7 +280,7 @@ fn errors_name_the_entry_and_the_field() {
 #[test]
 fn a_negative_size_is_unknown_whatever_it_is() {
     // Chrome redirects a URL to https internally, without a transfer. Chrome's exporters compute the body size as the
-    // transferred size, 0, minus the head size, 310.
+    // transferred size, 0, minus the size of the head, 310.
     let odd = with(entry(1, "http://h/x"), "/response/bodySize", json!(-310));
     let odd = with(with(odd, "/response/_transferSize", json!(0)), "/response/status", json!(307));
     let odd = with(odd, "/response/content/size", json!(0));
@@ -614,7 +614,7 @@ fn the_body_of_a_request_has_the_first_size_that_is_known() {
     assert_eq!(post(json!(0), json!(null), json!(null)), (0, false));
     assert_eq!(post(json!(-1), json!({"text": ""}), json!(null)), (0, false));
     assert_eq!(post(json!(-1), json!(null), json!("0")), (0, false));
-    // A GET has no body unless the file says so.
+    // A GET request has no body unless the file records a body.
     let get = with(entry(1, "http://h/x"), "/request/bodySize", json!(-1));
     assert!(page(vec![document(), get]).warnings.is_empty());
     // An entry of a file for k6 (a load generator) has only a request. `request_head` counts the head, which contains a
@@ -641,7 +641,7 @@ fn a_url_that_no_contestant_can_send_is_an_error() {
     }
     let long = error(vec![odd(&format!("http://no host/{}", "x".repeat(70_000)))]);
     assert!(long.contains("xxx…': no request can name") && long.len() < 400, "{long}");
-    // An entry that is left out is not requested.
+    // An entry that is left out is not requested, so its invalid URL is not an error.
     let failed =
         with(with(odd("http://no host/"), "/response/status", json!(0)), "/response/bodySize", json!(0));
     let page = page(vec![document(), failed, odd("wss://no host/")]);

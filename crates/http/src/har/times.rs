@@ -38,7 +38,8 @@ pub(super) fn started(entry: &Value) -> Result<Option<f64>, String> {
 /// a start. An entry without a start counts as queued with the entry before it in the file. If no earlier entry has a
 /// start, it counts as queued with the first entry that has one.
 ///
-/// A CORS preflight is queued after the request that needs it, but sent before. So that request is moved behind it.
+/// A CORS preflight is queued after the request that needs it, but sent before. So the request is moved behind its
+/// preflight.
 pub(super) fn in_order(entries: Vec<(Option<f64>, f64, FetchEntry<'_>)>) -> (Vec<FetchEntry<'_>>, usize) {
     let unknown = entries.iter().filter(|(started, ..)| started.is_none()).count();
     let mut last = entries.iter().find_map(|(started, ..)| *started).unwrap_or(0.0);

@@ -1,4 +1,5 @@
-//! Reads the parts of an entry's time: how long it was blocked, connected, waited and received.
+//! Reads from the `timings` of a HAR entry for how long its request was blocked, connecting, sending, waiting and
+//! receiving.
 
 use super::size;
 use crate::page::recorded::HttpVersion;
@@ -10,7 +11,7 @@ use std::time::Duration;
 pub(super) struct Timings {
     pub blocked: Option<f64>,
     pub dns: Option<f64>,
-    /// The time to connect, with the TLS handshake if the file counts it in.
+    /// The time to connect. It includes the TLS handshake if the file counts it as part of connecting.
     pub connect: Option<f64>,
     pub ssl: Option<f64>,
     pub send: Option<f64>,
@@ -21,7 +22,7 @@ pub(super) struct Timings {
 }
 
 impl Timings {
-    /// Reads the timings of `entry`, which took `took` milliseconds. Values that are no numbers are ignored.
+    /// Reads the timings of `entry`, which took `took` milliseconds. Values that are not numbers are ignored.
     pub(super) fn of(entry: &Value, took: f64) -> Self {
         let part = |name: &str| {
             let value = entry.get("timings")?.get(name).and_then(size::number)?;
@@ -49,13 +50,13 @@ impl Timings {
         [self.blocked, self.dns, self.connect, ssl, self.send, self.wait].into_iter().flatten().sum()
     }
 
-    /// Returns the time of the first round trip of a connection, if this entry opened one.
+    /// Returns the duration of the first round trip of a connection, if this entry opened the connection.
     pub(super) fn round_trip(&self, version: Option<HttpVersion>) -> Option<f64> {
         let connect = self.connect.filter(|connect| *connect > 0.0)?;
         match self.ssl.filter(|_| self.with_ssl) {
-            // A QUIC handshake takes one round trip in all, and the time in which both ends compute.
+            // A QUIC handshake, including TLS, takes one round trip plus the processing time of both ends.
             Some(_) if version == Some(HttpVersion::Http3) => Some(connect * (1.0 - COMPUTING)),
-            // Chromium sometimes reports that TLS took all of the time.
+            // Chromium sometimes reports nearly the whole time as TLS. The round trip is then unknown.
             Some(ssl) => Some(connect - ssl).filter(|rest| *rest > connect / 50.0),
             None => Some(connect),
         }
@@ -80,10 +81,10 @@ pub(super) fn duration(millis: f64) -> Duration {
     Duration::from_nanos((millis.clamp(0.0, MAX_MILLIS) * 1e6).round() as u64)
 }
 
-/// The share of a QUIC handshake in which both ends compute. Handshakes of Chromium 156 on emulated links took 3 to 12 %
-/// longer than their round trips.
+/// The share of a QUIC handshake that is processing time of both ends. Handshakes of Chromium 156 on emulated links
+/// took 3 to 12 % longer than their round trips.
 const COMPUTING: f64 = 0.05;
-/// The maximum length of a recorded time in milliseconds, which is over a day. Longer ones are cut.
+/// The maximum length of a recorded time in milliseconds, which is over a day. A longer time is reduced to it.
 const MAX_MILLIS: f64 = 1e8;
 
 /// Returns whether `entry` is a CORS preflight.

@@ -6,7 +6,7 @@ use anabranch_base::time::Instant;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-/// The events of fetching one object of a page.
+/// The times and the result of fetching one object of a page, from which a HAR entry is written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fetch {
     /// The index of the object in the page.

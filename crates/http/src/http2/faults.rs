@@ -85,7 +85,7 @@ impl Inspector {
             } else {
                 self.setting(&part)
             }
-            // The next part uses the same allocation.
+            // Reuse the allocation for the next header or setting.
             part.clear();
             self.part = part;
         }
@@ -115,7 +115,7 @@ impl Inspector {
         if !sized {
             return self.found(Reason::FRAME_SIZE_ERROR);
         }
-        // Most requests begin a stream above all earlier ones, which need no search.
+        // Most requests begin a stream above all ended streams. For such a stream, the list is not searched.
         let is_ended = stream <= self.highest_ended && self.ended.contains(&stream);
         if matches!(kind, DATA | HEADERS) && is_ended {
             return self.found(Reason::STREAM_CLOSED);

@@ -9,7 +9,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 pub(crate) fn fill(fields: &mut HeaderMap, bytes: usize) {
     let name = HeaderName::from_static(NAME);
     for line in 0..bytes / LINE {
-        // The lines of a head differ, so that none is encoded as a reference to another line of the same head.
+        // The padding lines of a head differ, so that header compression does not encode one as a reference to another
+        // line of the same head.
         let letter = char::from(b'a' + (line % 26) as u8);
         let value = letter.to_string().repeat(LINE - NAME.len() - 4);
         if let Ok(value) = HeaderValue::from_str(&value) {

@@ -50,7 +50,7 @@ pub(crate) struct Io<T> {
 pub(crate) struct Scratch(Rc<RefCell<Vec<u8>>>);
 
 impl Scratch {
-    /// Returns a slice of `bytes` bytes with arbitrary content.
+    /// Returns a part of the buffer with `bytes` bytes of arbitrary content.
     pub(crate) fn room(&self, bytes: usize) -> RefMut<'_, [u8]> {
         let mut buffer = self.0.borrow_mut();
         if buffer.len() < bytes {

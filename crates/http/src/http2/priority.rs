@@ -25,14 +25,14 @@ impl Default for Priority {
 }
 
 impl fmt::Display for Priority {
-    /// Formats the value of the `priority` field (§5).
+    /// Formats the value of the `priority` field (RFC 9218 §5).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "u={}{}", self.urgency, if self.incremental { ", i" } else { "" })
     }
 }
 
 impl Priority {
-    /// Returns Chromium's priority for an object of this media type, wherever the page references the object. Source:
+    /// Returns Chromium's priority for an object of this media type, wherever the page refers to the object. Source:
     /// third_party/blink/renderer/platform/loader/fetch/resource_fetcher.cc maps types to priorities (`TypeToPriority`)
     /// and determines which are incremental (`ShouldLoadIncremental`). VeryHigh, High, Medium, Low and VeryLow become
     /// HIGHEST, MEDIUM, LOW, LOWEST and IDLE (`ConvertWebKitPriorityToNetPriority`). These in turn become the urgencies
@@ -47,7 +47,7 @@ impl Priority {
             ("text" | "application", "javascript" | "x-javascript" | "ecmascript" | "xsl" | "xslt+xml") => {
                 (1, false)
             }
-            // Scripts usually fetch resources of these types.
+            // These are types of data that scripts usually fetch.
             ("text", "plain" | "xml") | ("application", "json" | "xml") => (1, true),
             ("application", "manifest+json") => (2, false),
             ("image" | "audio" | "video", _) | ("text", "vtt") => (3, true),
@@ -56,7 +56,7 @@ impl Priority {
         Self { urgency, incremental }
     }
 
-    /// Parses the value of a `priority` field. Missing and invalid parts have their defaults (§5).
+    /// Parses the value of a `priority` field. Missing and invalid parts have their defaults (RFC 9218 §5).
     #[must_use]
     pub fn read(field: &str) -> Self {
         let mut priority = Self::default();

@@ -78,7 +78,8 @@ impl Response {
     }
 }
 
-/// The outer error is a failure that h2 reports. The inner error is a violation that h2 does not detect.
+/// A result of reading a response. The outer error is a failure that h2 reports; the inner error is a violation that h2
+/// does not detect.
 type Checked<T> = Result<Result<T, Malformed>, Failure>;
 
 /// Completes with the head of the final response.
@@ -86,7 +87,7 @@ fn poll_head(
     response: &mut ResponseFuture,
     cx: &mut Context<'_>,
 ) -> Poll<Checked<(ResponseHead, RecvStream)>> {
-    // The rules for heads hold for interim responses, too.
+    // Check interim responses, too, because the rules for heads also hold for them.
     while let Poll::Ready(Some(interim)) = response.poll_informational(cx) {
         let (head, ()) = interim.map_err(Failure::Failed)?.into_parts();
         if let Err(reason) = ResponseHead::new(head.status, head.headers) {

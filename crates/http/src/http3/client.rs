@@ -16,7 +16,7 @@ use std::task::{Context, Poll, ready};
 /// dropped.
 pub(crate) struct Requests<S: Session>(Rc<ConnectionKeepAlive<S>>);
 
-/// Keeps the connection alive until this value is dropped.
+/// Keeps an HTTP/3 connection alive until this value is dropped.
 struct ConnectionKeepAlive<S: Session>(Connection<S>);
 
 impl<S: Session> Clone for Requests<S> {
@@ -119,7 +119,7 @@ impl<S: Session> Exchange<S> {
                 let reason = format!("a head of {size} bytes, where at most {MAX_HEAD} are accepted");
                 Err(Failure::Malformed(super::Error::Stream(Code::H3_EXCESSIVE_LOAD, reason)))
             }
-            // A client's reader returns no requests.
+            // This arm is never reached, because the reader of a client returns no requests.
             Some(Event::Request(_)) => Err(Failure::Stream(StreamError::CancelledHere)),
         })
     }

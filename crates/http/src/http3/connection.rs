@@ -270,7 +270,7 @@ impl<T: Stream> CriticalStream<T> {
     }
 }
 
-/// The result of reading from a stream that the peer opened.
+/// What to do next after reading from a stream that the peer opened.
 enum Next {
     More,
     Over,

@@ -23,11 +23,11 @@ pub(crate) struct MessageReader {
     content: ContentLength,
     /// The number of content bytes received.
     content_bytes: u64,
-    /// The number of all other bytes received.
+    /// The number of bytes received that are not content.
     other_bytes: u64,
 }
 
-/// The last received part of the message.
+/// The part of the message that was received last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     Nothing,
@@ -140,7 +140,8 @@ impl MessageReader {
         }
     }
 
-    /// Begins a frame. `of` is its type, and `length` is the length of its payload in bytes.
+    /// Handles the header of a frame. `of` is the frame type, and `length` is the length of the frame's payload in
+    /// bytes.
     fn begin(&mut self, of: u64, length: u64) -> Result<Option<Event>, Error> {
         let unexpected = |reason: &str| Err(Error::connection(Code::H3_FRAME_UNEXPECTED, reason));
         self.frame = Some(match of {
@@ -167,11 +168,11 @@ impl MessageReader {
                 let reason = "PUSH_PROMISE has a push ID that nothing allows";
                 return Err(Error::connection(Code::H3_ID_ERROR, reason));
             }
-            // RFC 9114 §7.2.3 to §7.2.7: these frames are not allowed on a request stream.
+            // RFC 9114 §7.2.3 to §7.2.7: the frame types of this arm are not allowed on a request stream.
             kind::PUSH_PROMISE | kind::CANCEL_PUSH | kind::SETTINGS | kind::GOAWAY | kind::MAX_PUSH_ID => {
                 return unexpected(&format!("a frame of type {of:#x} on a request stream"));
             }
-            // RFC 9114 §7.2.8, RFC 9218 §7.2: these frames are not allowed on a request stream.
+            // RFC 9114 §7.2.8, RFC 9218 §7.2: the frame types of this arm are not allowed on a request stream.
             of if kind::RESERVED.contains(&of) || kind::PRIORITY_UPDATE.contains(&of) => {
                 return unexpected(&format!("a frame of type {of:#x} on a request stream"));
             }
@@ -200,7 +201,7 @@ impl MessageReader {
             return Ok(Some(Event::Request(request)));
         }
         let head = section.into_response().map_err(malformed)?;
-        // RFC 9114 §4.1: interim responses come before the final one.
+        // RFC 9114 §4.1: interim responses come before the final one. They are skipped.
         if head.status.is_informational() {
             return Ok(None);
         }

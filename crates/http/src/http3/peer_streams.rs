@@ -8,7 +8,7 @@ use super::instructions::{DecoderInstructions, EncoderInstructions};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 
-/// The state of a peer, as the peer announced it on its unidirectional streams.
+/// What a peer has announced on its unidirectional streams: its settings, its limits and its GOAWAY.
 #[derive(Debug)]
 pub(super) struct Peer {
     /// Whether the peer is the client.
@@ -192,7 +192,7 @@ impl Peer {
             // RFC 9114 §7.2.7: servers do not send MAX_PUSH_ID.
             kind::MAX_PUSH_ID if !self.is_client => return Err(unexpected()),
             kind::CANCEL_PUSH | kind::GOAWAY | kind::MAX_PUSH_ID => size_of::<u64>() as u64,
-            // RFC 9114 §7.2.1, §7.2.2, §7.2.5: these frames are not allowed on the control stream.
+            // RFC 9114 §7.2.1, §7.2.2, §7.2.5: the frame types of this arm are not allowed on the control stream.
             kind::DATA | kind::HEADERS | kind::PUSH_PROMISE => return Err(unexpected()),
             // RFC 9218 §7.2: only clients send PRIORITY_UPDATE. Its content is ignored.
             of if kind::PRIORITY_UPDATE.contains(&of) && !self.is_client => return Err(unexpected()),

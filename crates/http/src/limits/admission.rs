@@ -135,7 +135,7 @@ impl<W: World, N: Session> Admission<W, N> {
             self.slots.record_progress(now, stale);
         }
         let _alone = self.limit.shared.preempting.lock().unwrap_or_else(PoisonError::into_inner);
-        // Requests that this thread cannot grant are left to other threads.
+        // Requests for slots that this thread cannot grant are left to other threads.
         let clients = &self.limit.shared.clients;
         let mut ungranted = BTreeSet::new();
         for client in clients.requests() {
@@ -245,8 +245,8 @@ mod tests {
         let mut one = Admission::new(&world, limit.clone());
         let (_, slot) = one.admit(FakeSession::of(1)).expect("a free slot");
         slot.handle().set_busy();
-        // So far, `one` is the only server that uses the limit. Its only session is busy, so it must not be ended.
-        // Therefore the server must refuse a new session at once.
+        // So far, `one` is the only server that uses the limit. The only session of `one` is busy and must not be
+        // ended. Therefore the server must refuse a new session at once.
         let newcomer = FakeSession::of(2);
         assert!(one.admit(newcomer.clone()).is_none());
         assert_eq!(newcomer.aborted.get(), 1);

@@ -35,7 +35,7 @@ pub(super) struct ClientSlots(Mutex<Counts>);
 #[derive(Debug, Default)]
 struct Counts {
     slots: BTreeMap<Client, usize>,
-    /// The counts of `slots`, the smallest first.
+    /// The counts of `slots` with their clients, the smallest count first.
     ordered: BTreeSet<(usize, Client)>,
     /// For each new session that waits for a slot, the client of the session, in the order of the requests.
     requests: VecDeque<Client>,
@@ -67,12 +67,12 @@ impl ClientSlots {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that `client` has one more slot.
+    /// Records that `client` has one more session slot.
     pub(super) fn join(&self, client: Client) {
         self.counts().change(client, |slots| slots + 1);
     }
 
-    /// Records that `client` has one slot fewer.
+    /// Records that `client` has one session slot fewer.
     pub(super) fn leave(&self, client: Client) {
         self.counts().change(client, |slots| slots.saturating_sub(1));
     }
@@ -98,7 +98,7 @@ impl ClientSlots {
         Preemptable::Among(as_many.chain([newcomer]).collect())
     }
 
-    /// Returns the number of slots of `client`.
+    /// Returns the number of session slots of `client`.
     #[cfg(test)]
     pub(super) fn slots_of(&self, client: Client) -> usize {
         self.counts().slots.get(&client).copied().unwrap_or(0)
@@ -161,7 +161,7 @@ pub(super) enum Preemptable {
     Among(Vec<Client>),
 }
 
-/// The share of one client is the number of all session slots divided by this number.
+/// The share of one client is 1/`SHARES` of all session slots.
 const SHARES: usize = 8;
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ impl SessionMemory {
         Rc::new(Self { account, ..Self::default() })
     }
 
-    /// Completes when another exchange may begin.
+    /// Completes when the session has memory for another exchange.
     pub fn poll_begin(&self, cx: &Context<'_>) -> Poll<()> {
         if self.beyond.get() == 0 || self.fits() {
             return Poll::Ready(());
@@ -59,8 +59,8 @@ impl SessionMemory {
         self.beyond.get() > 0 || !self.fits()
     }
 
-    /// Returns how many bytes of a body may be read at once: what the budget allows, but at most `most`. With a budget,
-    /// the result is at least [`MIN_PIECE`], even if `most` is smaller.
+    /// Returns how many bytes of a body may be read at once: as many as the memory budget allows, but at most `most`.
+    /// With a budget, the result is at least [`MIN_PIECE`], even if `most` is smaller.
     pub fn piece(&self, most: usize) -> usize {
         let Some(account) = &self.account else { return most };
         let left = usize::try_from(account.borrow().limit()).unwrap_or(usize::MAX);
@@ -152,7 +152,7 @@ impl Drop for HeldBytes {
     }
 }
 
-/// The exchanges of a session may use 1/`PART` of the session's guaranteed memory (its floor).
+/// The exchanges of a session may use 1/`PART` of the memory that the budget guarantees to the session (its floor).
 const PART: u64 = 4;
 /// The estimated memory of an exchange in bytes: two buffers of hyper, the task, and the smallest piece of a body.
 const EXCHANGE: usize = 24 << 10;

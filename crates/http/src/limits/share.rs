@@ -97,8 +97,8 @@ pub struct ProgressMonitor {
 
 impl ProgressMonitor {
     /// Returns whether the exchange has made no progress for [`STALL_TIME`]. So far, the exchange has transferred `own`
-    /// bytes. The session has `exchanges` exchanges, which together have transferred `whole` bytes. `server_turn` says
-    /// that the exchange waits for the server. Such a wait is not a stall.
+    /// bytes. The session has `exchanges` exchanges, which together have transferred `whole` bytes. If `server_turn` is
+    /// true, the exchange waits for the server, which is not a stall.
     pub fn is_stalled(
         &mut self,
         own: u64,

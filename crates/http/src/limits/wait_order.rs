@@ -22,7 +22,7 @@ pub(super) struct SlotKey {
     pub(super) index: u32,
 }
 
-/// The records of a server's sessions.
+/// A record of each session that holds a slot of a server, and the order in which the sessions began to wait.
 #[derive(Debug, Default)]
 pub(super) struct WaitOrder(RefCell<Records>);
 
@@ -95,8 +95,8 @@ impl Records {
         })
     }
 
-    /// Changes the state of a record to `state`, which is not [`State::Waiting`], and removes the record from the
-    /// order.
+    /// Changes the state of a record to `state`, which is not [`State::Waiting`], and removes the session from the
+    /// order of waiting sessions.
     fn leave(&mut self, key: SlotKey, state: State) {
         let Some(record) = self.get_mut(key) else { return };
         let before = std::mem::replace(&mut record.state, state);
@@ -115,7 +115,8 @@ impl Records {
 }
 
 impl WaitOrder {
-    /// Adds a record for a session of `client`. The session has no request in progress, so it is appended to the order.
+    /// Adds a record for a session of `client`. The session has no request in progress, so it is appended to the order
+    /// of waiting sessions.
     pub(super) fn join(&self, client: Client) -> SlotKey {
         let mut all = self.0.borrow_mut();
         let index = all.free.pop().unwrap_or_else(|| {
@@ -159,12 +160,12 @@ impl WaitOrder {
     }
 
     /// Records that the session has no request in progress. If it had a request before, it moves to the end of the
-    /// order.
+    /// order of waiting sessions.
     pub(super) fn set_waiting(&self, key: SlotKey) {
         self.0.borrow_mut().wait(key);
     }
 
-    /// Moves a waiting session to the end of the order.
+    /// Moves a waiting session to the end of the order of waiting sessions.
     pub(super) fn wait_anew(&self, key: SlotKey) {
         let mut all = self.0.borrow_mut();
         if all.get(key).is_some_and(|record| matches!(record.state, State::Waiting(_))) {
@@ -173,7 +174,7 @@ impl WaitOrder {
         }
     }
 
-    /// Records that the session was ended for a new session. This removes the session from the order.
+    /// Records that the session was ended for a new session. The session is removed from the order of waiting sessions.
     pub(super) fn preempt(&self, key: SlotKey) {
         self.0.borrow_mut().leave(key, State::Preempted);
     }

@@ -22,7 +22,7 @@ mod policy;
 
 pub use policy::{Choices, NETSCAPE_CONNECTIONS, Policy, PolicyError, Think, Version, WhenFull};
 
-/// The decision about the exchange at the head of the queue.
+/// The decision about the exchange at the head of the queue: a stream for it, or that it waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
     /// Send the exchange on this stream. The exchange counts as in flight from now on.
@@ -55,7 +55,8 @@ pub struct Mapping {
     /// The maximum number of connections that are opened until one is established; `None` if the protocol is known.
     probes: Option<usize>,
     connections: Vec<Connection>,
-    /// The connection index and the stream of the last exchange assigned. Round robin continues after this stream.
+    /// The connection index and the stream of the last exchange assigned. The round-robin order continues after this
+    /// stream.
     last_taken: Option<(usize, u64)>,
 }
 
@@ -67,8 +68,8 @@ struct Connection {
     usable: bool,
     /// Whether the connection must not get further exchanges.
     retired: bool,
-    /// True if no streams can be added to the connection now, because its handshake is in progress, streams are already
-    /// being added, or an earlier request to add streams failed.
+    /// True if no streams can be added to the connection now. Either its handshake is in progress, or streams are
+    /// already being added, or an earlier request to add streams failed.
     cannot_grow: bool,
     /// The total number of exchanges assigned to the connection.
     used: u32,
@@ -109,8 +110,8 @@ impl Mapping {
         Self { fresh, ..self }
     }
 
-    /// Makes each waiting exchange open a connection of its own, but at most `connections`, until one is established. Only
-    /// then it is known that one connection carries all exchanges.
+    /// Makes each waiting exchange open a connection of its own, but at most `connections`, until one is established.
+    /// Only then is it known that one connection carries all exchanges.
     #[must_use]
     pub fn probing(self, connections: Option<usize>) -> Self {
         Self { probes: connections, ..self }

@@ -1,7 +1,7 @@
 //! The policy by which a client fetches a page, for example how many connections and outstanding requests it uses.
 //!
-//! [`Choices`] holds the settings that the user has given. [`Policy`] holds the resulting behaviour for one transport,
-//! with a default for every other setting.
+//! [`Choices`] holds the settings that the user has given. [`Policy`] holds the complete policy for one transport, with
+//! a default for every setting that the user has not given.
 
 use crate::browser::{Client, Visit};
 use crate::http2::Windows;
@@ -58,7 +58,7 @@ pub enum Think {
     /// No delay.
     #[default]
     None,
-    /// The delay that the page records.
+    /// The delay that was recorded with the page.
     Recorded,
 }
 
@@ -106,19 +106,19 @@ pub struct Policy {
     /// The maximum number of attempts to request an object, if connections end before the object is complete. Also the
     /// number of consecutive failed connections to a server after which the client gives up that server.
     pub attempts: u32,
-    /// Whether each host of the page has a server of its own. Server *n* of the connector then stands for host *n* of
-    /// the page. Otherwise all hosts share server 0.
+    /// Whether each host of the page is fetched from a separate server. Server *n* of the connector then stands for
+    /// host *n* of the page. Otherwise all hosts share server 0.
     pub keep_origins: bool,
     /// The HTTP version of the sessions.
     pub version: Version,
-    /// If true, requests state their priority (RFC 9218), and waiting requests are sent in the order of their
+    /// If true, requests have a `priority` field (RFC 9218), and waiting requests are sent in the order of their
     /// priorities. `None` means true over HTTP/2 and HTTP/3, as in browsers, and false otherwise.
     pub priority: Option<bool>,
     /// Whether bodies must match the content that our own server generates ([`crate::body`]). Off for other servers.
     pub verify: bool,
     /// The program that loads the page. A browser decides when objects are requested; see [`crate::browser`].
     pub client: Client,
-    /// What a browser remembers of the servers.
+    /// Whether the browser visits the page for the first time, or what it remembers of the servers.
     pub visit: Visit,
 }
 
@@ -153,7 +153,7 @@ impl Default for Policy {
 #[error("{0}")]
 pub struct PolicyError(pub(super) String);
 
-/// The keys of a policy as the user gave them. `None` or `false` means that the user did not give the key.
+/// The settings of a policy as the user gave them. `None` or `false` means that the user did not give the setting.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Choices {
     /// `connections=N`
@@ -173,8 +173,8 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// Returns the policy that these choices mean for a transport. `multistream` says that a connection of the
-    /// transport has many streams. `open_loop` says that objects are requested at given times. If `open_loop` is set,
+    /// Returns the policy that follows from these choices for a transport. `multistream` is true if a connection of the
+    /// transport has many streams. `open_loop` is true if objects are requested at given times. If `open_loop` is set,
     /// connections are opened as needed, unless pipelining is chosen or the number of connections is given.
     ///
     /// # Errors
@@ -240,7 +240,7 @@ impl Choices {
 }
 
 impl Policy {
-    /// Returns whether requests state their priority in a `priority` field.
+    /// Returns whether requests have a `priority` field (RFC 9218).
     #[must_use]
     pub fn sends_priority(&self) -> bool {
         self.priority.unwrap_or(self.version != Version::Http1)

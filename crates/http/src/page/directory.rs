@@ -114,7 +114,7 @@ impl Site<'_> {
         let mut below = PathBuf::new();
         let decoded = decode(path);
         for part in decoded.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
-            // Resolving the address has removed `..` and separators, but percent-decoding may yield them again.
+            // The decoded part may be `..` or contain a separator, even if the address contains neither.
             let Ok(part) = std::str::from_utf8(part) else { return Ok(None) };
             if part == ".." || part.contains(['\0', '\\']) {
                 return Ok(None);
@@ -181,9 +181,9 @@ impl Site<'_> {
 struct Embedded {
     /// The targets of the addresses, in the order of the file; `None` for an address that needs no fetch.
     targets: Vec<Option<Target>>,
-    /// How the file refers to each target, if the file is a document.
+    /// For each target, how the file refers to it; set only if the file is a document.
     references: Vec<Reference>,
-    /// The offset of the body, if the file is a document.
+    /// The offset at which the body begins, if the file is a document.
     body_start: Option<u64>,
     /// The addresses, as written in the file, that a browser would load only after the page (lazy loading).
     deferred: Vec<String>,

@@ -15,7 +15,7 @@ use super::reference::{FetchPriority, Reference, ResourceType, ScriptMode};
 use flow::{Flow, LAZY_FRAME_MARGIN, LAZY_IMAGE_MARGIN};
 use html5gum::{DefaultEmitter, Token, Tokenizer};
 
-/// A start tag with its position.
+/// An HTML start tag with its position in the document.
 type StartTag = html5gum::StartTag<usize>;
 
 /// The addresses that an HTML document embeds.
@@ -25,9 +25,9 @@ pub struct Embeds {
     pub base: Option<String>,
     /// The addresses as written, in the order of the document, including repetitions.
     pub addresses: Vec<String>,
-    /// For each address how the document refers to it. Offsets count in the document as given.
+    /// For each address, how the document refers to it. Offsets are offsets in the document as given.
     pub references: Vec<Reference>,
-    /// The offset behind the `<body>` tag, if there is one.
+    /// The offset just after the `<body>` tag, if there is one.
     pub body_start: Option<u64>,
     /// The addresses of lazy images and frames that are not fetched, because they are too far below the viewport or not
     /// displayed.
@@ -35,7 +35,7 @@ pub struct Embeds {
 }
 
 impl Embeds {
-    /// Returns each address and how the document refers to it. Nothing is known of the references of a style sheet.
+    /// Returns each address, with how the document refers to it. For a style sheet, the references are unknown.
     pub fn with_references(self) -> impl Iterator<Item = (String, Reference)> {
         self.addresses
             .into_iter()
@@ -193,12 +193,12 @@ impl Document {
     }
 
     fn image(&mut self, tag: &StartTag, style: Option<&str>) {
-        // The picture's sources apply only to an image that is a direct child of the picture.
+        // The sources of a picture apply only to an image that is a direct child of the picture.
         let picture = self.picture.as_mut().filter(|_| self.flow.is_inside(b"picture"));
         let source = picture.and_then(|picture| picture.chosen.take());
         let (width, _) = flow::size(text(tag, b"width").as_deref(), None, style);
-        // The width of a lazy image is known only after a layout, which is not made here. Instead, the width attribute
-        // or the width of the viewport is used.
+        // The width of a lazy image is known only after a layout, which this module does not compute. Instead, the
+        // width attribute or the width of the viewport is used.
         let auto = (is_lazy(tag) && width > 0.0).then_some(width);
         let address = match source {
             Some(Source { srcset, sizes }) => srcset::choose(None, Some(&srcset), sizes.as_deref(), auto),
@@ -211,7 +211,7 @@ impl Document {
     }
 
     /// Adds the box of an element to the layout, unless the element is hidden. Adds `address` to the addresses that are
-    /// fetched. If the element is lazy, and hidden or too far below the viewport, adds `address` to the deferred
+    /// fetched. A lazy element may be hidden or too far below the viewport. Its `address` is then added to the deferred
     /// addresses instead. `size` is used if the element has no size attributes.
     fn placed(
         &mut self,
@@ -238,8 +238,8 @@ impl Document {
     }
 }
 
-/// Returns how the first start tag of `html` refers to its address, and the offset behind that tag. Only attributes of
-/// the tag are considered.
+/// Returns how the first start tag of `html` refers to its address, and the offset just after that tag. Only attributes
+/// of the tag are considered.
 #[must_use]
 pub fn in_tag(html: &str) -> Option<(Reference, usize)> {
     let tokens = Tokenizer::new_with_emitter(html.as_bytes(), DefaultEmitter::<usize>::new_with_span());
@@ -353,7 +353,7 @@ pub fn in_css(css: &[u8]) -> Vec<String> {
             at = start + end;
             continue;
         }
-        // The position after the next `url(` or `@import`, and whether it is `url(`.
+        // `start` is the position after the next `url(` or `@import`, and `function` is true for `url(`.
         let (start, function) = match (url.after(&lower, at), import.after(&lower, at)) {
             (Some(url), Some(import)) if import < url => (import, false),
             (Some(url), _) => (url, true),
@@ -463,8 +463,8 @@ fn without_comments(css: &str) -> String {
     let mut rest = css;
     while let Some(start) = rest.find("/*") {
         kept.push_str(&rest[..start]);
-        // A string may contain `/*`, for example in the address `/*.png`. It is treated as a comment too, because such
-        // strings are rare.
+        // A string may contain `/*`, for example in the address `/*.png`. It is treated as the beginning of a comment,
+        // because such strings are rare.
         rest = rest[start + 2..].find("*/").map_or("", |end| &rest[start + 2 + end + 2..]);
     }
     kept.push_str(rest);

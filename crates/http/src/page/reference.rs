@@ -1,11 +1,12 @@
-//! What a page says about the reference to an object: where its initiator names it, and as what kind of resource.
+//! Describes how the initiator of an object refers to the object: where, and as what kind of resource.
 //!
-//! These are facts of a recording or of a site's text. A browser model decides what they mean for the order of requests.
+//! The values are taken from a recording or from the files of a site. A browser model decides how they affect the order
+//! of requests.
 
-/// How the initiator of an object refers to it. `None` means that the source of the page does not say.
+/// How the initiator of an object refers to it. A field is `None` if the recording or the site does not tell its value.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reference {
-    /// The kind of resource (`_resourceType`). Without it, the media type decides.
+    /// The kind of resource (`_resourceType`). If it is `None`, the media type determines the kind.
     pub kind: Option<ResourceType>,
     /// The number of bytes of the initiator's transferred body up to the end of the reference (the end of the tag or
     /// of `url(..)`). Offsets in a decoded text are scaled to the transferred size.
@@ -18,8 +19,8 @@ pub struct Reference {
     pub by_script: bool,
     /// Whether the reference is a `<link>` that only preloads or prefetches.
     pub preload: bool,
-    /// If it is: the offset behind the tag that uses the object, which counts as [`offset`](Self::offset) does. `None` if
-    /// that tag is not known.
+    /// For a preload: the offset just after the tag that uses the object, counted like [`offset`](Self::offset). `None`
+    /// if that tag is not known.
     pub used_at: Option<u64>,
     /// The attribute `fetchpriority`.
     pub fetch_priority: Option<FetchPriority>,
@@ -32,7 +33,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// Records that `tag` of the same document uses the object, if this reference preloads it and no use was known.
+    /// Records that `tag` of the same document uses the object. Only for a preload for which no such tag is known yet.
     pub fn used_by(&mut self, tag: &Self) {
         let is_use = tag.script.is_some() || tag.kind == Some(ResourceType::Stylesheet);
         if self.preload && self.used_at.is_none() && !tag.preload && is_use {
@@ -56,7 +57,7 @@ pub enum ResourceType {
     Image,
     /// Audio or video.
     Media,
-    /// A request of a script: XMLHttpRequest, fetch, EventSource, or a CORS preflight.
+    /// A request that a script makes: XMLHttpRequest, fetch, EventSource, or a CORS preflight.
     Fetch,
     /// A manifest of a web application.
     Manifest,
@@ -67,15 +68,15 @@ pub enum ResourceType {
 /// When a script is executed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScriptMode {
-    /// At its place in the document, which is not parsed further until then.
+    /// When the parser reaches the script. The parser waits until the script has been executed.
     Blocking,
-    /// As soon as it has arrived.
+    /// As soon as the script has arrived.
     Async,
     /// When the document has been parsed.
     Defer,
-    /// As [`Defer`](Self::Defer). It is a module, which browsers request with a higher priority.
+    /// Like [`Defer`](Self::Defer), for a module. Browsers request modules with a higher priority.
     Module,
-    /// As [`Async`](Self::Async). It is a module, or a module imports it.
+    /// Like [`Async`](Self::Async), for a module, or for a script that a module imports.
     AsyncModule,
 }
 

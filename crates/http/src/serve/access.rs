@@ -1,4 +1,4 @@
-//! The access log: an entry describes a request and its response.
+//! The access log, in which each entry describes a request and its response.
 
 use http::Version;
 use std::fmt;

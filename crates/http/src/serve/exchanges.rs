@@ -22,8 +22,8 @@ pub(super) struct StreamExchanges {
     pub(super) connection: u64,
     pub(super) stream: u64,
     pub(super) next: Cell<u32>,
-    /// The end of the latest response, in bytes from the start of the stream to the client. The next response begins
-    /// here.
+    /// The position at which the latest response ends and the next one begins, in bytes from the start of the stream to
+    /// the client.
     pub(super) end: Cell<u64>,
     /// The number of bytes that the transport has accepted so far, from the start of the stream to the client.
     pub(super) accepted: Cell<u64>,
@@ -113,7 +113,7 @@ impl StreamExchanges {
         }
     }
 
-    /// Records that hyper holds `bytes` more bytes of responses.
+    /// Records that hyper's buffers hold `bytes` more bytes of responses.
     pub(super) fn hold(&self, activity: &Activity, bytes: usize) {
         self.buffered.set(self.buffered.get() + bytes);
         activity.buffered.set(activity.buffered.get() + bytes);
@@ -133,7 +133,7 @@ impl StreamExchanges {
     }
 }
 
-/// A guard that exists as long as hyper has not taken a response completely.
+/// A guard for a response in progress. It is dropped when hyper has taken the whole response.
 #[derive(Debug)]
 pub(super) struct Answering {
     exchanges: Rc<StreamExchanges>,

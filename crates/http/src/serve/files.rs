@@ -153,8 +153,8 @@ impl FileSite {
         }
     }
 
-    /// Looks up a file. `relative` is its path relative to the root directory. `slash` says whether the request ends
-    /// with a slash, and so names a directory.
+    /// Looks up a file. `relative` is its path relative to the root directory. If `slash` is true, the request ends
+    /// with a slash and thus names a directory.
     fn look_up_target(&self, mut relative: PathBuf, slash: bool) -> io::Result<TargetLookup> {
         let mut lookup = self.look_up(&relative)?;
         match (lookup.metadata.is_dir(), slash) {
@@ -364,7 +364,7 @@ impl Validators {
             // Step 4: without If-None-Match, If-Modified-Since is evaluated.
             false => field(IF_MODIFIED_SINCE).and_then(date).is_some_and(|since| self.modified <= since),
         };
-        // With room for the fields that are added to each response.
+        // The map has room for the fields that are added to each response later.
         let mut fields = HeaderMap::with_capacity(2 * self.fields.len());
         fields.extend(self.fields.iter().map(|(name, value)| (name.clone(), value.clone())));
         let resource = |content| Resource { content, content_type: String::new(), head_size: None };

@@ -37,7 +37,7 @@ pub(super) async fn serve<W, S, N>(
     service: Rc<Service<W, S>>,
     (session, stream): (N, N::Stream),
     activity: Rc<Activity>,
-    // Accounts for the exchange's memory until the stream has no more data.
+    // The permit that accounts for the memory of the exchange. It is held until the stream has no more data.
     _exchange: ExchangePermit,
     // The bytes that were already read from the stream.
     seen: Bytes,
@@ -83,7 +83,8 @@ pub(super) async fn serve<W, S, N>(
             }
             let accepted = connection.poll_accept(cx);
             if patience.misses_settings() {
-                // RFC 9113 §3.4: an invalid preface is a connection error. A request that follows it is not answered.
+                // RFC 9113 §3.4: an invalid preface is a connection error. Requests that follow the preface are not
+                // answered.
                 connection.abrupt_shutdown(Reason::PROTOCOL_ERROR);
                 continue;
             }
@@ -299,7 +300,7 @@ const MAX_CONTENT: usize = 1 << 20;
 /// The maximum time that the response waits for the content of its request.
 const MAX_CONTENT_WAIT: Duration = Duration::from_secs(1);
 
-/// A response that h2 or the transport has not accepted completely.
+/// The body of a response that h2 or the transport has not accepted completely.
 struct Body {
     send: SendStream<Bytes>,
     /// The content; `None` once h2 has the whole content.
@@ -308,7 +309,7 @@ struct Body {
     unsent: u64,
 }
 
-/// The unwritten responses of a session.
+/// Writes the responses of a session to h2, and holds those that are not completely written.
 #[derive(Default)]
 struct Writer {
     responses: Unwritten<Body>,
@@ -332,7 +333,8 @@ impl Writer {
         self.unsent < UNSENT as u64
     }
 
-    /// Passes data to h2 until h2 holds enough. Returns whether any data was passed.
+    /// Passes response data to h2 until h2 holds [`UNSENT`] bytes or no response can continue. Returns whether any data
+    /// was passed.
     fn write(&mut self, cx: &mut Context<'_>) -> bool {
         self.responses.waker = Some(cx.waker().clone());
         // Forget cancelled streams, because h2 never sends the data that it holds for them.

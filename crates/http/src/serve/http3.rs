@@ -200,7 +200,7 @@ async fn read_rest<N: Session>(mut incoming: Incoming<N>) {
     }
 }
 
-/// A response that the transport has not accepted completely.
+/// The body of a response that the transport has not accepted completely.
 struct Body<N: Session> {
     pipe: Rc<RefCell<Pipe<N::Stream>>>,
     sending: Sending<RequestGuard>,
@@ -208,7 +208,7 @@ struct Body<N: Session> {
     piece: Option<usize>,
 }
 
-/// The unwritten responses of a session.
+/// Writes the responses of a session to the transport, and holds those that are not completely written.
 struct Writer<W, S, N: Session> {
     service: Rc<Service<W, S>>,
     activity: Rc<Activity>,

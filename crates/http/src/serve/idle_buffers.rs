@@ -11,7 +11,7 @@ use std::rc::Rc;
 /// buffers and allocate new ones for each request, which takes less than a microsecond.
 const MAX_IDLE: usize = 512;
 
-/// Counts the streams that have buffers. Clones share one count.
+/// The number of streams that have buffers. Clones share one count.
 #[derive(Clone, Debug)]
 pub(super) struct IdleBuffers {
     count: Rc<Cell<usize>>,

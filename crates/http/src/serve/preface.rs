@@ -22,7 +22,7 @@ pub(super) enum StreamVersion {
     Unknown,
 }
 
-/// Returns the HTTP version of a stream, as far as it is known before data arrives.
+/// Returns the HTTP version of a stream if it is known before data arrives, otherwise [`StreamVersion::Unknown`].
 pub(super) fn known_version<N: Session>(
     versions: Versions,
     (session, stream): &(N, N::Stream),
@@ -95,7 +95,7 @@ fn poll_preface<T: Stream>(stream: &mut T, seen: &mut Vec<u8>, cx: &mut Context<
         let room = PREFACE.len() - seen.len();
         match stream.poll_read(cx, &mut buffer[..room]) {
             Poll::Pending => return Poll::Pending,
-            // The stream has ended, which the HTTP/1.1 code handles.
+            // The stream has ended. The HTTP/1.1 code handles this case.
             Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(false),
             Poll::Ready(Ok(read)) => seen.extend_from_slice(&buffer[..read]),
         }

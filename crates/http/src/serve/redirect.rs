@@ -8,7 +8,7 @@ use http::header::{ALT_SVC, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
 use std::rc::Rc;
 
-/// A site that is either served here or redirected to `https`.
+/// A site that this server either serves or redirects to `https`.
 #[derive(Debug)]
 pub struct Redirected<S> {
     /// The site that is served.

@@ -34,8 +34,8 @@ pub(super) struct PreparedResponse {
     pub(super) priority: Priority,
 }
 
-/// The content of a response that is being sent, and the resources that are held until the layer below has the content.
-/// The log entry is written when this value is dropped, whether or not the whole content was sent.
+/// The content of a response that is being sent, and the resources that are held until the layer below has taken the
+/// content. The log entry is written when this value is dropped, whether or not the whole content was sent.
 #[derive(Debug)]
 pub(super) struct Sending<G> {
     pub(super) content: Content,
@@ -175,8 +175,8 @@ pub(super) async fn begin<W: World, S: Site>(
     (turn, serving)
 }
 
-/// Returns the response to a request: `instead`, if given. Otherwise, a server that is not responsible for the origin
-/// returns a refusal, and any other server returns the site's response. The head has all fields except padding.
+/// Returns the response to a request. This is `instead`, if given. Otherwise it is a refusal if the server is not
+/// responsible for the origin, or else the response of the site. The head has all fields except padding.
 pub(super) fn respond<W, S: Site, B>(
     service: &Service<W, S>,
     request: &Request<B>,

@@ -192,7 +192,7 @@ pub struct PageSite {
 }
 
 impl PageSite {
-    /// Creates a site with all objects of `page`, also if the page has several hosts.
+    /// Creates a site with all objects of `page`, even if the page has several hosts.
     #[must_use]
     pub fn new(page: &Page) -> Self {
         let resources = page.objects.iter().map(|object| {
@@ -206,7 +206,7 @@ impl PageSite {
         Self { resources: resources.collect(), service_times: BTreeMap::new() }
     }
 
-    /// Sets the service time of each object of `page` to the value of `of`.
+    /// Sets the service time of each object of `page` to the time that `of` returns for the object.
     #[must_use]
     pub fn with_service_times(mut self, page: &Page, of: impl Fn(&Object) -> Duration) -> Self {
         let times = page.objects.iter().map(|object| (object.name.clone(), of(object)));

@@ -7,7 +7,7 @@
 //!
 //! Therefore all bytes are parsed before hyper gets them. hyper gets a head only when the head is complete and valid
 //! according to [`crate::head`], which the gateway also uses. If a head is refused, hyper gets a stand-in request in
-//! its place, and no data after that. The response to the stand-in request is the error response to the client.
+//! place of the head, and no data after that. The response to the stand-in request is the error response to the client.
 
 use crate::framing::{Decoder, Framing};
 use crate::head::{Form, Head, Refusal, Room, Strictness, end_of_head, too_large};
@@ -133,7 +133,7 @@ impl SmugglingGuard {
                 *rest = after;
                 self.empty = (self.empty + 1).min(2);
             }
-            // Most heads arrive in one piece, and need not be held.
+            // Most heads arrive in one piece. Such a head is not copied to `partial_head`.
             let (mut at, whole) = (0, *rest);
             match end_of_head(whole, &mut at) {
                 Ok(Some(end)) => {
@@ -199,7 +199,8 @@ impl SmugglingGuard {
             }
         }
         match read.framing {
-            // RFC 9931: data after a refused CONNECT may be meant for the tunnel that was not opened.
+            // RFC 9931: data after a refused CONNECT may be meant for the tunnel that was not opened, so hyper gets
+            // none of it.
             _ if matches!(read.form, Form::Authority(_)) => self.state = GuardState::Refused,
             Framing::Empty | Framing::Length(0) => {}
             framing => self.state = GuardState::Body(Box::new(Decoder::new(framing))),
@@ -208,7 +209,7 @@ impl SmugglingGuard {
 
     fn refuse_head(&mut self, head: &[u8], mut refusal: Refusal, out: &mut impl FnMut(&[u8])) {
         if head.starts_with(b"HEAD ") {
-            // RFC 9110 §9.3.2: the response to HEAD has no body.
+            // RFC 9110 §9.3.2: the response to HEAD has no body, so the refusal gets no text.
             refusal.why = "".into();
         }
         self.refusal = Some(refusal);
@@ -229,8 +230,8 @@ pub(super) const POISON: &[u8] = b"\0\r\n\r\n";
 mod tests {
     use super::*;
 
-    /// Returns the bytes that pass the guard, and whether another request could follow. Checks that both results are
-    /// the same however the input is split.
+    /// Returns the part of `text` that the guard passes to hyper, and whether another request could follow. Checks that
+    /// both results are the same however the input is split.
     fn passed(text: &str) -> (String, bool) {
         let through = |piece: usize| {
             let (mut screen, mut out) = (SmugglingGuard::new(8192, Strictness::Strictly), Vec::new());

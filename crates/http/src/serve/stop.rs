@@ -33,7 +33,7 @@ impl Stop {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Returns a waiter, which completes when the servers are told to stop.
+    /// Returns a [`StopWaiter`], which completes when the servers are told to stop.
     pub fn wait(&self) -> StopWaiter {
         let inner = self.inner.clone();
         let free = inner.free.borrow_mut().pop();

@@ -34,7 +34,7 @@ pub(super) async fn serve<W, S, N>(
     exchanges: Rc<StreamExchanges>,
     (session, stream): (N, N::Stream),
     activity: Rc<Activity>,
-    // Accounts for the exchange's memory until the stream has no more data.
+    // The permit that accounts for the memory of the exchange. It is held until the stream has no more data.
     _exchange: ExchangePermit,
     // The bytes that were already read from the stream.
     seen: Bytes,
@@ -53,14 +53,14 @@ pub(super) async fn serve<W, S, N>(
         io.activity.forget(number);
     }
     io.activity.head_ends(number);
-    // The server causes this error when it cannot read the rest of a response body from its source.
+    // hyper reports a user error if the server could not read the rest of a response body from its source.
     if ended.as_ref().is_err_and(hyper::Error::is_user) {
         io.end_requests();
         return abort_response(&io.service.world, &session, &mut io.stream).await;
     }
     drop(session);
-    // Only the error above needs a reset. After every other error, hyper has already answered an invalid head, or the
-    // client has gone or has cancelled the request.
+    // Only a user error needs a reset of the stream. After every other error, hyper has already answered an invalid
+    // head, or the client has gone or has cancelled the request.
     if let Some(status) = ended.err().as_ref().and_then(status_of) {
         if let Some(to) = &io.service.options.log
             && io.exchanges.accepted.get() > io.exchanges.end.get()
@@ -242,7 +242,7 @@ fn pad(fields: &mut http::HeaderMap, gap: usize) -> usize {
     gap
 }
 
-/// Returns the response to a head that was refused.
+/// Returns the response to a request whose head was refused.
 fn refusal_response(refusal: Refusal) -> Answer {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
     let mut answer = Answer::plain_text(status, "");
@@ -271,7 +271,7 @@ impl Body for Sending<Answering> {
         let most = if is_stored { ready!(self.guard.poll_room(cx, PIECE)) } else { PIECE };
         let bytes = match self.piece(most, usize::MAX) {
             Ok(bytes) => bytes,
-            // On this error, hyper ends the connection. Then `serve` breaks off the stream.
+            // If the body ends with this error, hyper ends the connection, and then `serve` breaks off the stream.
             Err(error) => return Poll::Ready(Some(Err(error))),
         };
         if is_stored {
@@ -392,9 +392,9 @@ impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
         let mut any = false;
         while !any {
             if self.guard.has_refused() {
-                // After a refused head, hyper gets no more data. The read stays pending, because hyper would interpret
-                // the end of the stream as an end by the client. The read ends only if hyper was given the bytes
-                // `POISON`, which hyper cannot parse.
+                // After a refused head, hyper gets no more data. The read stays pending, because hyper would take an
+                // end of the stream for an end by the client. The read ends only if hyper was given the bytes `POISON`,
+                // which hyper cannot parse.
                 return if self.guard.is_poisoned() { Poll::Ready(Ok(())) } else { Poll::Pending };
             }
             let mut buffer = self.service.scratch.room(most.clamp(1, READ_BYTES));

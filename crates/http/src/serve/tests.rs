@@ -1,4 +1,4 @@
-//! Tests when an idle session is closed.
+//! Tests at which time a server closes an idle session.
 
 use super::testing::world;
 use super::*;

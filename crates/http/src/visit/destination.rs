@@ -23,7 +23,7 @@ pub fn resolve(host: &str, base: &str, address: &str) -> Destination {
         return Destination::NotFetchable;
     }
     let rest = match scheme(address) {
-        // These schemes name the document's host, over the same or another transport.
+        // An address with one of these schemes may be on the document's host, over the same or another transport.
         Some(scheme)
             if ["http", "http+sctp", "http+sctp-ip"].iter().any(|own| scheme.eq_ignore_ascii_case(own)) =>
         {

@@ -1,5 +1,5 @@
-//! The browser that decides when the objects of a visited page are requested. It is the browser of the races
-//! ([`Browser`]). The page grows while the documents are read.
+//! The browser that decides when the objects of a visited page are requested. It is the browser model that the
+//! simulated races of transports also use ([`Browser`]). The page grows while the documents are read.
 
 use crate::browser::{Browser, rules};
 use crate::http2::priority::Priority;
@@ -9,14 +9,14 @@ use crate::page::{Object, Page};
 use std::collections::VecDeque;
 use std::path::Path;
 
-/// A browser, and the page as far as it is known.
+/// A browser, and the part of the page that has been discovered so far.
 pub(super) struct PageBrowser {
     browser: Browser,
     page: Page,
 }
 
 impl PageBrowser {
-    /// Returns a browser that begins to load the document `target`. Its size is not known.
+    /// Returns a browser that begins to load the document `target`. The size of the document is not known yet.
     pub(super) fn new(target: &str, takes_priorities: bool) -> Self {
         let mut document = Object::new(target, u64::MAX);
         document.reference.kind = Some(ResourceType::Document);
@@ -39,7 +39,8 @@ impl PageBrowser {
         Self { browser, page }
     }
 
-    /// Records that the object `initiator` names `target`. The index of `target` is `object`, which may be known.
+    /// Records that the object `initiator` refers to the object `object`, whose target is `target`. The object may
+    /// already be known.
     pub(super) fn name(&mut self, object: usize, initiator: usize, target: &str, reference: &Reference) {
         if let Some(known) = self.page.objects.get_mut(object) {
             let was_used = known.reference.used_at;
@@ -61,24 +62,26 @@ impl PageBrowser {
         self.browser.update(&self.page, object);
     }
 
-    /// Handles the head of the response for `object`. `announces_http3` is whether it announces that the host speaks HTTP/3
-    /// (RFC 7838), and so takes priorities.
+    /// Handles the head of the response for `object`. `announces_http3` says whether the response announces that the
+    /// host speaks HTTP/3 (RFC 7838). Such a host supports priorities.
     pub(super) fn answered(&mut self, object: usize, announces_http3: bool) {
         if announces_http3 {
             self.browser.takes_priorities(0);
         }
-        // A real browser needs some time here. This one has no renderer to wait for.
+        // A real browser takes some time to commit the document. Here there is no renderer to wait for, so the document
+        // is committed at once.
         if self.browser.is_committed_later(object) {
             self.browser.commit();
         }
     }
 
-    /// Reports that `bytes` bytes of `object` have arrived, after the objects that they name were added.
+    /// Reports that `bytes` bytes of `object` have arrived. The objects to which these bytes refer must have been added
+    /// before.
     pub(super) fn delivered(&mut self, object: usize, bytes: u64) {
         self.browser.delivered(object, bytes);
     }
 
-    /// Records where the body of the document begins.
+    /// Sets the offset at which the body of the document begins.
     pub(super) const fn set_body_start(&mut self, offset: u64) {
         self.browser.set_body_start(offset);
     }

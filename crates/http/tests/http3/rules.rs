@@ -17,7 +17,7 @@ use super::*;
 use anabranch_http::http3::Code;
 use std::fmt::Write as _;
 
-/// An action of the peer. The actions of a list are performed in order.
+/// An action of the test peer. The actions of a list are performed in order.
 #[derive(Clone)]
 enum PeerAction {
     /// Bytes on a unidirectional stream, which stays open.
@@ -83,7 +83,7 @@ fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
     frame(HEADERS, &section(fields))
 }
 
-/// Returns a control stream with these frames after SETTINGS.
+/// Returns the action that opens a control stream with SETTINGS and then these frames.
 fn control(frames: &[&[u8]]) -> PeerAction {
     OneWay([&CONTROL[..], &frames.concat()].concat())
 }
@@ -92,7 +92,7 @@ fn settings(payload: &[u8]) -> PeerAction {
     OneWay([&[0][..], &frame(SETTINGS, payload)].concat())
 }
 
-/// Returns a request whose encoded field lines are these bytes.
+/// Returns the action that sends a request whose encoded field lines are these bytes.
 fn encoded(lines: &[u8]) -> PeerAction {
     Request(frame(HEADERS, lines))
 }
@@ -220,7 +220,7 @@ fn code_of(reason: &CloseReason) -> Code {
     Code(numbers.find_map(|number| number.parse().ok()).unwrap_or(0))
 }
 
-/// Compares the outcomes with a table, and fails with a list of all rows that differ.
+/// Compares the outcomes of actions with those in a table, and fails with a list of all rows that differ.
 fn check_rows(rows: Vec<(&str, Vec<PeerAction>, Verdict)>, outcome: impl Fn(&[PeerAction]) -> Verdict) {
     let mut wrong = String::new();
     for (rule, actions, expected) in rows {

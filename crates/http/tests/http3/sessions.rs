@@ -66,9 +66,9 @@ fn a_control_stream_begins_with_settings_and_ends_with_goaway() {
     assert_eq!(result, [settings.to_vec(), vec![GOAWAY, 1, 8]]);
 }
 
-/// The server allows only one session. The client of the first session waits for a response of `bytes` bytes. After the
-/// time `after`, a second session arrives. Returns whether the server refuses the second session, and the length and
-/// completeness of the response.
+/// Runs a server that allows only one session. The client of the first session waits for a response of `bytes` bytes.
+/// After the time `after`, a second session arrives. Returns whether the server refuses the second session, and the
+/// length and completeness of the response.
 fn newcomer(link: &str, options: serve::Options, bytes: u64, after: Duration) -> (bool, (usize, bool)) {
     run(1, link, |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;

@@ -39,7 +39,7 @@ impl Rig {
     }
 }
 
-/// The transport and settings with which a test fetches a page.
+/// A contestant: the transport and the settings with which a test fetches a page.
 #[derive(Clone, Debug)]
 pub enum Contestant {
     Tcp(&'static str, Choices),
@@ -95,7 +95,7 @@ pub async fn sctp_hosts(
     carrier: LowerProtocol,
 ) -> (SctpHost<SimWorld>, SctpHost<SimWorld>) {
     let mut config = anabranch_sctp::Config::profile(profile).expect("a profile");
-    config.streams = streams;
+    config.num_ostreams = streams;
     let client = SctpHost::new(rig.client.clone(), config.clone(), carrier, None).await.expect("a host");
     let server = SctpHost::new(rig.server.clone(), config, carrier, None).await.expect("a host");
     (client, server)
@@ -115,7 +115,7 @@ pub fn tcp_server(rig: &Rig) -> SocketAddr {
     SocketAddr::new(anabranch_world::World::addresses(&rig.server)[0], 80)
 }
 
-/// The result of a page load.
+/// The result of a page load in a virtual network.
 pub struct Load {
     pub outcome: Outcome,
     pub record: Record,

@@ -31,11 +31,11 @@ pub(super) struct Connection {
 pub(super) struct Flow {
     /// The reasons why the sender did not send, over time.
     pub sender_limit: Timeline,
-    /// The first transmissions of data, sorted by TSN or byte.
+    /// The first transmissions of data, each for a range of bytes, sorted by TSN or byte.
     pieces: Vec<Piece>,
     /// The time of the first transmission of any data.
     first: Option<u64>,
-    /// For each stream, its pieces, sorted by byte. Each piece is given by its index in `pieces`.
+    /// For each stream, its entries in `pieces` as indices, sorted by byte.
     streams: BTreeMap<u64, Vec<usize>>,
     /// The retransmissions, sorted by their first TSN or byte.
     repeats: Vec<Transmission>,
@@ -46,7 +46,7 @@ pub(super) struct Flow {
     arrivals: Vec<Arrival>,
 }
 
-/// The first transmission of some bytes.
+/// A range of stream bytes, and when it was sent for the first time.
 struct Piece {
     stream: u64,
     units: Range<u64>,
@@ -71,8 +71,8 @@ struct Arrival {
     packet: u64,
 }
 
-/// The transmissions and the arrival of the decisive bytes of a request or response. The message was complete when
-/// these bytes arrived.
+/// The transmissions and the arrival of those bytes of a request or response that arrived last. The message was
+/// complete when these bytes arrived.
 pub(super) struct Journey {
     /// All transmissions of these bytes, from the first one to the one that arrived. Each has its time in nanoseconds,
     /// and is marked `true` if a timer caused it.
@@ -87,7 +87,7 @@ impl Journey {
         self.copies.first().map_or(self.arrived, |&(at, _)| at)
     }
 
-    /// Returns the time of the transmission that arrived.
+    /// Returns the time of that transmission of the bytes that arrived.
     pub fn copy(&self) -> u64 {
         self.copies.last().map_or(self.arrived, |&(at, _)| at)
     }
@@ -136,11 +136,12 @@ struct Builder {
     repeats: Vec<Transmission>,
     arrivals: Vec<Arrival>,
     limits: Vec<(u64, anabranch_base::trace::Limit)>,
-    /// The periods in which the sender sent nothing until a retransmission timer expired.
+    /// The periods, as (start, end) in nanoseconds, in which the sender sent nothing until a retransmission timer
+    /// expired.
     timeout_periods: Vec<(u64, u64)>,
     /// For each stream, the TSN or byte that follows the highest one sent so far.
     high: BTreeMap<u64, u64>,
-    /// The time of the last transmission.
+    /// The time of the last transmission, of new or retransmitted data.
     last: u64,
     /// The times of the last two transmissions of new data: `fresh` is the later time, and `previous` the earlier time.
     fresh: u64,
@@ -289,7 +290,7 @@ impl Flow {
     pub fn sender_wait(&self, stream: u64, spans: &[Range<u64>], from: u64, until: u64) -> (u64, u64) {
         let (mut cwnd, mut rwnd) = (0, 0);
         let mut counted = from;
-        // The first transmissions of a stream's bytes are in stream order, so `piece.at` increases from piece to piece.
+        // A stream's bytes are first sent in stream order, so `piece.at` increases from piece to piece.
         for piece in spans.iter().flat_map(|bytes| self.pieces(stream, bytes)) {
             let begin = piece.previous.max(counted);
             let end = piece.at.min(until);

@@ -33,10 +33,10 @@
 //! # Layers
 //!
 //! With TLS or HTTP/2, the milestones count the bytes that the application writes, and the trace counts the bytes of
-//! TLS records or HTTP/2 frames. [`RecordMap`] maps the application's bytes to the bytes of records or frames. A record
-//! or frame counts as a whole, because its receiver cannot read any part of it before all of it has arrived. If a gap
-//! in one record or frame delays another record or frame, the bytes of the delayed one count as `blocked`. Over HTTP/2
-//! the two frames may belong to different streams.
+//! TLS records or HTTP/2 frames. [`RecordMap`] maps the former to the latter. A record or frame counts as a whole,
+//! because its receiver cannot read any part of it before all of it has arrived. If a gap in one record or frame delays
+//! another one, the bytes of the delayed one count as `blocked`. Over HTTP/2 the two frames may belong to different
+//! streams.
 //!
 //! The part `secure` is the time of the TLS or DTLS handshake. With TLS, it begins when the transport can carry data,
 //! and ends when the TLS session can. With DTLS, it begins when the transport's first packet is ready, and ends when
@@ -64,7 +64,7 @@ pub struct Attributed {
     /// The nine instants in the life of the object between `issued` and `delivered`; `None` if the traces do not show
     /// them.
     pub instants: Option<Instants>,
-    /// The parts of the response time.
+    /// The response time of the object, divided into its parts.
     pub why: TimeBreakdown,
     /// The details of the part `send` of the response time, or `None` if the traces do not show them.
     pub send_detail: Option<SendDetail>,
@@ -74,7 +74,7 @@ pub struct Attributed {
 /// of HTTP/2 frames are in [`Record`] instead.
 pub type Records = Directions<RecordMap>;
 
-/// The position of bytes in an engine's trace.
+/// A range of bytes, as the trace of a transport engine numbers them: the stream, and the ranges of its bytes.
 struct EngineRange {
     stream: u64,
     spans: Vec<Range<u64>>,
@@ -92,7 +92,7 @@ impl EngineRange {
         for layer in layers.into_iter().filter(|layer| layer.has(exchange.connection)) {
             let lower_ranges = |span| layer.lower_ranges(exchange.connection, carried.stream, span);
             let spans: Option<Vec<_>> = carried.spans.iter().map(lower_ranges).collect();
-            // A layer of frames or records uses a single stream of the layer below.
+            // A layer of frames or records (TLS or HTTP/2) uses only one stream of the layer below it.
             carried = Self { stream: 0, spans: spans?.into_iter().flatten().collect() };
         }
         Some(carried)
@@ -208,20 +208,20 @@ struct Readiness {
     /// The time when the transport's first handshake packet was ready. With DTLS, this packet waits for the end of the
     /// DTLS handshake, until `handshake_started`.
     opened: Option<u64>,
-    /// The time when the server's first packet arrived. If that is not known, the time when the transport's handshake
-    /// ended.
+    /// The time when the server's first packet arrived. If the traces do not show it, the time when the transport's
+    /// handshake ended.
     answered: Option<u64>,
-    /// The time from which data could flow.
+    /// The time from which the transport could carry data.
     carries: Option<u64>,
-    /// The time from which the application's data could flow.
+    /// The time from which the application's data could flow, after all handshakes.
     usable: Option<u64>,
     secured: bool,
 }
 
 impl Readiness {
-    /// A connection is usable from the time at which its handshake is complete. If the client sends data before that
-    /// time, the connection is usable from the time of that data. With TLS (`secured`), both handshakes must be
-    /// complete, and the bytes of the TLS handshake do not count as data.
+    /// Returns the times at which a connection reached each stage. A connection is usable once its handshake is
+    /// complete, or from the time at which the client first sends data, if that is earlier. With TLS (`secured`), both
+    /// handshakes must be complete, and the bytes of the TLS handshake do not count as data.
     fn of(connection: Option<&Connection>, milestones: Option<&ConnectionRecord>, secured: bool) -> Self {
         let opened = connection.and_then(|c| c.opening).or(milestones.map(|m| m.opened.as_nanos()));
         let session = milestones.and_then(|m| m.established).map(|at| at.as_nanos());
@@ -252,7 +252,7 @@ impl Readiness {
     }
 }
 
-/// Produces instants that never decrease and never exceed `end`.
+/// Turns the instants of an object into a sequence that never decreases and never exceeds `end`.
 struct Clock {
     last: u64,
     end: u64,
@@ -287,7 +287,7 @@ impl SenderWaits {
     }
 }
 
-/// Returns how much of interval `a` lies within interval `b`.
+/// Returns how much of interval `a` lies within interval `b`, in nanoseconds.
 fn overlap(a: (u64, u64), b: (u64, u64)) -> u64 {
     a.1.min(b.1).saturating_sub(a.0.max(b.0))
 }

@@ -1,5 +1,5 @@
-//! The reasons why a sender waited, over time. The time that a sender spent in one [`Class`] within an interval is
-//! found by binary search.
+//! The reasons why a sender waited, over time. A binary search finds the time that a sender spent in one [`Class`]
+//! within an interval.
 //!
 //! Each [`Class`] is a reason why a sender waits. The time spent in a class counts as the part `send` or `stalled` of a
 //! response time. The sending engine reports a [`Limit`] whenever its limit changes, and `classify` converts it to a
@@ -35,13 +35,13 @@ pub(super) struct Timeline {
 struct Span {
     from: u64,
     class: Class,
-    /// The time spent in each class before `from`, in nanoseconds.
+    /// The time spent in each class of waiting before `from`, in nanoseconds.
     before: [u64; 4],
 }
 
 impl Timeline {
-    /// Creates a timeline. `limits` has the times and limits that the engine reported. `silences` has the periods in
-    /// which the sender was silent until a timer expired. Both lists must be sorted by time.
+    /// Creates the timeline of a sender. `limits` has the times and limits that the engine reported. `silences` has the
+    /// periods in which the sender was silent until a timer expired. Both lists must be sorted by time.
     pub fn new(limits: &[(u64, Limit)], silences: &[(u64, u64)]) -> Self {
         let mut edges: Vec<u64> = limits.iter().map(|&(at, _)| at).collect();
         edges.extend(silences.iter().flat_map(|&(from, until)| [from, until]));

@@ -9,7 +9,7 @@ use anabranch_http::observe::{Assigned, ConnectionRecord, Delivered, ExchangeId,
 const MS: u64 = 1_000_000;
 const KEY: u64 = 7;
 
-/// The two traces and the record that a test builds.
+/// The traces of client and server, and the client's record of objects, that a test builds.
 #[derive(Default)]
 struct Story {
     record: Record,
@@ -110,7 +110,7 @@ impl Story {
     }
 }
 
-/// The parts of a response time in milliseconds.
+/// The parts of a response time in milliseconds, as a test expects them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Parts {
     connect: u64,

@@ -1,8 +1,9 @@
-//! Changes to a whole point that may flip its result: other loss, one host, another congestion control, a second visit,
-//! a longer round trip, another rate.
+//! Changes of a point that may change the winner: loss or no loss, one host, another congestion control, a repeat
+//! visit, a longer round trip, another rate.
 //!
-//! In contrast to the experiments that search for causes, all contestants run again. A change is left out if the race
-//! has points with other values of its key. [`anabranch_results::changes`] then takes the result from such a point.
+//! For each change, all contestants run again, unlike in the experiments that search for causes. A change is not tried
+//! if the plan varies the changed key, because some points of the race then have the other value.
+//! [`anabranch_results::changes`] takes the result from such a point.
 
 use super::PointExperiments;
 use crate::plan::causes::Causes;
@@ -22,18 +23,19 @@ use anabranch_results::{Changed, Point};
 /// a quarter of the processor time of its other runs.
 const MAX_SEEDS: usize = 25;
 
-/// The maximum number of seeds of a change if only the loads of a page differ. Such loads differ by less than 1 %.
+/// The maximum number of seeds of a change if the seed only decides how the loads of a page differ. Such loads differ
+/// by less than 1 %.
 const MAX_SEEDS_STEADY: usize = 8;
 
-/// A changed point with its contestants.
+/// A point of the plan with one change, and the contestants that run there.
 struct Variant {
-    /// The change as typed, for example `loss=1%`.
+    /// The change as a user types it, for example `loss=1%`.
     change: String,
     point: PointPlan,
     contestants: Vec<Contestant>,
 }
 
-/// Runs the changes of one point, and adds their results to those of the point.
+/// Runs the changes of one point of a race, and adds their results to those of the point.
 pub fn find(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<(), RaceError> {
     let variants = of(bench.plan, bench.point());
     let before = Changed::none(point);
@@ -54,7 +56,7 @@ pub fn find(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<(), R
     Ok(())
 }
 
-/// Returns the number of runs that the changes of a plan take.
+/// Returns the number of runs that are needed to try the changes of a plan.
 #[must_use]
 pub fn run_count(plan: &Plan) -> usize {
     let of_point = |point: &PointPlan| -> usize {
@@ -63,7 +65,7 @@ pub fn run_count(plan: &Plan) -> usize {
     plan.points.iter().map(of_point).sum::<usize>() * plan.contestants.len()
 }
 
-/// Returns the number of seeds of a change after which the point is `point`.
+/// Returns the number of seeds with which a changed point runs.
 fn seeds(plan: &Plan, point: &PointPlan) -> usize {
     let most = match (point.is_random(), point.has_random_network()) {
         (false, _) => 1,
@@ -82,7 +84,8 @@ fn of(plan: &Plan, point: &PointPlan) -> Vec<Variant> {
     if plan.causes == Causes::Off || plan.together || plan.contestants.len() < 2 || !is_page || is_person {
         return Vec::new();
     }
-    // Keys for one direction, such as `down-loss`, count as the key for both.
+    // A setting with several values in the plan is a factor. If a setting of one direction, such as `down-loss`, is a
+    // factor, the setting of both directions counts as one, too.
     let is_factor = |key: &str| {
         plan.draft.given.iter().any(|given| {
             given.levels.len() > 1
@@ -123,7 +126,7 @@ fn with(point: &PointPlan, change: impl Fn(&mut DirectionSpec)) -> PointPlan {
     changed
 }
 
-/// Removes all loss or, if there is none, adds 1 %.
+/// Returns the point without loss or, if it has no loss, with a loss of 1 %.
 fn loss(point: &PointPlan) -> Option<(String, PointPlan)> {
     if sides(point).any(|side| side.loss != LossSpec::None) {
         return Some(("loss=0".to_owned(), with(point, |side| side.loss = LossSpec::None)));
@@ -132,10 +135,12 @@ fn loss(point: &PointPlan) -> Option<(String, PointPlan)> {
     Some((format!("loss={share}"), with(point, |side| side.loss = LossSpec::Bernoulli(share))))
 }
 
-/// Gives all objects of the page to one host or, if they already have one, each to its own host.
+/// Returns the point with all objects of the page on one host or, if they already have one host, with each object on
+/// its own host.
 fn hosts(plan: &Plan, point: &PointPlan) -> Option<(String, PointPlan)> {
     let hosts = point.workload.page.hosts.len();
-    // One processor, a rule in the OUTPUT chain and a handover need a single server.
+    // Separate servers are not possible with one processor, a rule in the OUTPUT chain, a handover, or background
+    // traffic.
     let can_keep = !point.one_processor
         && point.loss_by == LossBy::Link
         && point.network.handover.is_none()
@@ -149,7 +154,8 @@ fn hosts(plan: &Plan, point: &PointPlan) -> Option<(String, PointPlan)> {
     Some((format!("origins={}", if keep { "keep" } else { "merge" }), changed))
 }
 
-/// Makes a first visit a repeat visit, and the reverse. Only the browser remembers servers.
+/// Changes a first visit to a repeat visit, or a repeat visit to a first visit. Returns `None` if the client is not a
+/// browser, because only a browser remembers servers.
 fn visit(point: &PointPlan) -> Option<(String, PointPlan)> {
     let (name, visit) = match point.workload.visit {
         Visit::First => ("repeat", Visit::Repeat),
@@ -175,10 +181,11 @@ fn round_trip(point: &PointPlan) -> Option<(String, PointPlan)> {
         .then(|| (format!("rtt={}", format_duration(rtt)), with(point, |side| side.delay *= FACTOR)))
 }
 
-/// The downward rate from which the rate of a path is divided and no longer multiplied: 25 Mbit/s.
+/// The lowest download rate that counts as fast: 25 Mbit/s. The change divides the rate of a fast path, and multiplies
+/// lower rates.
 const FAST: u64 = 25_000_000;
 
-/// Multiplies the rates of the only path by four or, if it is fast, divides them.
+/// Multiplies the rates of the only path by four or, if the path is fast (`FAST`), divides them by four.
 fn rate(point: &PointPlan) -> Option<(String, PointPlan)> {
     let [path] = point.network.paths.as_slice() else { return None };
     let of = |side: &DirectionSpec| {
@@ -199,7 +206,8 @@ fn rate(point: &PointPlan) -> Option<(String, PointPlan)> {
     Some((change, point))
 }
 
-/// Changes the congestion control of every contestant that has the choice: to BBR or, if all have BBR, to CUBIC.
+/// Changes the congestion control of every contestant that supports the new one: to BBR or, if all contestants use BBR,
+/// to CUBIC.
 fn congestion_control(plan: &Plan, point: &PointPlan) -> Option<Variant> {
     let has = |contestant: &Contestant, name: &str| {
         contestant.engine.knobs().iter().any(|knob| knob.key == "cc" && knob.value == name)

@@ -1,4 +1,4 @@
-//! Tests a plan's claims about causes by experiment.
+//! Tests the claims about causes that the author of a plan wrote into it.
 
 use super::{PointExperiments, time_of};
 use crate::plan::Plan;
@@ -6,7 +6,7 @@ use crate::run::batch::{Options, RaceError};
 use anabranch_results::stats::interval;
 use anabranch_results::{Expectation, Race};
 
-/// Tests every claim of the plan by experiment, and adds each result to the expectations of `race`.
+/// Tests every claim about a cause in the plan by experiment, and adds each result to the expectations of `race`.
 ///
 /// # Errors
 /// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.

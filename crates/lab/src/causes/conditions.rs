@@ -1,5 +1,5 @@
-//! Conditions under which contestants are compared, for example loss in the network. An experiment removes a condition
-//! for both contestants.
+//! Conditions under which contestants are compared, for example loss in the network. An experiment runs both
+//! contestants without one of these conditions.
 //!
 //! A condition shows where a gap between two contestants arises, but not why. Three conditions concern what the
 //! contestants do:
@@ -21,7 +21,7 @@ pub const MOST: usize = 2 * 8;
 
 /// A point and its two contestants, without one condition.
 pub struct ReducedPoint {
-    /// The name of the condition.
+    /// The name of the condition that was removed.
     pub name: &'static str,
     /// The network and the workload without the condition.
     pub point: PointPlan,
@@ -98,7 +98,8 @@ const LIMITS: [(&str, Change); 2] = [
     }),
 ];
 
-/// Returns a [`ReducedPoint`] for each condition that `point` or one of the contestants has. Each lacks one condition.
+/// Returns the point and the contestants without one condition, once for each condition that `point` or one of the
+/// contestants has.
 pub fn of(point: &PointPlan, contestants: [&Contestant; 2]) -> Vec<ReducedPoint> {
     let without = |(name, change): &(&'static str, Change)| {
         let contestants = contestants.map(Contestant::clone);
@@ -109,7 +110,8 @@ pub fn of(point: &PointPlan, contestants: [&Contestant; 2]) -> Vec<ReducedPoint>
     first.chain(of_contestants.into_iter().flatten()).chain(last).collect()
 }
 
-/// Removes encryption from the contestants that can do without it. TLS and DTLS then cost no round trips and no bytes.
+/// Returns the point with contestants that do not encrypt, as far as they can do without encryption. TLS and DTLS then
+/// cost no round trips and no bytes.
 fn without_security(point: &PointPlan, contestants: [&Contestant; 2]) -> Option<ReducedPoint> {
     let clear = contestants.map(Contestant::in_the_clear);
     if clear.iter().all(Option::is_none) {
@@ -122,8 +124,8 @@ fn without_security(point: &PointPlan, contestants: [&Contestant; 2]) -> Option<
     Some(ReducedPoint { name: "security", point: point.clone(), contestants })
 }
 
-/// Lets messages be delivered without waiting for earlier ones. Returns `None` unless both contestants support
-/// unordered messages.
+/// Returns the point with contestants that deliver messages without waiting for earlier ones. Returns `None` unless
+/// both contestants support unordered messages.
 fn without_order(point: &PointPlan, contestants: [&Contestant; 2]) -> Option<ReducedPoint> {
     point.workload.messages?;
     let unordered = contestants.map(|contestant| {

@@ -19,7 +19,7 @@ use crate::plan::{Contestant, PointPlan};
 use crate::run::batch::RaceError;
 use anabranch_results::{Cause, Comparison, Condition, Effect, Experiment, Point, TestedFactor, Verdict};
 
-/// Finds the causes of the gaps between contestants at one point of a race, and adds them to the point's comparisons.
+/// Finds the causes of the gaps between contestants at one point of a race. Adds the causes to the point's comparisons.
 pub fn explain(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<(), RaceError> {
     let planned = bench.point();
     let logs: Vec<Vec<f64>> = point
@@ -68,11 +68,11 @@ pub fn explain(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<()
     Ok(())
 }
 
-/// Returns the comparison of the contestants with the indices `winner` and `loser`. Returns `None` if no comparison
-/// says that one of the two is faster.
+/// Returns the comparison of the contestants with the indices `winner` and `loser`. Returns `None` if neither of the
+/// two is significantly faster.
 fn decided(point: &mut Point, winner: usize, loser: usize) -> Option<&mut Comparison> {
     let metric = point.decisive();
-    // In a comparison, `a` comes after `b` in the plan.
+    // In each comparison, contestant `a` comes after contestant `b` in the plan.
     let [a, b] = [winner.max(loser), winner.min(loser)].map(|i| point.contestants[i].name.clone());
     let of = |it: &&mut Comparison| it.metric == metric && it.a == a && it.b == b;
     let found = point.comparisons.iter_mut().find(of)?;
@@ -91,13 +91,14 @@ struct Search<'s, 'b> {
 }
 
 impl Search<'_, '_> {
-    /// Returns whether the budget suffices for running `contestants` contestants under the conditions of `point`, with
-    /// all seeds.
+    /// Returns whether the search's budget suffices for running `contestants` contestants under the conditions of
+    /// `point`, with all seeds.
     fn affords(&self, point: &PointPlan, contestants: usize) -> bool {
         self.bench.runs_for_gap + contestants * self.bench.seeds(point).len() <= self.budget
     }
 
-    /// Returns the causes of the gap between winner and loser, or `None` if the gap is too small.
+    /// Runs the experiments, and returns the causes of the gap between winner and loser. Returns `None` if the gap is
+    /// too small.
     fn compare(&mut self, logs: [&[f64]; 2]) -> Result<Option<(Vec<Cause>, Experiment)>, RaceError> {
         let plan = self.bench.plan;
         let [winner, loser] = self.pair.map(|i| &plan.contestants[i]);
@@ -154,8 +155,9 @@ impl Search<'_, '_> {
         let mut values = seen.of_factors(n, full);
         let open_loop = self.bench.point().workload.arrivals.is_some();
         if n > 0 && differences.with(all)?.races_as(model, open_loop) {
-            // If all factors are changed, the loser becomes identical to the winner, which has already run. The gap is
-            // then 0. In the opposite direction, the winner becomes identical to the loser.
+            // With all factors changed, the loser would have the same settings as the winner, which has already run.
+            // The gap is then 0, without another run. In the opposite direction, the winner would have the loser's
+            // settings.
             values.insert(all, &vec![0.0; times.len()]);
         }
         let run = |search: &mut Self, values: &mut Values, sets: Vec<Set>| {
@@ -261,8 +263,8 @@ fn effect(estimate: &ResampledMean, level: f64) -> Effect {
     Effect { ratio: estimate.mean.exp(), ci: estimate.interval(level).map(f64::exp) }
 }
 
-/// Returns the causes as entries of the results. The cause with the largest effect comes first. All tested factors, the
-/// adverse causes and the unexplained remainder are added to `experiment`.
+/// Converts the measured effects to the list of causes for the results. The cause with the largest effect comes first.
+/// All tested factors, the adverse causes and the unexplained remainder are added to `experiment`.
 fn describe(
     differences: &Differences<'_>,
     values: &Values,

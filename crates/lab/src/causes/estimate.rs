@@ -25,10 +25,11 @@ pub const FEWEST: usize = 10;
 pub const MIN_GAP: f64 = 0.029_558_802_241_544_4; // ln 1.03
 /// The natural logarithm of 1.02, the largest ratio of two durations that counts as no effect.
 const LEAST: f64 = 0.019_802_627_296_179_7; // ln 1.02
-/// An effect counts as no effect if it is at most this share of the gap. Both are logarithms of ratios.
+/// An effect counts as no effect if it is at most this share of the gap between the contestants. Both are logarithms of
+/// ratios.
 const SHARE: f64 = 0.1;
 
-/// The estimate of a quantity, and one value of it for each resample.
+/// An estimated mean, and one value of it for each resample of the seeds.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ResampledMean {
     /// The mean over all seeds.
@@ -54,7 +55,7 @@ impl ResampledMean {
         Self { mean: total, resampled }
     }
 
-    /// Returns this estimate minus `other`. The resamples with the same index are subtracted from each other.
+    /// Returns this estimate minus `other`, computed for each resample.
     #[must_use]
     pub fn less(&self, other: &Self) -> Self {
         self.plus(other, -1.0)
@@ -69,8 +70,9 @@ impl ResampledMean {
         }
     }
 
-    /// Returns whether the gap that this estimate describes is gone: the confidence interval ends below [`MIN_GAP`].
-    /// The estimate is the logarithm of a ratio of two durations. `level` is the confidence level, for example 0.95.
+    /// Returns whether the gap between the contestants that this estimate describes is gone: the confidence interval
+    /// ends below [`MIN_GAP`]. The estimate is the logarithm of a ratio of two durations. `level` is the confidence
+    /// level, for example 0.95.
     #[must_use]
     pub fn is_gone(&self, level: f64) -> bool {
         self.interval(level)[1] < MIN_GAP
@@ -84,11 +86,11 @@ impl ResampledMean {
     }
 }
 
-/// The remaining gap v(S) for each measured set S of changed factors.
+/// The measured gaps between two contestants: for each tried set S of changed factors, the gap v(S) that remains.
 #[derive(Clone, Debug)]
 pub struct Values {
     factors: usize,
-    /// Whether effects are computed as Shapley values.
+    /// Whether the effects of factors are computed as Shapley values.
     shares: bool,
     known: BTreeMap<Set, ResampledMean>,
 }
@@ -102,7 +104,7 @@ pub struct FactorEffect {
     /// The effect of changing this factor last: the gap that remains when all other factors are changed, minus the gap
     /// that remains when all factors are changed. `None` if it was not measured.
     pub last: Option<ResampledMean>,
-    /// The Shapley value of the factor, if all sets of factors were measured.
+    /// The Shapley value of the factor; `None` if not all sets of factors were measured.
     pub shapley: Option<ResampledMean>,
 }
 
@@ -151,10 +153,10 @@ impl FactorEffect {
     }
 }
 
-/// The classification of a factor.
+/// The classification of a factor, from its measured effects.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Finding {
-    /// The factor is neither a cause nor adverse.
+    /// The factor is neither a cause of the gap nor adverse.
     Unnamed,
     /// The factor is a cause of the gap.
     Cause {
@@ -170,7 +172,7 @@ pub enum Finding {
 }
 
 impl Values {
-    /// Creates a collection without measurements, for an experiment with this number of factors.
+    /// Creates an empty set of measurements, for an experiment with this number of factors.
     #[must_use]
     pub fn new(factors: usize) -> Self {
         Self { factors, shares: false, known: BTreeMap::new() }
@@ -207,7 +209,7 @@ impl Values {
         1.0 - 0.05 / self.factors.max(1) as f64
     }
 
-    /// Returns whether the gap is significant and at least 3 %.
+    /// Returns whether the gap between the contestants is significant and at least 3 %.
     #[must_use]
     pub fn is_gap(&self) -> bool {
         self.get(0).is_some_and(|gap| gap.interval(0.95)[0] > 0.0 && gap.mean >= MIN_GAP)
@@ -326,7 +328,7 @@ fn share(before: u32, n: u32) -> f64 {
 mod tests {
     use super::*;
 
-    /// Returns values for twelve seeds that vary slightly around `v`. They vary in the same way for every `v`.
+    /// Returns made-up gaps for twelve seeds that vary slightly around `v`. They vary in the same way for every `v`.
     fn seeds(v: f64) -> Vec<f64> {
         (0..12).map(|i| v + 0.001 * f64::from(i % 5)).collect()
     }
@@ -352,7 +354,8 @@ mod tests {
         assert!((low - (49.5 - 5.66)).abs() < 0.5 && (high - (49.5 + 5.66)).abs() < 0.5, "{low} to {high}");
         let same = ResampledMean::of(&[0.1; 30]);
         assert_eq!((same.mean, same.interval(0.99)), (0.1, [0.1, 0.1]));
-        // All estimates use the same resamples, so variation that they have in common cancels out.
+        // All estimates use the same resamples, so the variation that two estimates have in common cancels out in their
+        // difference.
         let shifted: Vec<f64> = values.iter().map(|v| v + 1.0).collect();
         let [low, high] = ResampledMean::of(&shifted).less(&ResampledMean::of(&values)).interval(0.99);
         assert!((low - 1.0).abs() < 1e-9 && (high - 1.0).abs() < 1e-9);

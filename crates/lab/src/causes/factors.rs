@@ -14,13 +14,13 @@ pub const MOST: usize = 5;
 /// The maximum number of factors if each group of settings is one factor.
 pub const MOST_GROUPS: usize = 6;
 
-/// A setting that differs between the contestants, and the change that sets it to the other contestant's value.
+/// A change of one setting in which two contestants differ: one contestant gets the other's value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
     group: Group,
     /// The new setting as a user types it, for example `iw=10`.
     pub setting: String,
-    /// The old value, for example `2`.
+    /// The value before the change, for example `2`.
     pub was: String,
     action: ChangeAction,
 }
@@ -44,7 +44,7 @@ pub struct Factor {
 }
 
 impl Factor {
-    /// Returns the new settings as a user types them.
+    /// Returns the new settings of the factor as a user types them, for example `iw=10`.
     #[must_use]
     pub fn typed(&self) -> String {
         self.changes.iter().map(|change| change.setting.as_str()).collect::<Vec<_>>().join(",")
@@ -68,7 +68,7 @@ impl Factor {
     }
 }
 
-/// A set of factors. Bit i is set if the set contains factor i.
+/// A set of factors as a bit mask. Bit i is set if the set contains factor i.
 pub type Set = u32;
 
 /// The differences between two contestants. Changing them step by step turns one contestant into the other.
@@ -81,7 +81,7 @@ pub struct Differences<'a> {
     model_requests: Requests,
     /// The factors. There are at most [`MOST`], or at most [`MOST_GROUPS`] if each group of settings is one factor.
     pub factors: Vec<Factor>,
-    /// The settings that differ but cannot be changed, each with the reason.
+    /// The settings that differ between the contestants but cannot be changed, each with the reason.
     pub left_out: Vec<String>,
 }
 

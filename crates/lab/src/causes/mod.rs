@@ -1,8 +1,10 @@
-//! Finds causes of differences by experiment: changes one setting, and runs the race again.
+//! Finds causes of differences between contestants by experiment: changes one setting, and runs the race again.
 //!
 //! [`factors`] finds the settings in which winner and loser differ, with the table of [`settings`]. Each of these
-//! settings may be a cause of the winner's lead. The loser gets some of the winner's settings, and loads the same page
-//! with the same seeds. [`design`] chooses these settings within a budget, and [`estimate`] evaluates the results.
+//! settings may be a cause of the winner's lead. In an experiment, the loser gets some of the winner's settings, and
+//! loads the same page with the same seeds. [`design`] chooses these settings within a budget, and [`estimate`]
+//! evaluates the results.
+//!
 //! [`conditions`] removes one property of the network or the workload for both contestants, for example loss. [`check`]
 //! tests a plan's claims about causes. [`changes`] changes a point for all contestants, to find what flips its result.
 
@@ -24,7 +26,7 @@ use crate::run::batch::{self, Options, RaceError};
 use crate::run::one::{self, Scenario};
 use anabranch_base::time::nanos;
 use anabranch_results::stats::metrics;
-use anabranch_results::{Race, Run, World};
+use anabranch_results::{Point, Race, Run, World};
 
 impl Causes {
     /// The maximum number of runs of a quick search for causes, as a multiple of the runs of the race.
@@ -45,7 +47,8 @@ impl Causes {
 }
 
 impl Plan {
-    /// Returns the maximum number of runs, including the runs that search for causes and those that try changes.
+    /// Returns the maximum number of runs of the plan, including the runs that search for causes and those that try
+    /// changes.
     #[must_use]
     pub fn max_runs(&self) -> usize {
         let causes = if self.together { 0 } else { self.causes.max_runs(self.contestants.len()) };
@@ -93,25 +96,55 @@ pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
 /// # Errors
 /// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.
 fn find(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(), RaceError> {
-    if plan.causes == Causes::Off || plan.together || plan.contestants.len() < 2 {
-        return Ok(());
-    }
     let mut before = plan.run_count();
     for (index, point) in race.points.iter_mut().enumerate() {
-        let mut bench = PointExperiments::new(plan, index, options);
-        bench.runs_before = before;
-        design::explain(&mut bench, point)?;
-        changes::find(&mut bench, point)?;
-        before = bench.runs_before;
+        for part in [Part::Gaps, Part::Changes] {
+            before = find_part(plan, index, point, part, before, options)?;
+        }
     }
     Ok(())
 }
 
-/// The number of seeds of a quick search if the seed decides only how one page load differs from another. Such loads
-/// differ by a few per cent, so 25 of them show an effect of 2 %.
+/// A part of the experiments at one point. Neither needs the other, so two processors can share them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// The causes of the gaps, which become fields of `comparisons`.
+    Gaps,
+    /// The changes to the point that may flip its result, which become `changes`.
+    Changes,
+}
+
+/// Carries out a part of the experiments at the point `index` of a plan, and adds what it finds to `point`, which holds
+/// the runs of the race. `before` is the number of runs so far, from which `options` counts progress. Returns the
+/// number of runs afterwards.
+///
+/// # Errors
+/// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.
+pub fn find_part(
+    plan: &Plan,
+    index: usize,
+    point: &mut Point,
+    part: Part,
+    before: usize,
+    options: &Options<'_>,
+) -> Result<usize, RaceError> {
+    if plan.causes == Causes::Off || plan.together || plan.contestants.len() < 2 {
+        return Ok(before);
+    }
+    let mut bench = PointExperiments::new(plan, index, options);
+    bench.runs_before = before;
+    match part {
+        Part::Gaps => design::explain(&mut bench, point)?,
+        Part::Changes => changes::find(&mut bench, point)?,
+    }
+    Ok(bench.runs_before)
+}
+
+/// The number of seeds in a quick search for causes, if the seed decides only how page loads differ from each other.
+/// Such loads differ by a few per cent, so 25 of them show an effect of 2 %.
 const STEADY: usize = 25;
 
-/// Carries out the experiments at one point.
+/// Carries out the experiments that search for causes at one point of the plan.
 struct PointExperiments<'a> {
     plan: &'a Plan,
     /// The index of the point in the plan.
@@ -137,7 +170,7 @@ impl<'a> PointExperiments<'a> {
         &self.plan.points[self.index]
     }
 
-    /// Returns the seeds for runs at `point`. If the runs do not depend on the seed, returns only one.
+    /// Returns the seeds for runs at `point`. Returns only one seed if the runs do not depend on the seed.
     fn seeds(&self, point: &PointPlan) -> &'a [u64] {
         if point.is_random() { self.seeds } else { &self.seeds[..self.seeds.len().min(1)] }
     }
@@ -147,7 +180,7 @@ impl<'a> PointExperiments<'a> {
     fn log_times(&mut self, subjects: &[(&PointPlan, &Contestant)]) -> Result<Vec<Vec<f64>>, RaceError> {
         let mut times = self.measure(subjects, &|run, point| time_of(run, point).ln())?;
         for (times, (point, _)) in times.iter_mut().zip(subjects) {
-            // If the runs do not depend on the seed, the only run stands for all seeds.
+            // If the runs do not depend on the seed, only one run was made. Its time counts for all seeds.
             if !point.is_random() {
                 *times = times.repeat(self.seeds.len());
             }
@@ -155,8 +188,8 @@ impl<'a> PointExperiments<'a> {
         Ok(times)
     }
 
-    /// Runs each contestant at its point, and returns `value` of each run. A point whose runs do not depend on the seed
-    /// has one run.
+    /// Runs each contestant at its point, and returns the result of the closure `value` for each run. A point whose
+    /// runs do not depend on the seed has one run.
     fn measure<T: Send>(
         &mut self,
         subjects: &[(&PointPlan, &Contestant)],

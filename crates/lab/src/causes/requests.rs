@@ -17,7 +17,7 @@ pub struct Requests {
     connections: Option<usize>,
     /// The maximum number of objects that a connection carries before it is replaced, or `None` if there is no limit.
     allowance: Option<u32>,
-    /// The number of streams of a connection.
+    /// The number of streams of each connection.
     streams: usize,
     /// The maximum number of outstanding requests on a connection, or `None` if there is no limit.
     outstanding: Option<usize>,
@@ -25,14 +25,15 @@ pub struct Requests {
     when_full: WhenFull,
 }
 
-/// A property of requests that can be changed independently of the other properties.
+/// A property of how a client sends requests, which can be changed independently of the other properties.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Aspect {
     /// The key `connections`.
     Connections,
-    /// The keys `objects-per-connection` and `per-object`. `per-object` limits a connection to one object.
+    /// The number of objects per connection. The keys are `objects-per-connection` and `per-object`. `per-object`
+    /// limits a connection to one object.
     Allowance,
-    /// The key `streams`.
+    /// The number of streams: `num_ostreams` of SCTP, `streams` of QUIC.
     Streams,
     /// The order of requests. The number of requests that may be outstanding on a connection decides whether a request
     /// waits for earlier ones. The key is `outstanding`, or for some transports `pipeline` or `when-full`.
@@ -40,7 +41,7 @@ pub enum Aspect {
 }
 
 impl Aspect {
-    /// All aspects, in the order in which experiments change them.
+    /// All aspects of requests, in the order in which experiments change them.
     pub const ALL: [Self; 4] = [Self::Connections, Self::Allowance, Self::Streams, Self::Order];
 
     /// Returns the group to which the settings of this aspect belong.
@@ -72,14 +73,15 @@ impl Requests {
         let outstanding = [outstanding, limit(policy.outstanding), limit(policy.objects_per_connection)];
         Ok(Self {
             connections: match workload.messages {
-                // With a workload of messages, the contestant opens all its connections at the start and distributes
-                // the messages over them.
+                // For a workload of messages, the contestant opens all its connections at the start and distributes the
+                // messages over them.
                 Some(_) => Some(contestant.connections()),
                 None => Some(policy.connections).filter(|n| *n != usize::MAX),
             },
             allowance: policy.objects_per_connection.filter(|_| exchanges),
             streams,
-            // A limit that is larger than the number of objects has no effect, so it is left out.
+            // A limit on outstanding requests that is larger than the number of objects has no effect, so it is left
+            // out.
             outstanding: outstanding.into_iter().flatten().min().filter(|n| exchanges && *n < objects),
             when_full: if policy.when_full == WhenFull::Wait {
                 WhenFull::RoundRobin
@@ -102,7 +104,7 @@ impl Requests {
         }
     }
 
-    /// Sets an aspect to the value of `other`.
+    /// Sets one aspect of these requests to the value that it has in `other`.
     pub fn take(&mut self, aspect: Aspect, other: &Self) {
         match aspect {
             Aspect::Connections => self.connections = other.connections,
@@ -118,8 +120,9 @@ impl Requests {
         }
     }
 
-    /// Formats the value of an aspect, for example `connections=6`.
-    fn typed(&self, aspect: Aspect, multistream: bool) -> String {
+    /// Formats the value of an aspect as a setting of `contestant`, for example `connections=6`.
+    fn typed(&self, aspect: Aspect, contestant: &Contestant) -> String {
+        let multistream = contestant.transport.capabilities().is_multistream();
         let number = |n: Option<usize>, none: &str| n.map_or(none.to_owned(), |n| n.to_string());
         match (aspect, self.outstanding) {
             (Aspect::Connections, _) => format!("connections={}", number(self.connections, "as needed")),
@@ -127,7 +130,7 @@ impl Requests {
                 let allowance = self.allowance.map(|k| k as usize);
                 format!("objects-per-connection={}", number(allowance, "no limit"))
             }
-            (Aspect::Streams, _) => format!("streams={}", self.streams),
+            (Aspect::Streams, _) => format!("{}={}", streams_knob(contestant), self.streams),
             (Aspect::Order, None) if !multistream => "pipeline=yes".to_owned(),
             (Aspect::Order, Some(1)) if !multistream => "pipeline=no".to_owned(),
             (Aspect::Order, None) => format!("when-full={}", self.when_full),
@@ -141,7 +144,7 @@ impl Requests {
         match (aspect, self.outstanding) {
             (Aspect::Order, None) if contestant.http2.is_some() => "outstanding=no limit".to_owned(),
             (Aspect::Order, Some(n)) if contestant.http2.is_some() => format!("outstanding={n}"),
-            _ => self.typed(aspect, contestant.transport.capabilities().is_multistream()),
+            _ => self.typed(aspect, contestant),
         }
     }
 
@@ -155,7 +158,7 @@ impl Requests {
     ) -> Vec<(String, Option<String>)> {
         let workload = &point.workload;
         let multistream = contestant.transport.capabilities().is_multistream();
-        // Over HTTP/2 each request has a stream, even if the transport has no streams.
+        // Over HTTP/2 each request has a stream of its own, even if the transport (TCP) has no streams.
         let streamed = multistream || contestant.http2.is_some();
         let mut keys: Vec<(String, Option<String>)> = Vec::new();
         let mut set = |key: &str, value: Option<String>| keys.push((key.to_owned(), value));
@@ -163,8 +166,8 @@ impl Requests {
             set("connections", self.connections.map(|n| n.to_string()));
         }
         if multistream && self.streams != own.streams {
-            set("streams", Some(self.streams.to_string()));
-            set("inbound", None);
+            set(streams_knob(contestant), Some(self.streams.to_string()));
+            set(INBOUND, None);
         }
         if workload.messages.is_some() || workload.bulk.is_some() {
             return keys;
@@ -196,4 +199,16 @@ impl Requests {
         }
         keys
     }
+}
+
+/// The SCTP knob that sets the number of outbound streams.
+const OUTBOUND: &str = "num_ostreams";
+
+/// The SCTP knob that limits inbound streams apart from outbound ones. By default they have the same limit.
+const INBOUND: &str = "max_instreams";
+
+/// Returns the name of the knob that sets the number of streams: `num_ostreams` of SCTP, `streams` of QUIC.
+fn streams_knob(contestant: &Contestant) -> &'static str {
+    let is_sctp = contestant.engine.knobs().iter().any(|knob| knob.key == OUTBOUND);
+    if is_sctp { OUTBOUND } else { "streams" }
 }

@@ -20,12 +20,12 @@ pub enum Group {
     Connections,
     /// Settings of TLS and DTLS: their handshakes, and the bytes that they add to packets.
     Security,
-    /// Settings for the order of requests.
+    /// Settings for the order in which requests are sent and answered.
     Order,
 }
 
 impl Group {
-    /// Returns the name that results use for the group.
+    /// Returns the name that results use for this group of settings.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl Group {
     }
 }
 
-/// The part that a setting can play: for which pairs of contestants it can explain why one is faster than the other.
+/// Whether a setting can explain why one contestant is faster than another, and for which pairs of contestants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// The setting has the same meaning in all transports. It can explain a lead between any two contestants that have
@@ -56,10 +56,10 @@ pub enum Part {
     No(&'static str),
 }
 
-/// A row of the table of settings.
+/// A row of the table of contestants' settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// The key of the setting.
+    /// The key of the setting, as in a plan.
     pub key: &'static str,
     /// For which pairs of contestants the setting can be a cause of a gap, and to which group of settings it belongs.
     pub part: Part,
@@ -83,7 +83,7 @@ const DELIVERED: Part = No("it changes what is delivered: another workload");
 const SIGNED: Part = No("who may send packets, which costs a race nothing");
 const UNUSED: Part = No("nothing in a race asks for it");
 
-/// The table of settings, in the order in which experiments change them.
+/// The table of contestants' settings, in the order in which experiments change them.
 pub const SETTINGS: &[Setting] = &[
     row("iw", Shared(Windows)),
     row("rcvbuf", Shared(Windows)),
@@ -164,8 +164,9 @@ pub const SETTINGS: &[Setting] = &[
     row("connections", Requests(Connections)),
     row("per-object", Requests(Connections)),
     row("objects-per-connection", Requests(Connections)),
+    row("num_ostreams", Requests(Connections)),
+    row("max_instreams", Requests(Connections)),
     row("streams", Requests(Connections)),
-    row("inbound", Requests(Connections)),
     row("cookie_data", Own(Connections)),
     row("cookie_life", Own(Connections)),
     row("address_types", Own(Connections)),
@@ -244,7 +245,7 @@ pub fn translated(key: &str, value: &str) -> Option<&'static str> {
         // RFC 9260 §7.2 specifies the algorithm of RFC 5681 for SCTP. RFC 4960 and RFC 2960 are earlier versions of RFC
         // 9260.
         ("cc", "rfc9260" | "rfc4960" | "rfc2960") => Some("reno"),
-        // quinn-cubic is another implementation of the same algorithm (RFC 9438).
+        // The congestion control `quinn-cubic` is another implementation of the algorithm of RFC 9438.
         ("cc", "quinn-cubic") => Some("cubic"),
         // RFC 4960 §7.2.1 has the formula of RFC 5681 §3.1 (from RFC 3390), and RFC 9260 §7.2.1 has almost the same
         // formula.

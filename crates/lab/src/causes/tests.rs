@@ -1,5 +1,5 @@
-//! Tests the assumptions behind experiments. Settings can be changed separately, and changed contestants run with the
-//! same seeds and the same random losses.
+//! Tests two assumptions behind the search for causes. Settings can be changed separately, and changed contestants run
+//! with the same seeds and the same random losses.
 
 use super::conditions;
 use super::factors::{Differences, MOST};
@@ -54,7 +54,7 @@ fn conditions_of_a_point_can_be_removed() {
     let slow = conditions(&[("server-time", "50ms"), ("loss", "0")], both);
     let (name, at_once) = &slow[1];
     assert_eq!((*name, at_once.workload.server_time), ("server time", Some(Duration::ZERO)));
-    // A recorded trace has no rate that could be removed.
+    // The link follows a recorded trace, which has no rate that could be removed.
     let file = std::env::temp_dir().join(format!("anabranch-conditions-{}", std::process::id()));
     std::fs::write(&file, "1\n2\n").expect("written");
     let recorded = Draft::from_flags([("trace", file.to_str().expect("a name")), ("transport", "tcp,sctp")]);
@@ -66,7 +66,7 @@ fn conditions_of_a_point_can_be_removed() {
     // The analysis varies the order of messages (`order`) only if both contestants support unordered messages. TCP does
     // not support them.
     let messages = [("messages", "50/s"), ("loss", "0"), ("queue", "unlimited"), ("rate", "unlimited")];
-    assert_eq!(names(&messages, ["sctp", "sctp:streams=1"]), ["order"]);
+    assert_eq!(names(&messages, ["sctp", "sctp:num_ostreams=1"]), ["order"]);
     assert!(names(&messages, ["sctp", "sctp:unordered=yes"]).is_empty());
     assert!(names(&messages, both).is_empty());
 }
@@ -96,8 +96,11 @@ fn assert_steps(contestants: [&'static str; 2], expected: &[(&str, &str)]) {
 #[test]
 fn streams_and_order_of_requests_are_set_apart() {
     assert_steps(
-        ["sctp:streams=100", "sctp:streams=1"],
-        &[("streams=100", "sctp:streams=100,outstanding=1"), ("when-full=rr", "sctp:streams=1,when-full=rr")],
+        ["sctp:num_ostreams=100", "sctp:num_ostreams=1"],
+        &[
+            ("num_ostreams=100", "sctp:num_ostreams=100,outstanding=1"),
+            ("when-full=rr", "sctp:num_ostreams=1,when-full=rr"),
+        ],
     );
     // By default, a client with six connections does not pipeline, and a client with one connection does.
     assert_steps(
@@ -120,7 +123,7 @@ fn shared_settings_are_copied_across_transports() {
     assert_eq!(across(modern, same), ["pipeline=yes"]);
     // TCP has only one stream, on which a request waits for the request before it. A contestant that is changed to be
     // like TCP must wait in the same way.
-    assert_eq!(across(same, modern), ["streams=1", "outstanding=1"]);
+    assert_eq!(across(same, modern), ["num_ostreams=1", "outstanding=1"]);
 }
 
 #[test]
@@ -132,7 +135,7 @@ fn settings_that_are_many_are_tried_by_group() {
         all.iter().any(|setting| setting.contains("rto_min=200ms") && setting.contains("delack=40ms")),
         "{all:?}"
     );
-    assert!(all.contains(&"connections=6,streams=1") && all.contains(&"outstanding=1"), "{all:?}");
+    assert!(all.contains(&"connections=6,num_ostreams=1") && all.contains(&"outstanding=1"), "{all:?}");
 }
 
 /// With `arrivals-of=connections`, each arrival brings as many objects as a connection has streams. Another number of
@@ -140,7 +143,7 @@ fn settings_that_are_many_are_tried_by_group() {
 #[test]
 fn what_would_change_the_workload_is_left_out() {
     let flags = [("objects", "20x5kB"), ("arrivals", "10/s"), ("arrivals-of", "connections")];
-    let plan = plan(&flags, ["sctp:streams=5", "sctp:streams=2"]);
+    let plan = plan(&flags, ["sctp:num_ostreams=5", "sctp:num_ostreams=2"]);
     let found =
         Differences::new(&plan.contestants[1], &plan.contestants[0], &plan.points[0]).expect("differences");
     assert!(
@@ -150,8 +153,8 @@ fn what_would_change_the_workload_is_left_out() {
     );
 }
 
-/// Runs a contestant. Returns the sizes of the packets that its servers sent, and the indices of the packets that were
-/// lost.
+/// Runs a contestant. Returns the sizes of the packets that its servers sent, and the indices of the packets that the
+/// link lost.
 fn drawn_values(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<usize>) {
     let built = topology::build(&point.network, 1, 1, 7).expect("a network");
     built.network.record_link_events();
@@ -181,7 +184,8 @@ fn drawn_values(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<us
 #[test]
 fn another_setting_does_not_change_random_losses() {
     let flags = [("page", "news"), ("loss", "5%"), ("queue", "10000p")];
-    for contestants in [["tcp", "tcp:iw=2,mss=500B"], ["sctp", "sctp:iw=2,delack=0,cookie_data=no,streams=3"]]
+    for contestants in
+        [["tcp", "tcp:iw=2,mss=500B"], ["sctp", "sctp:iw=2,delack=0,cookie_data=no,num_ostreams=3"]]
     {
         let plan = plan(&flags, contestants);
         let found = [0, 1].map(|i| drawn_values(&plan.points[0], &plan.contestants[i]));

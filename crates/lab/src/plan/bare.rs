@@ -4,12 +4,12 @@ use anabranch_results::label;
 use anabranch_transports::Transports;
 
 /// A standard contestant: a name that stands for a transport with settings. Users type the name where a transport is
-/// expected, with further settings after it: `http3:cc=bbr`.
+/// expected, for example `http3`. Further settings may follow, as in `http3:cc=bbr`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Standard {
     /// The name that users type and that results show.
     pub name: &'static str,
-    /// The transport with its settings.
+    /// The transport with its settings, in the syntax of `--transport`.
     pub spec: &'static str,
 }
 
@@ -68,8 +68,8 @@ pub fn expanded(spec: &str) -> String {
     format!("{transport}:{}", settings.join(","))
 }
 
-/// Returns the names that a contestant may begin with: the standard contestants whose transports are in `transports`,
-/// and the transports themselves.
+/// Returns the names with which the text of a contestant may begin: the standard contestants whose transports are in
+/// `transports`, and the transports themselves.
 #[must_use]
 pub fn names(transports: &Transports) -> Vec<&str> {
     let has_transport = |standard: &&Standard| {
@@ -97,7 +97,8 @@ pub fn for_messages(text: &str) -> String {
     }
 }
 
-/// The setting that orders the requests of a standard contestant, at the end of its specification.
+/// The setting that makes a standard contestant send objects in the order of urgency. It is at the end of the
+/// contestant's specification.
 const PRIORITY: &str = ",priority=yes";
 
 /// Returns the standard name for a text that spells out a standard contestant under its own name, as earlier versions
@@ -115,14 +116,14 @@ pub fn current_name(text: &str) -> &str {
 /// The properties of a race that determine its default contestants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DefaultConditions {
-    /// Whether the plan asks for a race without encryption.
+    /// Whether the plan asks for a race without encryption (`--cleartext`).
     pub cleartext: bool,
-    /// Whether there are several networks. If so, all contestants race without encryption, because an association over
-    /// DTLS has only one path (RFC 8261 §6.1).
+    /// Whether the plan has several networks. If so, all default contestants race without encryption, because an
+    /// association over DTLS has only one path (RFC 8261 §6.1).
     pub several_paths: bool,
-    /// Whether the workload is messages.
+    /// Whether the workload consists of messages.
     pub messages: bool,
-    /// Whether the race runs in the emulated world.
+    /// Whether the race runs in the emulated network.
     pub emulated: bool,
 }
 
@@ -158,7 +159,7 @@ mod tests {
         assert_eq!(expanded("http1"), "tcp:connections=6,tls=yes,priority=yes");
         assert_eq!(expanded("http3:cc=bbr"), "quic:cc=bbr");
         assert_eq!(expanded("http1:iw=4,connections=2"), "tcp:tls=yes,priority=yes,iw=4,connections=2");
-        assert_eq!(expanded("sctp:streams=1"), "sctp:streams=1");
+        assert_eq!(expanded("sctp:num_ostreams=1"), "sctp:num_ostreams=1");
     }
 
     #[test]

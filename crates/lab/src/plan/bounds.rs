@@ -55,7 +55,7 @@ pub fn check(
     Ok(())
 }
 
-/// Rejects a plan whose points do not fit in memory together.
+/// Rejects a plan if the results of all its points together do not fit in memory.
 ///
 /// # Errors
 /// If there are too many records, the [`PlanError`] has their number and the limit, and says what to do instead. A plan
@@ -89,8 +89,8 @@ fn records(point: &PointPlan, contestants: &[Contestant], seeds: usize) -> u64 {
     run.saturating_mul(contestants.len() as u64).saturating_mul(seeds as u64)
 }
 
-/// Returns the maximum number of data packets to the client. That is the number for all data, or the number that the
-/// network can carry until the deadline, whichever is smaller.
+/// Returns the maximum number of data packets to the client in a run. That is the number for all data, or the number
+/// that the network can carry until the deadline, whichever is smaller.
 fn packets(point: &PointPlan) -> u64 {
     let page = &point.workload.page;
     let payload: u128 = page.objects.iter().map(|object| u128::from(object.response())).sum();

@@ -1,4 +1,4 @@
-//! What a plan says about causes: the effort of the search, and claims to test.
+//! The parts of a plan that concern causes: the effort of the search for causes, and claims about causes.
 //!
 //! A claim is a `[[cause]]` table. `of` names a contestant, and `change` is the change of its settings. `ratio_min` and
 //! `ratio_max` are bounds for how many times faster the change makes the contestant. The factor levels in `at` restrict
@@ -9,7 +9,7 @@ use super::error::{PlanError, unknown};
 use super::{Contestant, PointPlan};
 use std::collections::BTreeMap;
 
-/// The effort of the search for causes.
+/// The effort of the search for the causes of differences between contestants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Causes {
     /// Searches for the causes of one difference only. The search compares the winner with the fastest contestant that
@@ -26,16 +26,16 @@ pub enum Causes {
 /// The fields of a `[[cause]]` table. The names of the plan's factors are fields, too.
 pub const FIELDS: [&str; 4] = ["of", "change", "ratio_min", "ratio_max"];
 
-/// A claim: a change to a contestant, and the effect that the change is claimed to have.
+/// A claim in a plan about a cause: a change to a contestant, and the effect that the change is claimed to have.
 #[derive(Clone, Debug)]
 pub struct CauseClaim {
     /// The text of the contestant that is changed.
     pub of: String,
     /// The contestant after the change.
     pub changed: Contestant,
-    /// The change as the author of the plan typed it.
+    /// The change, as the author of the plan wrote it.
     change: String,
-    /// The bounds of the effect.
+    /// The minimum and the maximum of the claimed effect: how many times faster the change makes the contestant.
     pub bounds: [Option<f64>; 2],
     /// The factor levels of the points to which the claim applies.
     at: BTreeMap<String, String>,
@@ -43,7 +43,7 @@ pub struct CauseClaim {
 }
 
 impl CauseClaim {
-    /// Interprets one `[[cause]]` table. `factors` are the plan keys that have several values.
+    /// Interprets one `[[cause]]` table of a plan. `factors` are the plan keys that have several values.
     ///
     /// # Errors
     /// [`PlanError`] that names the table and the field.
@@ -80,7 +80,7 @@ impl CauseClaim {
         let change = fields.get("change").ok_or_else(|| missing("'change' says what is set, as iw=10"))?;
         let pairs = change.split(',').map(|pair| match pair.split_once('=') {
             Some((key, value)) if !key.is_empty() && !value.is_empty() => {
-                Ok((key.to_owned(), Some(value.to_owned())))
+                Ok((of.transport.current_knob(key).unwrap_or(key).to_owned(), Some(value.to_owned())))
             }
             _ => Err(PlanError::at(&place("change"), format!("'{pair}' where key=value was expected"))),
         });
@@ -120,7 +120,7 @@ impl CauseClaim {
 
 impl std::fmt::Display for CauseClaim {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {} makes it sooner, times", self.place, self.change)?;
+        write!(f, "{}: {} makes it faster by a factor", self.place, self.change)?;
         for (sign, bound) in [">=", "<="].into_iter().zip(self.bounds) {
             if let Some(bound) = bound {
                 write!(f, " {sign} {bound}")?;

@@ -1,4 +1,4 @@
-//! A combination of factor levels, in which every key of the plan has a single value.
+//! Combinations of the levels of a plan's factors. In each combination, every key of the plan has a single value.
 //!
 //! This module decides which levels each combination has. A combination is made only when the caller asks for it, so
 //! thousands of combinations take no more memory than the lists of levels. The first factor varies slowest, so the
@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The maximum number of points (combinations of factor levels) in a plan.
 pub const MAX_POINTS: usize = 10_000;
 
-/// A key with a single value.
+/// A plan key with a single value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting {
-    /// The key.
+    /// The plan key.
     pub name: String,
     /// The key's value, as text.
     pub value: String,
@@ -23,16 +23,16 @@ pub struct Setting {
     pub place: String,
 }
 
-/// A combination of factor levels.
+/// One combination of the levels of a plan's factors.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Concrete {
-    /// The level of each factor.
+    /// The level of each factor at this point.
     pub factors: BTreeMap<String, String>,
     /// The settings that apply to the whole plan.
     pub settings: Vec<Setting>,
-    /// The settings of each path, in the order of the paths.
+    /// The settings of each network path, in the order of the paths.
     pub paths: Vec<Vec<Setting>>,
-    /// The path failures as text, each with the flag or field where it was given.
+    /// The path failures as text (`fail`), each with the flag or field where it was given.
     pub fails: Vec<(String, String)>,
 }
 
@@ -51,7 +51,7 @@ impl Concrete {
     }
 }
 
-/// A key with all its values. A key with several values is a factor, and the values are its levels.
+/// A plan key with all its values. A key with several values is a factor, and the values are its levels.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Levels {
     name: String,
@@ -119,7 +119,7 @@ impl Combinations {
     #[must_use]
     pub fn at(&self, index: usize) -> Concrete {
         let mut point = Concrete { fails: self.fails.clone(), ..Concrete::default() };
-        // The number of combinations of those settings that do not have a value yet.
+        // The number of combinations of those settings that have not been assigned a value yet.
         let mut rest = self.count();
         let mut setting = |list: &Levels| {
             rest /= list.levels.len();
@@ -134,7 +134,8 @@ impl Combinations {
         point
     }
 
-    /// Returns an error if the number of combinations exceeds the limit. The error names the key that was added last.
+    /// Returns an error if the number of combinations exceeds [`MAX_POINTS`]. The error names the key that was added
+    /// last.
     fn check_count(&self) -> Result<(), PlanError> {
         match self.lists().next_back() {
             Some(last) if self.count() > MAX_POINTS => {
@@ -155,7 +156,7 @@ fn checked(name: String, factor: String, levels: &[String], place: String) -> Re
     Ok(Levels { name, factor, levels: levels.to_vec(), place })
 }
 
-/// Formats a table as `key=value,key=value`. Returns an error if a key has several values.
+/// Formats a table of the plan as `key=value,key=value`. Returns an error if a key has several values.
 fn pairs(table: &Table) -> Result<String, PlanError> {
     let mut parts = Vec::new();
     for (key, levels) in &table.entries {

@@ -8,10 +8,10 @@ use super::error::{PlanError, unknown};
 use super::keys::{Group, KEYS, Key, Several, current_name, find, names};
 use toml::Value;
 
-/// A key with its values, as text.
+/// A plan key with its values, as text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GivenKey {
-    /// The key.
+    /// The plan key that was given.
     pub key: &'static Key,
     /// The values of the key. If there are several, the key is a factor and they are its levels.
     pub levels: Vec<String>,
@@ -38,7 +38,7 @@ pub struct Draft {
     /// The contestants that race in addition to those in `transports`, or in addition to the default contestants if there
     /// are none in `transports`.
     pub also: Vec<(String, String)>,
-    /// A line for each key that was given under a name of an earlier version.
+    /// A warning for each key that was given under its name in an earlier version.
     pub renamed: Vec<String>,
     /// The `[[path]]` tables: the paths of the network.
     pub paths: Vec<Table>,
@@ -192,8 +192,8 @@ impl Draft {
         table
     }
 
-    /// Returns the current name of a key, and records a line if `name` is the key's name in an earlier version. `before`
-    /// and `dashes` are what stands before the old and the new name in this line.
+    /// Returns the current name of a plan key, and records a line if `name` is the key's name in an earlier version.
+    /// `before` and `dashes` are the texts before the old and the new name in this line.
     fn renamed<'a>(&mut self, name: &'a str, before: &str, dashes: &str) -> &'a str {
         let Some(current) = current_name(name) else { return name };
         self.renamed.push(format!("{before}{name}: now {dashes}{current}; the old name works until 0.2"));
@@ -220,7 +220,7 @@ impl Draft {
 }
 
 impl Table {
-    /// Parses a table from text of the form `key=value,key=value`.
+    /// Parses a table of the plan, for example a `[[path]]`, from text of the form `key=value,key=value`.
     fn from_pairs(text: &str, place: String) -> Result<Self, PlanError> {
         let mut entries: Vec<(String, Vec<String>)> = Vec::new();
         for pair in text.split(',') {
@@ -253,19 +253,25 @@ pub fn displaces(new: &str, old: &str) -> bool {
     ];
     let base = |name| find(name).and_then(|key| key.both).unwrap_or(name);
     let exclusive = EXCLUSIVE.iter().any(|set| set.contains(&new) && set.contains(&old));
-    // Only a page has hosts. A plan that was written out has these keys, whatever it races.
+    // Only a page has hosts. A plan whose defaults were filled in has these keys for every kind of workload.
     let of_page = ["objects", "bulk", "messages"].contains(&new)
         && ["client", "visit", "origins", "variation"].contains(&old);
     find(old).is_some_and(|old| old.both == Some(new)) || (exclusive && base(new) != base(old)) || of_page
 }
 
-/// Splits a text such as `http1,http3:cc=bbr` into contestants. Commas after the first colon separate the settings of
-/// the last contestant.
+/// Splits a text such as `http3:cc=bbr,iw=10,sctp-dtls` into contestants. A part without `=`, or with a colon, begins a
+/// contestant. Any other part after a colon is a setting of the contestant before it.
 fn split_transports(text: &str) -> Vec<String> {
-    let (names, settings) = text.split_at(text.find(':').unwrap_or(text.len()));
-    let mut contestants: Vec<String> = names.split(',').map(|name| name.trim().to_owned()).collect();
-    if let Some(last) = contestants.last_mut() {
-        last.push_str(settings);
+    let mut contestants: Vec<String> = Vec::new();
+    for part in text.split(',') {
+        let is_setting = part.is_empty() || part.contains('=') && !part.contains(':');
+        match contestants.last_mut().filter(|last| is_setting && last.contains(':')) {
+            Some(last) => {
+                last.push(',');
+                last.push_str(part);
+            }
+            None => contestants.push(part.trim().to_owned()),
+        }
     }
     contestants
 }

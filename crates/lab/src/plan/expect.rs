@@ -9,7 +9,7 @@ use super::error::{PlanError, unknown};
 use anabranch_results::{Expectation, Point, Summary, label};
 use std::collections::BTreeMap;
 
-/// The keys of an `[[expect]]` table. The names of the plan's factors are keys, too.
+/// The keys that are allowed in every `[[expect]]` table. The names of the plan's factors are allowed, too.
 pub const FIELDS: [&str; 8] =
     ["metric", "of", "versus", "ratio_min", "ratio_max", "min", "max", "failed_max"];
 
@@ -22,7 +22,7 @@ pub struct Expect {
     min: Option<f64>,
     max: Option<f64>,
     failed_max: Option<u64>,
-    /// The levels of the points to which the expectation applies.
+    /// The factor levels of the points to which the expectation applies.
     at: BTreeMap<String, String>,
     place: String,
 }

@@ -30,7 +30,7 @@ use std::str::FromStr;
 /// The move of a client from the first network to the second.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Handover {
-    /// When the client leaves the old network.
+    /// When the client leaves the first network.
     pub leaves: DepartureTime,
     /// The time for which both networks reach the client before it leaves the old network: the overlap L divided by the
     /// speed v.
@@ -40,7 +40,7 @@ pub struct Handover {
     pub detection: Duration,
     /// The time after `detection` until Mobile IP delivers packets for the old address in the new network.
     pub registration: Duration,
-    /// The time that the client stays in each network, if it moves to and fro.
+    /// The time that the client stays in each network, if it moves back and forth.
     pub dwell: Option<Duration>,
     /// The interval at which a router advertises itself. The client waits at most this time for the first
     /// advertisement, after which `detection` begins.
@@ -49,8 +49,8 @@ pub struct Handover {
     /// leaves the old network, the loss there rises to this value. During the time `edge` after the client reaches the
     /// new network, the loss there falls from this value.
     pub edge_loss: Ratio,
-    /// The time for which the client is at the edge of a network: the length of the edge divided by the speed. Unless
-    /// the plan has a length, the edge is the overlap.
+    /// The time for which the client is at the edge of a network: the length of the edge divided by the speed. If the
+    /// plan sets no length, the edge is as long as the overlap.
     pub edge: Duration,
     /// The number of bytes that Mobile IP adds to each packet of its tunnel. The tunnel carries packets for the old
     /// address to the new network.
@@ -73,7 +73,7 @@ pub enum DepartureTime {
 /// The maximum number of moves in a run.
 const MAX_MOVES: u64 = 20_000;
 
-/// The number of steps in which the loss changes during a move.
+/// The number of steps in which the loss rises at the edge of the old network, and falls at the edge of the new one.
 pub const EDGE_STEPS: u64 = 10;
 
 /// The maximum of each duration in the settings of a handover: one day.
@@ -176,7 +176,8 @@ impl Handover {
         Ok(Some(handover))
     }
 
-    /// Rejects an edge without a loss, a loss without an edge, and edges that overlap in a cell.
+    /// Rejects an edge length without an edge loss, an edge loss without a length, and edges that overlap within one
+    /// network.
     fn check_edge(&self, concrete: &Concrete) -> Result<(), PlanError> {
         let has_loss = self.edge_loss > Ratio::ZERO;
         match (concrete.setting("edge-loss"), concrete.setting("edge-length")) {
@@ -272,13 +273,13 @@ impl Handover {
     }
 }
 
-/// Parses the value of the key `name`, if the key was given.
+/// Parses the value of the plan key `name`, if the key was given.
 fn read<T: FromStr<Err: Display>>(concrete: &Concrete, name: &str) -> Result<Option<T>, PlanError> {
     let Some(setting) = concrete.setting(name) else { return Ok(None) };
     setting.value.parse().map(Some).map_err(|error: T::Err| PlanError::at(&setting.place, error))
 }
 
-/// Parses a time. Returns an error if it is longer than one day.
+/// Parses a duration. Returns an error if it is longer than one day.
 fn span(setting: &Setting) -> Result<Duration, PlanError> {
     let span = parse_duration(&setting.value).map_err(|error| PlanError::at(&setting.place, error))?;
     if span > MAX_SPAN {

@@ -10,7 +10,7 @@ use anabranch_link::LinkSpec;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
-/// A rule that detects harmful settings.
+/// A rule that detects settings with which a contestant harms its own performance.
 pub struct Rule {
     /// A short name of the settings that the rule examines.
     pub about: &'static str,
@@ -18,7 +18,7 @@ pub struct Rule {
     hurts: fn(&HostSettings<'_>) -> Option<String>,
 }
 
-/// The list of all rules.
+/// All rules that detect harmful settings.
 pub const RULES: &[Rule] = &[
     Rule {
         about: "rto_min below the peer's delack",
@@ -101,7 +101,7 @@ pub const RULES: &[Rule] = &[
 struct HostSettings<'a> {
     settings: &'a BTreeMap<String, String>,
     connections: u64,
-    /// The path with the largest bandwidth-delay product.
+    /// The network path with the largest bandwidth-delay product.
     path: &'a LinkSpec,
     paths: usize,
     workload: &'a Workload,
@@ -133,8 +133,8 @@ fn below_round_trip(ends: &HostSettings<'_>, key: &str, then: &str) -> Option<St
     })
 }
 
-/// Returns a warning if the window `key` is smaller than a connection's share of the bandwidth-delay product, so that
-/// it cannot fill the path. A window that holds all data of the workload needs no warning.
+/// Returns a warning if the window setting `key` is smaller than a connection's share of the bandwidth-delay product,
+/// so that the connection cannot fill the path. A window that holds all data of the workload needs no warning.
 fn below_product(ends: &HostSettings<'_>, key: &str) -> Option<String> {
     let (buffer, rate) = (ends.bytes(key)?, ends.path.down.mean_rate()?);
     let product = rate.bytes_in(ends.path.rtt());
@@ -152,8 +152,8 @@ fn below_product(ends: &HostSettings<'_>, key: &str) -> Option<String> {
     })
 }
 
-/// Returns the rules about harmful settings that apply to a contestant. Each rule comes with a line about the first
-/// point at which it applies.
+/// Returns the rules about harmful settings that apply to a contestant. Each rule comes with its warning at the first
+/// point of the plan to which it applies.
 pub(super) fn warnings_for<P: Borrow<PointPlan>>(
     contestant: &Contestant,
     points: impl Iterator<Item = P> + Clone,
@@ -186,7 +186,7 @@ mod tests {
     use crate::plan::{Draft, Plan};
     use anabranch_transports::Transports;
 
-    /// Plans to which the rules apply, at least one for each rule.
+    /// Plans with harmful settings, at least one for each rule.
     const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ("rto_min below the peer's delack", &[("transport", "sctp:rto_min=30ms,rto_var_min=0ms")]),
         ("rto_initial below the round trip", &[("transport", "tcp:rto_initial=50ms")]),

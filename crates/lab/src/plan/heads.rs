@@ -11,7 +11,7 @@ use anabranch_http::fetch::request;
 use anabranch_http::page::{MAX_HEAD, Object, Page};
 use anabranch_http::serve;
 
-/// The sizes of the heads of all objects, if the plan sets them.
+/// The sizes of the HTTP heads of all objects, if the plan sets them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Heads {
     /// The size of each request head in bytes, including the empty line at its end.
@@ -67,7 +67,7 @@ impl Heads {
         fits("response-head", self.response, page, closes, response)
     }
 
-    /// Returns the part of the table's heading that states the specified head sizes; empty if none is specified.
+    /// Returns the text that states the head sizes in the heading of a table of results; empty if the plan sets none.
     #[must_use]
     pub fn describe(self) -> String {
         let said = |kind: &str, size: Option<u64>| {

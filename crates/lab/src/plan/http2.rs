@@ -7,7 +7,7 @@ use anabranch_transport::Capabilities;
 /// The HTTP/2 settings of a contestant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Http2 {
-    /// The name of the program whose windows are used.
+    /// The name of the HTTP/2 client whose flow-control windows are used.
     pub client: &'static str,
     /// The flow-control windows, after other keys have changed them.
     pub windows: Windows,
@@ -66,7 +66,7 @@ impl Http2 {
         Ok(Some(Self { client, windows }))
     }
 
-    /// Returns the HTTP/2 keys with their values.
+    /// Returns the contestant's HTTP/2 keys with their values.
     #[must_use]
     pub fn settings(&self) -> [(&'static str, String); 6] {
         let size = |bytes: u32| Bytes(bytes.into()).to_string();

@@ -21,7 +21,7 @@ pub fn read(given: &[(&str, &str)], can: &Capabilities, schemes: &[Scheme]) -> R
     }
 }
 
-/// The minimum size in bytes of a frame's type and length (RFC 9114 §7.1).
+/// The minimum size in bytes of an HTTP/3 frame header: its type and length (RFC 9114 §7.1).
 pub const FRAME_HEADER_BYTES: u64 = 2;
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 /// The group to which a key belongs. Help shows the keys of a group under one heading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Group {
-    /// The properties of the network.
+    /// The properties of the simulated or emulated network.
     Network,
     /// A client that moves from one network to another.
     Handover,
@@ -39,7 +39,7 @@ impl Group {
     }
 }
 
-/// The meaning of several values for one key.
+/// What several values of one plan key mean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Several {
     /// The key is a factor and the values are its levels. On the command line, commas separate the levels.
@@ -50,7 +50,7 @@ pub enum Several {
     /// The values are the entries of one list, and all of them apply. On the command line, the flag is repeated for
     /// each entry.
     Entries,
-    /// The key must have a single value.
+    /// The key accepts only a single value.
     No,
 }
 
@@ -65,7 +65,7 @@ pub struct Key {
     pub help: &'static str,
     /// The group under which help texts show the key.
     pub group: Group,
-    /// The meaning of several values for this key.
+    /// What several values of this key mean.
     pub several: Several,
     /// If this key applies to one direction (for example `down-loss`), the name of the key for both directions
     /// (`loss`).
@@ -109,7 +109,7 @@ const fn runs(name: &'static str, value: &'static str, help: &'static str) -> Ke
     Key { name, value, help, group: Group::Runs, several: Several::No, both: None }
 }
 
-/// The table of keys.
+/// The table of all keys of a plan.
 pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
     let mut keys = Vec::new();
     for row in ROWS {
@@ -147,50 +147,46 @@ const OURS: &[Key] = &[
         "The client moves from the first network to the second (of one --path a second of its kind): when it leaves the \
          first, 2s, or random: at any moment of the load, drawn from the seed",
     ),
-    handover("overlap", "LENGTH", "Over so long a way both networks reach the client: 10m [default: 0m]"),
+    handover("overlap", "LENGTH", "Distance over which both networks are in range: 10m [default: 0m]"),
     handover("speed", "SPEED", "How fast the client moves: 5m/s"),
     handover(
         "detection",
         "TIME",
-        "From where the new network reaches the client until the client knows and has an address there: 500ms [default: 0]",
+        "Time from entering the range of the new network until the client has an address there: 500ms [default: 0]",
     ),
     handover(
         "registration",
         "TIME",
-        "What a contestant that cannot tell its peer of a new address needs until its old one is served in the new network \
-         (Mobile IP): 300ms [default: the round trip of the new network]",
+        "Mobile IP registration delay, for contestants that cannot change addresses: 300ms [default: the round trip of the \
+         new network]",
     ),
     handover(
         "advertisement",
         "TIME",
-        "A router advertises itself once so often, and the client hears the first that comes, drawn from the seed; detection \
-         counts from there: 1s [default: heard at once]",
+        "Router advertisement interval; its phase is drawn from the seed, and detection counts from an advertisement: 1s \
+         [default: advertised at once]",
     ),
     handover(
         "edge-loss",
         "SHARE",
-        "Loss where a network ends: it grows to that along the overlap in the one that is left, and falls from it in the \
-         other: 20% [default: 0]",
+        "Loss at the edge of a network: it grows to this along the overlap in the old network, and falls from it in the new \
+         one: 20% [default: 0]",
     ),
     handover(
         "edge-length",
         "LENGTH",
-        "How far from where a network ends its edge begins, at which the edge-loss grows: 20m [default: the overlap]",
+        "Distance from the end of a network at which edge-loss begins to grow: 20m [default: the overlap]",
     ),
     handover(
         "tunnel",
         "SIZE",
-        "What Mobile IP's tunnel adds to each packet to a client in the second network: 20B [default: 0B]",
+        "Bytes that Mobile IP's tunnel adds to each packet to a client in the second network: 20B [default: 0B]",
     ),
-    handover(
-        "stretch",
-        "TIME",
-        "How much longer such a packet is under way, since it goes by the home agent: 4ms [default: 0]",
-    ),
+    handover("stretch", "TIME", "Extra delay of such a packet, by way of the home agent: 4ms [default: 0]"),
     handover(
         "cell",
         "LENGTH",
-        "The client goes to and fro and leaves a network each time it has gone so far: 15m [default: once]",
+        "The client moves back and forth, with a handover after each of these distances: 15m [default: once]",
     ),
     Key {
         name: "page",
@@ -307,8 +303,8 @@ const OURS: &[Key] = &[
         "[NICK=]NAME[:KEY=VALUE,..]",
         Several::Entries,
         "A contestant: http1, http2, http3, sctp-dtls, or a transport such as tcp or sctp, with settings after a colon: \
-         http3:cc=bbr or sctp:streams=10,rto_min=200ms (names and settings: --list transports). Repeat the flag, or write \
-         http1,http3. NICK= before it gives it a name: 'mine=tcp:connections=6' [default: http1, http2, http3 and \
+         http3:cc=bbr or sctp:num_ostreams=10,rto_min=200ms (names and settings: --list transports). Repeat the flag, or write \
+         http1,http3:cc=bbr,sctp. NICK= before it gives it a name: 'mine=tcp:connections=6' [default: http1, http2, http3 and \
          sctp-dtls, all encrypted]",
     ),
     contestants(

@@ -1,5 +1,5 @@
-//! A plan says what to race. It comes from flags or a TOML file. All mistakes in a plan are reported before anything
-//! runs.
+//! A plan describes a race: the network, the workload, the contestants and the seeds. It comes from flags or a TOML
+//! file. All mistakes in a plan are reported before anything runs.
 //!
 //! [`draft`] holds the plan as it was written, and [`keys`] is the only table of its keys. [`concrete`] makes the
 //! combinations of factor levels, and [`outline`] turns each into a point, which is the plan for one set of conditions.
@@ -25,12 +25,13 @@ pub mod named;
 pub mod network;
 pub mod outline;
 pub mod population;
+mod renamed;
 pub mod security;
 pub mod sources;
 pub mod variation;
 pub mod workload;
 
-pub use bare::{CLEARTEXT_RACE, current_name};
+pub use bare::{BARE_RACE, CLEARTEXT_RACE, STANDARD, current_name};
 pub use contestant::{BackgroundTraffic, Contestant};
 pub use draft::Draft;
 pub use error::PlanError;
@@ -71,9 +72,9 @@ pub struct Plan {
     pub seeds: Vec<u64>,
     /// The expectations that the results must meet.
     pub expects: Vec<Expect>,
-    /// How much effort the search for causes of differences takes.
+    /// The effort of the search for causes of differences between contestants.
     pub causes: Causes,
-    /// Claims of the plan that a change to a contestant has a certain effect.
+    /// Claims in the plan that a certain change to a contestant has a certain effect.
     pub claims: Vec<CauseClaim>,
     /// Where the plan runs: in the simulated network or the emulated network.
     pub world: World,
@@ -91,7 +92,7 @@ pub struct PointPlan {
     pub factors: BTreeMap<String, String>,
     /// The network of this point.
     pub network: Network,
-    /// The data that is transferred.
+    /// The workload of this point: the data that is transferred.
     pub workload: Workload,
     /// The program that drops the packets that the loss models select.
     pub loss_by: LossBy,
@@ -108,7 +109,7 @@ impl PointPlan {
         self.workload.has_chance() || self.has_random_network()
     }
 
-    /// Returns whether what the network does depends on the seed.
+    /// Returns whether the behaviour of the network depends on the seed.
     #[must_use]
     pub fn has_random_network(&self) -> bool {
         let network = &self.network;
@@ -133,8 +134,8 @@ impl PointPlan {
         (!rest.is_random()).then_some(every)
     }
 
-    /// Copies the point, and gives the workload of the copy the random delays of `seed`. Returns `None` if the workload
-    /// has no random delays.
+    /// Returns a copy of the point whose workload has the random delays and sizes of `seed`. Returns `None` if the
+    /// workload has none.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Option<Self> {
         self.workload.of_seed(seed).map(|workload| Self { workload, ..self.clone() })
@@ -142,7 +143,7 @@ impl PointPlan {
 }
 
 impl Plan {
-    /// Interprets a plan that may use the given transports.
+    /// Interprets a plan. Its contestants may use only the given transports.
     ///
     /// # Errors
     /// [`PlanError`] for the first mistake that is found.
@@ -170,7 +171,7 @@ impl Plan {
     }
 }
 
-/// Returns the warnings about the contestants and these points.
+/// Returns the warnings about these contestants and these points of the plan.
 fn warnings<P: Borrow<PointPlan>>(
     contestants: &[Contestant],
     points: impl Iterator<Item = P> + Clone,
@@ -282,15 +283,15 @@ pub(crate) fn fits(contestant: &Contestant, point: &PointPlan) -> Result<(), Pla
     Ok(())
 }
 
-/// Which columns the plan's traces have besides the rate.
+/// Which network properties a plan's traces record, in addition to the rate.
 #[derive(Default)]
 struct Recorded {
     rtt: bool,
     loss: bool,
 }
 
-/// Returns which columns the traces named by `draft` have. A key whose values are in a trace gets no default. A trace
-/// that cannot be read counts as a trace without columns. The error is reported when the network is interpreted.
+/// Returns which network properties the traces named by `draft` record. A plan key for such a property gets no default.
+/// An unreadable trace counts as a trace without them. The error is reported when the network is interpreted.
 fn recorded(draft: &Draft) -> Recorded {
     let is_trace = |name: &str| matches!(name, "trace" | "up-trace" | "down-trace");
     let given = draft.given.iter().filter(|given| is_trace(given.key.name)).flat_map(|given| &given.levels);
@@ -353,10 +354,12 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
     }
     let has_page = spoken(&draft, &["page"]);
     let emulated = draft.value("world").is_some_and(|given| given.levels == ["emulated"]);
-    // The emulated network has one server, and real loads differ by themselves.
+    // In the emulated network, all hosts of a page are on one server, and no variation is simulated, because real loads
+    // vary anyway.
     let simulated_page = has_page && !emulated;
     let arrivals = spoken(&draft, &["arrivals"]);
-    // A browser loads pages. The pages of a population are objects without a structure.
+    // The default client for a page is a browser. The pages of a population are objects without a structure, so their
+    // default client is `plain`.
     let client = if has_page && !arrivals { "chromium" } else { "plain" };
     for (name, value) in [("client", client), ("visit", "first")] {
         if draft.value(name).is_none() {
@@ -387,7 +390,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
             *text = bare::for_messages(text);
         }
     }
-    // Removes from the plan the settings in `plain` that have their default values.
+    // Removes from the written plan the settings in `plain`, if they have their default values.
     let plain = [
         ("world", "virtual"),
         ("causes", "quick"),
@@ -407,7 +410,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
 /// The `place` of a default contestant. The `place` of any other contestant is the flag or field that gave it.
 const DEFAULT: &str = "default";
 
-/// Returns the properties of the plan that select its default contestants.
+/// Returns the properties of the plan on which its default contestants depend.
 fn bare(draft: &Draft) -> DefaultConditions {
     let is = |name: &str, value: &str| {
         draft.value(name).is_some_and(|given| given.levels.iter().any(|it| it == value))
@@ -420,8 +423,8 @@ fn bare(draft: &Draft) -> DefaultConditions {
     }
 }
 
-/// Returns a warning if the plan has several networks and default contestants. These contestants are then not
-/// encrypted.
+/// Returns a warning if the plan has several networks and its contestants are the default ones. The default contestants
+/// do not encrypt over several networks.
 fn unnamed(draft: &Draft) -> Option<String> {
     let bare = bare(draft);
     let several = bare.several_paths && !bare.cleartext;
@@ -451,7 +454,7 @@ fn world(concrete: &Concrete) -> Result<World, PlanError> {
     }
 }
 
-/// Returns whether both ends of the path are the same host.
+/// Returns whether the plan puts client and server on the same host.
 fn one_host(concrete: &Concrete) -> Result<bool, PlanError> {
     let Some(setting) = concrete.setting("hosts") else { return Ok(false) };
     match setting.value.as_str() {
@@ -464,7 +467,7 @@ fn one_host(concrete: &Concrete) -> Result<bool, PlanError> {
     }
 }
 
-/// Returns whether both ends of the path share one processor.
+/// Returns whether the plan makes client and server share one processor.
 fn one_processor(concrete: &Concrete) -> Result<bool, PlanError> {
     let Some(setting) = concrete.setting("processors") else { return Ok(false) };
     match setting.value.as_str() {
@@ -518,7 +521,8 @@ pub fn bare_network<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
 /// Flags override the settings of the file. `transports` are the transports that contestants may use.
 ///
 /// # Errors
-/// [`PlanError`] if the file cannot be read, or is neither a plan nor a page. Also if the file or a flag has a mistake.
+/// [`PlanError`] if the file cannot be read, if it is neither a plan nor a page, or if the file or a flag has a
+/// mistake.
 pub fn read<'a>(
     file: Option<&str>,
     flags: impl IntoIterator<Item = (&'a str, &'a str)>,

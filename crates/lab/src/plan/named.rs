@@ -64,7 +64,7 @@ pub fn identify(name: &str) -> Result<InputKind, PlanError> {
     har::file::refuse_brotli(name, &bytes).map_err(wrong)?;
     let text = har::file::text(bytes.clone()).map_err(wrong)?;
     if let Some(blank) = har::file::blank(&text) {
-        // The rest of a large file was not read.
+        // Only the beginning of a large file was read, so the rest may not be blank.
         let what = match (blank, is_large) {
             (Blank::Space, false) => "the file is empty",
             (Blank::Space, true) => "the file begins with 16 MiB of white space",
@@ -76,8 +76,8 @@ pub fn identify(name: &str) -> Result<InputKind, PlanError> {
         )));
     }
     let content = text.trim_matches(|letter: char| letter.is_whitespace() || letter == '\0');
-    // JSON that is not an object cannot be a plan, because a plan consists of keys and values. It is treated as a page,
-    // whose reader reports any error.
+    // A file with JSON that is not an object cannot be a plan, because a plan consists of keys and values. The file is
+    // treated as a page, whose reader reports any error.
     if !content.starts_with('{') && serde_json::from_str::<IgnoredAny>(content).is_ok() {
         return Ok(InputKind::Page);
     }
@@ -98,8 +98,8 @@ pub fn identify(name: &str) -> Result<InputKind, PlanError> {
     }
 }
 
-/// Returns whether a text that begins with `[` is a JSON list, and not a TOML table. A table has one or two brackets
-/// before its key.
+/// Returns whether a text that begins with `[` is a JSON list. Otherwise it is the header of a TOML table, which has
+/// one or two brackets before its key.
 fn is_list(content: &str) -> bool {
     let mut rest = content;
     for _ in 0..2 {
@@ -159,7 +159,7 @@ fn missing(name: &str) -> String {
         );
     }
     if name.bytes().all(|byte| byte.is_ascii_digit()) {
-        return format!("no such file; so many seeds are --runs {name} (and -n is --dry-run)");
+        return format!("no such file; for {name} seeds write --runs {name} (-n is --dry-run)");
     }
     let names = shipped::NAMES.join(", ");
     let hint = hint(name, &shipped::NAMES);
@@ -183,7 +183,7 @@ mod tests {
             fs::write(place.join(name), content).expect("written");
             identify(&place.join(name).to_string_lossy()).map_err(|error| error.to_string())
         };
-        // The content decides, even if the name suggests another kind of file.
+        // The content of a file decides how it is treated, even if the file's name suggests another kind of file.
         assert_eq!(file("site.toml", b"\xef\xbb\xbf {\"log\": {\"entries\": []}}"), Ok(InputKind::Page));
         assert_eq!(file("plan.har", b"rate = '1mbit'\n"), Ok(InputKind::Plan("rate = '1mbit'\n".to_owned())));
         assert_eq!(file("cut.har", b"{\"log\": {\"entr"), Ok(InputKind::Page));

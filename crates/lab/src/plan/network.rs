@@ -19,8 +19,8 @@ pub enum LossBy {
     /// supports this.
     Iptables,
     /// A rule in the OUTPUT chain of the sending host drops the packets. In the emulated network this is a rule of
-    /// iptables with the match `statistic`. TCP notices such a drop: the segment stays unsent. SCTP takes the packet for
-    /// sent, as Linux's does.
+    /// iptables with the match `statistic`. TCP notices such a drop: the segment stays unsent. SCTP considers the
+    /// packet sent, as Linux's SCTP does.
     IptablesOut,
 }
 
@@ -31,7 +31,7 @@ impl LossBy {
         matches!(self, Self::Iptables | Self::IptablesOut)
     }
 
-    /// Interprets the key `loss-by`.
+    /// Interprets the plan key `loss-by`, which says which component drops packets.
     ///
     /// # Errors
     /// [`PlanError`] with the accepted values.
@@ -55,7 +55,7 @@ pub(super) fn takes_no_time(path: &LinkSpec) -> bool {
     })
 }
 
-/// The network of a point.
+/// The network at one point of the plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Network {
     /// The paths, each of which has a link of its own. There is at least one path.
@@ -95,7 +95,7 @@ impl Network {
                     return Err(PlanError::at(place, unknown("key", &own.name, &accepted)));
                 }
             }
-            // A setting of a single path overrides the same setting for all paths.
+            // A setting of a single path overrides the setting of the same name that applies to all paths.
             let displaced = |old: &Setting| {
                 path.iter().any(|own| own.name == old.name || draft::displaces(&own.name, &old.name))
             };
@@ -135,7 +135,7 @@ impl Network {
         fails.chain(left).min().map(|(at, path)| (path, at))
     }
 
-    /// Returns a description of the network in one line, for the heading of the table.
+    /// Returns a description of the network in one line, for the heading of the table of results.
     #[must_use]
     pub fn describe(&self) -> String {
         let mut parts: Vec<String> = Vec::new();

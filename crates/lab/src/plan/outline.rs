@@ -38,7 +38,7 @@ pub struct Outline {
 #[derive(Debug)]
 struct Points {
     combinations: Combinations,
-    /// The population, if each point is a person. A person has a network and a page of their own.
+    /// The population, if each point is a person. Each person has their own network and page.
     people: Option<People>,
     sources: RefCell<Sources>,
 }
@@ -102,8 +102,8 @@ impl Points {
     }
 }
 
-/// Sets the round trip and the rate of a recorded page, if the plan asks for the recorded network. Keys that the plan sets
-/// itself stay.
+/// Sets the round-trip time and the rate to those of a recorded page, if the plan asks for the recorded network. Keys
+/// that the plan sets itself are not changed.
 fn recorded_network(concrete: &mut Concrete, sources: &mut Sources) -> Result<(), PlanError> {
     let Some(setting) = concrete.setting("network").cloned() else { return Ok(()) };
     let wrong = |what: &str| Err(PlanError::at(&setting.place, what));
@@ -150,7 +150,8 @@ impl Outline {
     /// # Errors
     /// [`PlanError`] for the first mistake that is found.
     pub fn interpret(draft: Draft, transports: &Transports) -> Result<Self, PlanError> {
-        let draft = completed(draft, transports);
+        let mut draft = completed(draft, transports);
+        draft.rename_knobs(transports);
         let mut contestants: Vec<Contestant> = Vec::new();
         for (text, place) in &draft.transports {
             let contestant = Contestant::parse(text, place, transports)?;
@@ -252,7 +253,7 @@ impl Outline {
         &self.plan
     }
 
-    /// Returns the number of points.
+    /// Returns the number of points of the plan.
     #[must_use]
     pub fn count(&self) -> usize {
         self.points.count()
@@ -298,7 +299,7 @@ impl Outline {
         Ok(&self.plan)
     }
 
-    /// Returns the plan with all its points.
+    /// Returns the plan with all its points in memory.
     ///
     /// # Errors
     /// None in practice, because interpreting the plan would have reported the mistake.
@@ -307,7 +308,7 @@ impl Outline {
         Ok(self.plan)
     }
 
-    /// Returns warnings to print next to the results.
+    /// Returns warnings about the plan, to print next to the results.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let said = super::unnamed(&self.plan.draft).into_iter();

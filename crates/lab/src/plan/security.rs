@@ -36,7 +36,7 @@ impl Security {
         match tls {
             None if can.secure => {}
             Some("yes") => {}
-            // TLS does not run over a multi-stream transport. The keys `resume` and `chain` are then no TLS settings,
+            // TLS does not run over a multi-stream transport. The keys `resume` and `chain` are then not TLS settings,
             // and are not checked here.
             None if can.is_multistream() => return Ok(None),
             None | Some("no") => {

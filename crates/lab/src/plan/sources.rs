@@ -8,7 +8,7 @@ use anabranch_link::trace::Trace;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The pages and traces read so far.
+/// The pages and traces that a plan names and that have been read so far.
 #[derive(Debug, Default)]
 pub struct Sources {
     pages: BTreeMap<String, Arc<Page>>,

@@ -1,29 +1,31 @@
-//! How the loads of one page differ from each other. Without these differences, all loads without loss would be one case,
-//! which a single packet can decide.
+//! Varies the loads of one page, because real loads differ from each other. Without this variation, all loads without
+//! loss would be identical, and a single packet could decide the result.
 //!
-//! - After an object has arrived, the client requests the objects that it causes up to 10 ms later (uniform). They keep
-//!   their order. The 10 ms are assumed from this source: 25 loads of the page `news` in Chromium 156 over HTTP/2, on an
-//!   emulated link of 10 Mbit/s and 80 ms without loss. Of these loads, 21 lie within 1400 to 1457 ms, and the other four
-//!   were left out. Three to four objects cause each other in a chain, so each adds some 10 ms.
-//! - One body in thirteen has another size, by up to 10 % (uniform). Source of the number: three loads of the page from
-//!   which `news` was made (`expressen.har` in sitespeedio/pagexray). Of 144 bodies that were loaded more than once, 11
-//!   differed. The 10 % are assumed: most of these bodies differed by more.
+//! - After an object has arrived, the client waits for up to 10 ms (uniform) before it requests the objects that the
+//!   arrived object causes. These objects keep their order. The limit of 10 ms is estimated from 25 loads of the page
+//!   `news` in Chromium 156 over HTTP/2. The emulated link had 10 Mbit/s, 80 ms and no loss. Of the 25 loads, 21 took
+//!   1400 to 1457 ms, and the other four were left out. On this page, chains of three to four objects cause each other,
+//!   so each object adds some 10 ms.
+//! - The size of one body in thirteen changes by up to 10 % (uniform). One in thirteen was measured in three loads of
+//!   the page from which `news` was made (`expressen.har` in sitespeedio/pagexray): of 144 bodies that were loaded more
+//!   than once, 11 differed. The limit of 10 % is an assumption: most of these bodies differed by more.
 
 use anabranch_base::Rng;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_http::page::{MAX_BODY, Page};
 
-/// The variation in the heading of a table.
+/// The description of the variation between page loads, for the heading of a table of results.
 pub const SHORT: &str = "loads vary (requests by up to 10 ms, sizes of 1 in 13 bodies by up to 10 %)";
 
-/// The maximum time that the client takes longer after an object has arrived.
+/// The maximum time that the client waits after an object has arrived, before it requests the objects that the object
+/// causes.
 const PROCESSING: Duration = Duration::from_millis(10);
-/// One body in this many has another size.
+/// The sizes of some bodies change from load to load: on average, one body in this many.
 const BODIES: u64 = 13;
-/// The maximum difference of a size, in thousandths.
+/// The maximum change of a body's size, in thousandths of the recorded size.
 const DIFFERENCE: u64 = 100;
 
-/// Changes `page` as one load differs from another.
+/// Changes `page` at random, as real loads of one page differ.
 pub fn apply(page: &mut Page, rng: &mut Rng) {
     let count = page.objects.len();
     let processing: Vec<Duration> =
@@ -54,7 +56,8 @@ mod tests {
     use super::*;
     use anabranch_http::har::shipped;
 
-    /// All offsets in a document change with its size, also if the document is not the first object.
+    /// If the size of a document changes, all offsets in the document change with it, even if it is not the first
+    /// object.
     #[test]
     fn offsets_change_with_the_size_of_the_document() {
         let mut page = shipped::named("news").expect("a page");

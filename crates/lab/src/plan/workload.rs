@@ -54,7 +54,7 @@ pub struct Workload {
     pub keep_origins: bool,
     /// The program that loads the page.
     pub client: Client,
-    /// What a browser remembers of the servers.
+    /// What the browser remembers of the servers from earlier visits.
     pub visit: Visit,
     /// The time without progress after which an object counts as failed.
     pub timeout: Option<Duration>,
@@ -64,7 +64,7 @@ pub struct Workload {
     pub request_jitter: Duration,
     /// The maximum of a random delay before the load begins. The seed decides the delay.
     pub start_jitter: Duration,
-    /// Whether loads differ as those of a browser do ([`variation`]). The seed decides how.
+    /// Whether the loads of the page vary as in a browser ([`variation`]). The seed decides the variation.
     pub varies: bool,
     /// The delay before the load begins. It is 0 until the seed has decided it ([`of_seed`](Self::of_seed)).
     pub start_delay: Duration,
@@ -101,8 +101,8 @@ impl Workload {
         })?;
         let page = match heads == Heads::default() {
             true => page,
-            // `sources` keeps the original page in memory, so the memory address of the original page identifies it.
-            // This address and `heads` are the key of the changed page.
+            // Pages with other head sizes are kept by a key of their own. The key consists of the memory address of the
+            // original page, which `sources` keeps in memory, and of `heads`.
             false => {
                 sources.page(format!("{:p} {heads:?}", &raw const *page), || Ok(heads.applied(&page)))?
             }
@@ -157,7 +157,8 @@ impl Workload {
                 "timeout",
             ];
             let given = others.iter().filter_map(|name| concrete.setting(name));
-            // These values change nothing for messages, and completed plans have them.
+            // These values have no effect on messages. They are accepted because a plan contains them once its defaults
+            // are filled in.
             let is_neutral = |setting: &&Setting| {
                 let given = (setting.name.as_str(), setting.value.as_str());
                 [("origins", "merge"), ("client", "plain"), ("visit", "first")].contains(&given)
@@ -197,7 +198,8 @@ impl Workload {
         Ok(workload)
     }
 
-    /// Rejects times at which nothing could happen.
+    /// Rejects a deadline or timeout of zero, a deadline of more than a day, and messages that are sent after the
+    /// deadline.
     fn check_times(&self, concrete: &Concrete) -> Result<(), PlanError> {
         if self.deadline.is_zero() {
             let place = concrete.setting("deadline").map_or("deadline", |setting| &setting.place);
@@ -226,8 +228,9 @@ impl Workload {
         Ok(())
     }
 
-    /// Returns the workload with the random delays and sizes of this seed, or `None` without any. They depend only on
-    /// the seed and on the index of an object in the page, so they are the same for every contestant.
+    /// Returns the workload with the random delays and sizes that this seed decides, or `None` if the workload has
+    /// none. They depend only on the seed and on the index of an object in the page, so they are the same for every
+    /// contestant.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Option<Self> {
         if !self.has_chance() {
@@ -254,7 +257,7 @@ impl Workload {
         Some(Self { page: Arc::new(page), ..workload })
     }
 
-    /// Returns whether the seed changes the workload.
+    /// Returns whether the workload has random delays or sizes, which the seed decides.
     #[must_use]
     pub fn has_chance(&self) -> bool {
         self.varies || !self.request_jitter.is_zero() || !self.start_jitter.is_zero()
@@ -278,7 +281,7 @@ impl Workload {
     #[must_use]
     pub fn issue_times(&self, streams: usize) -> Option<Vec<Duration>> {
         if let Some(flow) = self.messages {
-            // A bulk transfer that runs beside the messages begins at the start of the run.
+            // If messages and a bulk transfer run at the same time, the bulk transfer begins at the start of the run.
             let due = (0..flow.count).map(|number| flow.interval.saturating_mul(number));
             return Some(due.chain(self.bulk.map(|_| Duration::ZERO)).collect());
         }
@@ -347,7 +350,7 @@ impl Workload {
     }
 }
 
-/// Interprets the keys `client` and `visit`.
+/// Interprets the plan keys `client` and `visit`.
 fn browser(concrete: &Concrete) -> Result<(Client, Visit), PlanError> {
     let client = concrete.setting("client").map_or(Ok(Client::Plain), parse)?;
     let visit = concrete.setting("visit").map_or(Ok(Visit::First), parse)?;
@@ -369,7 +372,7 @@ fn browser(concrete: &Concrete) -> Result<(Client, Visit), PlanError> {
     Ok((client, visit))
 }
 
-/// Interprets the key `name`: the maximum of a random delay.
+/// Interprets the plan key `name`, which sets the maximum of a random delay.
 fn jitter(concrete: &Concrete, name: &str) -> Result<Duration, PlanError> {
     let Some(setting) = concrete.setting(name) else { return Ok(Duration::ZERO) };
     let span = time(setting)?;
@@ -385,7 +388,7 @@ fn jitter(concrete: &Concrete, name: &str) -> Result<Duration, PlanError> {
     Ok(span)
 }
 
-/// The maximum of a random delay. A longer delay would dominate the page time.
+/// The largest value that a plan may set as the maximum of a random delay. A longer delay would dominate the page time.
 const MAX_JITTER: Duration = Duration::from_secs(60);
 
 /// Rejects a page whose objects are all empty, because there would be nothing to compare. Accepts a page with some
@@ -452,7 +455,7 @@ fn page(concrete: &Concrete, sources: &mut Sources) -> Result<Arc<Page>, PlanErr
         if let Some(setting) = other {
             return Err(PlanError::at(
                 &setting.place,
-                "goes not with messages: give one of page, objects and messages",
+                "cannot be combined with messages: give one of page, objects and messages",
             ));
         }
         return message_page(concrete, flow, sources);
@@ -466,7 +469,7 @@ fn page(concrete: &Concrete, sources: &mut Sources) -> Result<Arc<Page>, PlanErr
         }
         [one] => *one,
         [one, other, ..] => {
-            let what = format!("goes not with {}: give one of page, objects and bulk", other.place);
+            let what = format!("cannot be combined with {}: give one of page, objects and bulk", other.place);
             return Err(PlanError::at(&one.place, what));
         }
     };
@@ -499,9 +502,12 @@ fn first_object(concrete: &Concrete) -> Result<Option<(Bytes, &str)>, PlanError>
         return Ok(None);
     };
     let what = if concrete.setting("objects").is_none() {
-        "goes with objects: a page has a first object of its own, and nothing else has objects".to_owned()
+        "needs objects: a page has a first object of its own, and nothing else has objects".to_owned()
     } else if let Some(other) = concrete.setting("arrivals") {
-        format!("goes not with {}: what is requested by the clock waits for no object", other.place)
+        format!(
+            "cannot be combined with {}: objects that are requested at a rate wait for no other object",
+            other.place
+        )
     } else {
         return match setting.value.parse() {
             Ok(size) => Ok(Some((size, &setting.place))),

@@ -40,11 +40,11 @@ pub struct Options<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// A function that carries out a scenario and returns one result for each contestant. It also gets the index of the
-/// point.
+/// A function that carries out one simulated or emulated run and returns one result for each contestant. It gets the
+/// scenario of the run and the index of its point.
 pub type Perform<'a> = dyn Fn(&Scenario<'_>, usize) -> Result<Vec<Run>, String> + Sync + 'a;
 
-/// The storage for the outcome of a job. It is empty until the job is finished.
+/// The storage for the result of one run. It is empty until the run is finished.
 type Slot<T> = Mutex<Option<Result<T, String>>>;
 
 /// Carries out the runs of several plans in one pool of threads. Does not search for causes.
@@ -96,7 +96,7 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Checks that the simulated network can lose packets where the plan says.
+/// Checks that the simulated network can drop packets at the place that the plan's key `loss-by` names.
 fn check_loss_by(plan: &Plan) -> Result<(), PlanError> {
     let by = |loss_by| plan.points.iter().any(|point| point.loss_by == loss_by);
     if by(LossBy::Iptables) {
@@ -107,7 +107,8 @@ fn check_loss_by(plan: &Plan) -> Result<(), PlanError> {
     if by(LossBy::IptablesOut) { needs_one_pair(plan, "--loss-by", "iptables-out") } else { Ok(()) }
 }
 
-/// Checks that each run has one client and one server, because the value `value` of the key `place` needs that.
+/// Checks that each run of the plan has one client and one server. The plan key `place` with the value `value` requires
+/// this.
 fn needs_one_pair(plan: &Plan, place: &str, value: &str) -> Result<(), PlanError> {
     let has_routers = |point: &PointPlan| point.workload.keep_origins || point.network.handover.is_some();
     if !plan.together && plan.cross.is_none() && !plan.points.iter().any(has_routers) {
@@ -134,8 +135,8 @@ pub fn race_in(
     Ok(assemble(world, plan, results))
 }
 
-/// Carries out every job with the function `run`, and returns the results in the order of the jobs. A job consists of
-/// the index of a point and a scenario.
+/// Carries out every job with the function `run`, and returns the results in the order of the jobs. A job is one run:
+/// the index of its point, and its scenario.
 ///
 /// # Errors
 /// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.
@@ -158,7 +159,7 @@ pub fn carry_out<T: Send>(
             }
             (options.progress)(done.fetch_add(1, Ordering::Relaxed) + 1);
             if broken {
-                // A race reports only its first failure, so the remaining jobs are skipped.
+                // A race reports only its first failure, so the remaining runs are skipped.
                 next.store(jobs.len(), Ordering::Relaxed);
             }
         }
@@ -181,15 +182,17 @@ pub fn carry_out<T: Send>(
             Ok(None) | Err(_) => failure = failure.or(Some("a run was not carried out".to_owned())),
         }
     }
-    // A slot of the result list is empty only if an earlier job failed. The error of that job is reported.
+    // A result is missing only if an earlier run failed. The error of that run is reported.
     match failure {
         Some(error) => Err(RaceError::Run(error)),
         None => Ok(results),
     }
 }
 
-/// Returns the jobs of a plan in the order of the results: by point, then by contestant, then by seed.
-fn jobs(plan: &Plan) -> Vec<(usize, Scenario<'_>)> {
+/// Returns the jobs of a plan in the order of the results: by point, then by contestant, then by seed. A job is one
+/// run.
+#[must_use]
+pub fn jobs(plan: &Plan) -> Vec<(usize, Scenario<'_>)> {
     let mut jobs = Vec::with_capacity(plan.run_count());
     for point in 0..plan.points.len() {
         let contestants: Vec<Option<usize>> =
@@ -230,7 +233,9 @@ pub fn scenario(plan: &Plan, point: usize, contestant: Option<usize>, seed: u64)
     Scenario { point: &plan.points[point], contestants, cross: plan.cross.as_ref(), seed }
 }
 
-fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
+/// Makes the result of a race of the runs of its jobs, in the order of [`jobs`]. Causes are not in it.
+#[must_use]
+pub fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
     let mut results = results.into_iter();
     let mut points = Vec::with_capacity(plan.points.len());
     for planned in &plan.points {
@@ -295,8 +300,8 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
         .flat_map(|(i, p)| plan.expects.iter().filter_map(move |e| e.evaluate(i, p)));
     let mut draft = plan.draft.to_toml();
     if world == World::Emulated {
-        // The caller may have chosen the emulated network. The plan in the result must say so, to make the race
-        // repeatable.
+        // The caller may have chosen the emulated network without the plan. The plan in the result must name this
+        // network, so that the race can be repeated from it.
         draft.insert("world".to_owned(), "emulated".into());
     }
     Race {
@@ -340,7 +345,7 @@ fn network(plan: &Plan, point: &PointPlan) -> String {
     text
 }
 
-/// Returns for each seed how the contestants shared the network, if they ran at the same time.
+/// Returns for each seed how the contestants shared the network; empty if they did not run at the same time.
 fn shared(contestants: &[Contestant]) -> Vec<Sharing> {
     let seeds = contestants.first().map_or(0, |contestant| contestant.runs.len());
     let runs = |index: usize| contestants.iter().filter_map(move |one| one.runs.get(index));

@@ -1,4 +1,4 @@
-//! Computes the lower bound for the page time of a scenario. Converts its network and page for `limit.rs`.
+//! Computes the lower bound for the page time of a run. Converts the network and the page to the types of `limit.rs`.
 
 use crate::limit::{self, Capacity, Item};
 use crate::plan::{Network, Workload};
@@ -15,8 +15,8 @@ use anabranch_link::{DirectionSpec, LinkSpec};
 pub fn of(network: &Network, items: &[Item]) -> Option<u64> {
     let side = |pick: fn(&LinkSpec) -> &DirectionSpec| limit::Direction {
         paths: network.paths.iter().map(|path| capacity(pick(path))).collect(),
-        // Jitter can shorten the delay of a packet, and reordering can remove it, so the shortest possible delay
-        // counts.
+        // Jitter can shorten the delay of a packet, and reordering can remove it, so the calculation uses the shortest
+        // possible delay.
         delay_ns: network.paths.iter().map(|path| shortest(pick(path))).min().unwrap_or(0),
     };
     limit::limit(items, &side(|path| &path.up), &side(|path| &path.down)).page_ns
@@ -67,8 +67,8 @@ fn shortest(side: &DirectionSpec) -> u64 {
     nanos(side.delay).saturating_sub(nanos(side.jitter)).saturating_sub(lead)
 }
 
-/// Returns the rate that remains for payload. Every packet is assumed to have the maximum size, which minimises the
-/// overhead.
+/// Returns the rate that a link leaves for payload. Every packet is assumed to have the maximum size, which minimises
+/// the overhead.
 fn net_rate(side: &DirectionSpec, rate: BitRate) -> u64 {
     let rate = u128::from(rate.bits_per_second());
     // Converts bytes to billionths of a bit, the unit in which the link's serializer counts.

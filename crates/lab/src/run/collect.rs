@@ -2,7 +2,7 @@
 
 use super::contest::{self, Contest};
 use super::topology::{Built, ContestantHosts};
-use super::{bound, failover, traffic};
+use super::{bound, failover, paint, traffic};
 use crate::attribution::{self, Attributed, Records};
 use crate::limit::Item;
 use crate::plan::workload::BESIDE;
@@ -33,7 +33,7 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Takes the traces out of the contestant's engines.
+    /// Takes the recorded traces out of the contestant's transport engines.
     pub fn of(contest: &Contest) -> Self {
         let servers = contest.servers.iter().map(|host| host.take_trace()).collect();
         let mut records = Records { up: contest.client.take_record_map(), ..Records::default() };
@@ -55,7 +55,7 @@ pub fn run(
     (link_events, traces): (&[TapRecord], Traces),
     (point, contestant, seed): (&PointPlan, &Contestant, u64),
 ) -> Result<Run, String> {
-    // The result shows the settings of the contestant, so the engines must really have used them.
+    // The result shows the settings of the contestant. This check makes sure that the engines really used them.
     for host in std::iter::once(&contest.client).chain(&contest.servers) {
         let other = host.settings().is_some_and(|settings| !settings.same(&*contestant.engine));
         assert!(!other, "the engine of {} runs with other settings", contestant.text);
@@ -76,6 +76,7 @@ pub fn run(
             since(object, fetched.started)
         })
         .collect();
+    let paint = paint::of(point, &record, &objects, [fetched.started, fetched.finished]);
     let mut traffic = traffic::of(built, lane, link_events);
     traffic.packets.up.retransmitted = retransmitted(&client, |_| true);
     traffic.packets.down.retransmitted = servers.iter().map(|trace| retransmitted(trace, |_| true)).sum();
@@ -93,6 +94,9 @@ pub fn run(
         outcome: outcome(fetched.end),
         started_ns: (begun > 0).then_some(begun),
         page_ns,
+        start_render_ns: paint.start_render_ns,
+        largest_image_ns: paint.largest_image_ns,
+        byte_index_ns: paint.byte_index_ns,
         limit_ns: bound::of(&point.network, &items),
         connect_ns: mean_handshake_ns(&record),
         declared_failed_ns: failure.and_then(|failure| failover::declared(&path_events, failure)),
@@ -145,7 +149,7 @@ pub fn objects_of(
     Ok(((0..count).map(|i| (name(i), share(i))).collect(), items.collect()))
 }
 
-/// Makes the result of an object from its record.
+/// Makes the result of an object from the times that were recorded for it.
 pub fn object(
     point: &PointPlan,
     (name, bytes): NamedObject,

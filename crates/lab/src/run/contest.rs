@@ -21,7 +21,7 @@ use anabranch_world::{Detach, World};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// The port on which servers listen. It is not 80, because protocol analysers take each DATA chunk from port 80 for a
+/// The port on which servers listen. It is not 80, because protocol analysers treat each DATA chunk from port 80 as a
 /// whole message.
 pub const PORT: u16 = 8000;
 /// The size in bytes of the server's writes in a bulk transfer. The plan may set another size, and the contestant's
@@ -46,9 +46,9 @@ pub struct Contest {
 #[derive(Clone)]
 pub struct Job {
     page: Rc<anabranch_http::page::Page>,
-    /// The content of the servers.
+    /// The content that the servers serve.
     site: Rc<PageSite>,
-    /// The delay before the client begins.
+    /// The delay before the client begins to load.
     start_delay: Duration,
     policy: Policy,
     bulk: Option<Bulk>,
@@ -83,7 +83,7 @@ pub async fn start(
         if logs {
             host.start_logging();
         }
-        // 0 stands for the setting `backlog` of the contestant.
+        // The argument 0 selects the backlog that the contestant's setting `backlog` gives.
         let listener = host.listen(PORT, 0).map_err(|error| error.to_string())?;
         serve(world, listener, &job, recorder.clone());
         servers.push(host);
@@ -202,7 +202,7 @@ pub fn policy_of(contestant: &Contestant, workload: &Workload) -> Result<Policy,
         keep_origins: workload.keep_origins,
         client: workload.client,
         visit: workload.visit,
-        // With `arrivals-of=connections`, each arrival brings as many objects as a connection has streams. These
+        // With `arrivals-of=connections`, as many objects are requested at each time as a connection has streams. These
         // objects must not be spread over several connections.
         spread: policy.spread && !workload.arrivals_of_connections,
         ..policy
@@ -256,7 +256,7 @@ pub fn serve<W: World, L: Listener>(world: W, listener: L, job: &Job, recorder: 
         .detach();
 }
 
-/// Starts the client of the job.
+/// Starts the client that loads the data of `job`.
 pub fn load<W: World, C: Connector>(
     world: W,
     connector: C,

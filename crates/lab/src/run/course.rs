@@ -87,9 +87,10 @@ fn waits(transits: &[Transit], paths: usize) -> Vec<(u64, usize, u64)> {
 mod tests {
     #[test]
     fn a_wait_is_what_is_above_the_quickest_of_its_size() {
-        // Each packet in `transits` has its arrival time in ns, its path, its size in bytes and its transit time in ns.
-        // `expected` has the arrival time, the path and the queueing delay in ns. The fastest packet of 40 bytes takes
-        // 10 ns, and the fastest of 1,440 bytes takes 150 ns. Each additional byte therefore takes 0.1 ns.
+        // Checks the queueing delays of five packets. Each packet in `transits` has its arrival time in ns, its path,
+        // its size in bytes and its transit time in ns. `expected` has the arrival time, the path and the queueing
+        // delay in ns. The fastest packet of 40 bytes takes 10 ns, and the fastest of 1,440 bytes takes 150 ns. Each
+        // additional byte therefore takes 0.1 ns.
         let transits =
             [(1, 0, 40, 10), (2, 0, 1440, 150), (3, 0, 740, 95), (4, 0, 1440, 200), (5, 1, 500, 7)];
         let expected = [(1, 0, 0), (2, 0, 0), (3, 0, 15), (4, 0, 50), (5, 1, 0)];

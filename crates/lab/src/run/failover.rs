@@ -11,7 +11,7 @@
 
 use anabranch_results::{BUCKET_NS, PathEvent, PathState, Side};
 
-/// The number of buckets in a second. The results count bytes in buckets of time.
+/// The number of buckets in a second. The results count received bytes in buckets, which are equal intervals of time.
 const SECOND: usize = (1_000_000_000 / BUCKET_NS) as usize;
 
 /// Returns the time from the failure of a path until the server declared the path failed, or `None` if the server never
@@ -29,14 +29,15 @@ pub fn declared(events: &[PathEvent], (path, failed): (u64, u64)) -> Option<u64>
 /// or if no data was received before the failure.
 ///
 /// All times are in nanoseconds. `read` has the number of bytes that the application received in each bucket, an
-/// interval of `BUCKET_NS`. `failed` and `end` count from the start of `read`. `failed` is when the path failed. `end`
-/// is when the last byte was delivered; `None` if some bytes were not delivered. `next` is the time from the failure
-/// until the first data arrived that was sent after the failure.
+/// interval of `BUCKET_NS`. `failed` is the time of the failure, and `end` the time at which the last byte was
+/// delivered, both since the start of `read`. `end` is `None` if some bytes were not delivered. `next` is the time from
+/// the failure until the first data arrived that was sent after the failure.
 ///
-/// The previous rate is the mean rate in the last second before the failure, computed from whole buckets. Buckets
-/// before the first data of the transfer are left out. A bucket restores the service if it contains data, and the mean
-/// rate in the 1 s from its start is at least half the previous rate. The service is restored at the start of the first
-/// such bucket. The search begins with the bucket in which the first data sent after the failure arrives.
+/// The previous rate is the mean rate in the last second before the failure. It is computed from whole buckets, and
+/// buckets before the first data of the transfer are left out. A bucket restores the service if it contains data, and
+/// if the mean rate in the second from its start is at least half the previous rate. The service is restored at the
+/// start of the first such bucket. The search begins with the bucket in which the first data sent after the failure
+/// arrives.
 ///
 /// Each bucket after the failure is limited to the bytes of the largest bucket in the last second before the failure.
 /// Without this limit, data that waited behind a gap and is delivered at once would look like a high rate. If the
@@ -88,7 +89,7 @@ mod tests {
         );
         assert_eq!(after(&silence(10, &[100; 4]), 1_030, None), None, "for 0.4 s");
         // The first buckets have single packets, each sent after a timeout. Then queued data arrives in one bucket.
-        // After a pause, data arrives at the restored rate.
+        // After a pause, data arrives at the restored rate. The transfer must count as restored only after the pause.
         let packets = [&[10][..], &[0; 20], &[10], &[0; 40], &[2_000], &[0; 10], &[80; 12]].concat();
         assert_eq!(after(&packets, 20, None), Some(7_300));
         // With a long round-trip time, data arrives in bursts. The transfer counts as restored if the mean rate over

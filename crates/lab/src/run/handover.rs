@@ -168,9 +168,9 @@ mod tests {
 
     const OWD: u64 = 20;
 
-    /// Simulates a client that leaves its network at 1 s. For three seconds, three packets are sent every millisecond:
-    /// from the client, to its first address, and to its second address. Returns, for each of the three, the
-    /// milliseconds at which the arrived packets were sent.
+    /// Simulates a client that leaves its first network at 1 s. For three seconds, three packets are sent every
+    /// millisecond: from the client, to its first address, and to its second address. Returns, for each of the three,
+    /// the milliseconds at which the arrived packets were sent.
     fn arrive(changes_address: bool, keys: &[(&str, &str)]) -> [Vec<u64>; 3] {
         let flags =
             [("handover", "1s"), ("loss", "0"), ("rate", "unlimited"), ("rtt", "40ms"), ("queue", "50p")];
@@ -232,7 +232,7 @@ mod tests {
         arrived
     }
 
-    /// Returns the milliseconds that are missing in `arrived`, as ranges.
+    /// Returns the milliseconds that are missing in `arrived`, as ranges of consecutive milliseconds.
     fn missing(arrived: &[u64]) -> Vec<(u64, u64)> {
         let mut gaps = Vec::new();
         let mut next = 0;

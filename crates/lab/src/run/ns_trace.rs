@@ -5,10 +5,12 @@
 //! event time from to sctp size flags flow source.port target.port chunks TSN packet stream SSN
 //! ```
 //!
-//! The format is that of the ns Manual, chapters 26 and 36; SCTP has a line for each chunk. Node 0 is the client, and the
-//! servers follow. A packet enters the network (`+`), and is received (`r`) or dropped (`d`). The captures of the hosts
-//! do not show when a packet leaves a queue or where it is dropped. So no line begins with `-`, and a drop has the time
-//! at which its packet was sent. Sequence numbers of TCP count bytes, as those of ns-2's FullTcp do.
+//! The format is that of the ns Manual, chapters 26 and 36. SCTP has a line for each chunk. Node 0 is the client, and
+//! the servers follow. A packet enters the network (`+`), and is then received (`r`) or dropped (`d`).
+//!
+//! The captures of the hosts do not show when a packet leaves a queue, so no line begins with `-`. They do not show where
+//! a packet is dropped, so a drop has the time at which its packet was sent. Sequence numbers of TCP count bytes, as in
+//! ns-2's FullTcp.
 
 use anabranch_base::Ecn;
 use anabranch_wire::ip::{self, protocol};
@@ -23,14 +25,16 @@ use std::fmt::Write;
 use std::net::IpAddr;
 
 /// A packet that a host sent.
-struct SentPacket {
-    at: u64,
-    /// The node that sent the packet.
-    node: usize,
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SentPacket {
+    /// The time at which the packet was sent, in nanoseconds.
+    pub at: u64,
+    /// The node that sent the packet: 0 is the client.
+    pub node: usize,
     /// The packet, from its IP header on.
-    bytes: Vec<u8>,
-    /// When each copy of the packet was received. Empty if the packet was lost.
-    arrivals: Vec<u64>,
+    pub bytes: Vec<u8>,
+    /// The times at which copies of the packet were received; empty if the packet was lost.
+    pub arrivals: Vec<u64>,
 }
 
 /// Returns the trace of a run. `hosts` has the capture of each host, the client first.
@@ -38,6 +42,16 @@ struct SentPacket {
 /// # Errors
 /// [`CaptureError`] if a capture is damaged.
 pub fn of_run(hosts: &[&[u8]]) -> Result<String, CaptureError> {
+    let sent = packets(hosts)?;
+    Ok(Trace::new(&sent).lines(&sent))
+}
+
+/// Returns the packets of a run in the order in which they were sent. `hosts` has the capture of each host, the client
+/// first.
+///
+/// # Errors
+/// [`CaptureError`] if a capture is damaged.
+pub fn packets(hosts: &[&[u8]]) -> Result<Vec<SentPacket>, CaptureError> {
     let (mut sent, mut received) = (Vec::new(), Vec::new());
     for (node, capture) in hosts.iter().enumerate() {
         let mut reader = CaptureReader::new(*capture)?;
@@ -56,16 +70,17 @@ pub fn of_run(hosts: &[&[u8]]) -> Result<String, CaptureError> {
         by_key.entry(key(&packet.bytes)).or_default().push(number);
     }
     for (at, bytes) in &received {
-        // Identifications repeat after 65,536 packets. The last packet before the arrival is the one that arrived.
+        // IP identifications repeat after 65,536 packets, so several sent packets may have the same key. The one that
+        // was sent last before the arrival is the one that arrived.
         let same = by_key.get(&key(bytes)).map_or(&[][..], Vec::as_slice);
         if let Some(number) = same.iter().rfind(|number| sent[**number].at <= *at) {
             sent[*number].arrivals.push(*at);
         }
     }
-    Ok(Trace::new(&sent).lines(&sent))
+    Ok(sent)
 }
 
-/// Returns bytes that tell a packet from the other packets of its host, and that routers do not change.
+/// Returns the bytes that identify a packet among the packets of its host. Routers do not change these bytes.
 fn key(packet: &[u8]) -> Vec<u8> {
     match packet {
         // IPv4: identification, fragment, protocol and addresses.
@@ -78,17 +93,17 @@ fn key(packet: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Facts about the whole run that the lines need.
+/// The properties of the whole run that are needed to write the lines of an ns-2 trace.
 struct Trace {
-    /// The node that has each address.
+    /// The number of the node to which each address belongs.
     nodes: HashMap<IpAddr, usize>,
-    /// The number of each flow, by its two ends.
+    /// The number of each flow, by its two endpoints.
     flows: HashMap<[FlowEnd; 2], usize>,
     /// The first sequence number or TSN of each direction of a flow, by source and target.
     initial: HashMap<[FlowEnd; 2], u32>,
 }
 
-/// A node and its port. The addresses of a host are one end.
+/// One endpoint of a flow: a node and its port. All addresses of a host count as the same endpoint.
 type FlowEnd = (usize, u16);
 
 impl Trace {
@@ -118,9 +133,10 @@ impl Trace {
         trace
     }
 
-    /// Returns source and target of a packet that a node sent. Protocols without ports have port 0.
+    /// Returns the source and the target of a packet that the node `from` sent. Protocols without ports have port 0.
     fn ends(&self, from: usize, ip: &ip::Packet<'_>) -> [FlowEnd; 2] {
-        // A target that never sends is the server of a client, and the client of a server.
+        // If no packet came from the target address, the target of a client is taken to be node 1, the first server.
+        // The target of a server is node 0, the client.
         let to = self.nodes.get(&ip.target).copied().unwrap_or(usize::from(from == 0));
         let has_ports = [protocol::TCP, protocol::UDP, protocol::SCTP].contains(&ip.protocol);
         let port = |at: usize| match ip.payload.get(at..at + 2) {
@@ -130,7 +146,7 @@ impl Trace {
         [(from, port(0)), (to, port(2))]
     }
 
-    /// Returns the lines of all packets, sorted by time.
+    /// Returns the trace lines of all packets, sorted by time.
     fn lines(&self, sent: &[SentPacket]) -> String {
         let mut events: Vec<(u64, char, usize)> = Vec::new();
         for (number, packet) in sent.iter().enumerate() {
@@ -182,14 +198,14 @@ impl Trace {
             writeln!(out, "{event} {seconds} {from} {to} {kind} {size} {flags} {route} {sequence} {number}");
     }
 
-    /// Returns the type of a segment and its number: of its first byte, or of an acknowledgement the number of
-    /// acknowledged bytes. The first byte has the number 0.
+    /// Returns the type and the number of a TCP segment for the trace. For an acknowledgement, the number is that of
+    /// the acknowledged bytes. For any other segment, it is the number of the first byte, counted from 0.
     fn tcp(&self, segment: &Segment<'_>, [source, target]: [FlowEnd; 2]) -> (&'static str, u32) {
         let header = &segment.header;
         let after = |number: u32, ends: [FlowEnd; 2]| {
             let first = self.initial.get(&ends).map_or(number, |initial| initial.wrapping_add(1));
             let after = number.wrapping_sub(first);
-            // The SYN itself has the number before that of the first byte.
+            // The sequence number of a SYN is one less than that of the first byte. The trace shows it as 0.
             if after == u32::MAX { 0 } else { after }
         };
         let is_ack = segment.payload.is_empty() && !header.flags.has_any(Flags::SYN.with(Flags::FIN));
@@ -199,7 +215,8 @@ impl Trace {
         }
     }
 
-    /// Returns the letter, TSN, stream and SSN of each chunk of a packet. The first TSN of a direction is 1.
+    /// Returns the letter, TSN, stream and SSN of each chunk of an SCTP packet for the trace. The first TSN of a
+    /// direction is 1.
     fn chunks(&self, ip: &ip::Packet<'_>, [source, target]: [FlowEnd; 2]) -> Vec<(char, i64, u16, u32)> {
         let Ok(view) = PacketView::parse_unverified(ip.payload) else { return Vec::new() };
         let after = |tsn: Option<u32>, ends: [FlowEnd; 2]| {
@@ -231,7 +248,7 @@ impl Trace {
                 Heartbeat::KIND => ('H', none),
                 HeartbeatAck::KIND => ('B', none),
                 ForwardTsn::KIND | IForwardTsn::KIND => ('R', none),
-                // ns-2 has no other chunks, and no letter for them.
+                // The ns-2 trace format has no letter of its own for other types of chunks.
                 _ => ('O', none),
             };
             (letter, tsn, stream, ssn)
@@ -254,7 +271,7 @@ fn flags(ecn: Ecn) -> String {
     format!("----{experienced}-{capable}")
 }
 
-/// Returns a time in seconds, with as many digits as it needs.
+/// Returns a time in seconds as text, with as many digits as it needs.
 fn seconds(nanos: u64) -> String {
     let text = format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

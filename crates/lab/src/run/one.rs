@@ -48,7 +48,8 @@ pub struct Captured {
     pub logs: Vec<ConnectionLog>,
 }
 
-/// The packets of a host in one run of a race. They are kept if the run cannot be repeated to make a capture.
+/// The packets of one host in one emulated run of a race. They are kept because the run cannot be repeated to make a
+/// capture.
 #[derive(Debug)]
 pub struct HostPackets {
     /// The index of the point in the plan.
@@ -64,7 +65,7 @@ pub struct HostPackets {
 }
 
 impl HostPackets {
-    /// Passes the content of the file to `take`, piece by piece.
+    /// Reads the capture file, and passes its content piece by piece to `take`.
     ///
     /// # Errors
     /// An error of reading the file. Errors of `take` are returned in the inner result.
@@ -87,6 +88,7 @@ impl HostPackets {
 
 /// Carries out a run, and returns one result for each contestant.
 ///
+/// # Errors
 /// A message of one line if the simulated network cannot be built or the run does not end.
 pub fn run(scenario: &Scenario<'_>) -> Result<Vec<Run>, String> {
     perform(scenario, false).map(|done| done.runs)
@@ -104,7 +106,7 @@ pub fn capture(scenario: &Scenario<'_>) -> Result<(Vec<Run>, Vec<Captured>), Str
 struct Performed {
     runs: Vec<Run>,
     captures: Vec<Captured>,
-    /// The time until the last client had finished.
+    /// The time from the start of the run until the last client had finished.
     took: Duration,
 }
 
@@ -143,7 +145,7 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
         }
     }
     if let Some(handover) = &point.network.handover {
-        // Background traffic keeps its address by Mobile IP.
+        // The hosts of background traffic keep their address by Mobile IP.
         let changes_address: Vec<bool> = (0..lanes)
             .map(|lane| scenario.contestants.get(lane).is_some_and(|one| one.changes_address()))
             .collect();
@@ -239,7 +241,8 @@ fn encryption(scenario: &Scenario<'_>, capture: bool) -> Encryption {
     }
 }
 
-/// Builds the network of a run. If the senders' packet filters lose the packets, the links themselves lose none.
+/// Builds the simulated network of a run. If the senders' packet filters drop the packets (`loss-by`), the links
+/// themselves lose none.
 fn built(
     point: &PointPlan,
     network: &Network,

@@ -1,4 +1,4 @@
-//! Draws the messages of a run between client and server, one line for each packet at the client.
+//! Draws a message sequence chart of a run, with one line for each packet that the client sends or receives.
 
 use super::one::Captured;
 use anabranch_base::Instant;
@@ -7,8 +7,8 @@ use anabranch_wire::ladder::{Ladder, Side, Transport};
 use anabranch_wire::pcap::{CaptureError, CaptureReader, Direction};
 use std::collections::HashSet;
 
-/// Returns the message sequence in a capture of the client, up to `most` lines. Packets of protocols other than TCP and
-/// SCTP are left out.
+/// Returns the message sequence chart for a capture of the client, up to `most` lines. Packets of protocols other than
+/// TCP and SCTP are left out.
 ///
 /// # Errors
 /// [`CaptureError`] if the capture is damaged.

@@ -30,7 +30,7 @@ pub struct ContestantHosts {
     pub server_addresses: Vec<Vec<IpAddr>>,
 }
 
-/// The simulated network of a run with its hosts and links.
+/// The simulated network of one run, with its hosts and links.
 #[derive(Debug)]
 pub struct Built {
     /// The simulated network.
@@ -149,7 +149,7 @@ fn access(path: &LinkSpec) -> LinkSpec {
     access
 }
 
-/// The rate of an access link if "unlimited" does not parse as a rate, which never happens.
+/// The rate of an access link if the text "unlimited" does not parse as a rate, which never happens.
 const FAST: anabranch_base::BitRate = match anabranch_base::BitRate::from_bits_per_second(u64::MAX / 2) {
     Some(rate) => rate,
     None => panic!("not 0"),

@@ -9,15 +9,16 @@ use anabranch_sim::{Direction, TapEvent, TapRecord};
 /// The packets and bytes of one contestant on the paths.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
-    /// The packets in each direction.
+    /// The number of packets in each direction.
     pub packets: Directions<Packets>,
-    /// The number of packets in each direction that the sender's packet filter dropped. They count as sent and lost.
+    /// The number of packets in each direction that the sender's packet filter dropped. These packets count as sent and
+    /// lost.
     pub filtered: Directions<u64>,
     /// The number of bytes sent on the paths in each direction, with IP headers.
     pub wire_bytes: Directions<u64>,
-    /// The bytes in each interval of time.
+    /// The number of bytes in each interval of time.
     pub series: Series,
-    /// How the packets followed each other.
+    /// The largest burst of the servers, and the gaps between lost packets.
     pub spacing: Spacing,
 }
 
@@ -89,15 +90,17 @@ pub fn of(built: &Built, lane: &ContestantHosts, link_events: &[TapRecord]) -> T
     traffic
 }
 
-/// Counts how packets follow each other, record by record.
+/// Reads the event records of the links in order, and finds the largest burst of the servers and the gaps between lost
+/// packets.
 #[derive(Default)]
 struct Order {
     spacing: Spacing,
-    /// The time of the server's last packet, and how many packets it has sent at that time.
+    /// The time at which the last packet entered a path to the client, and the number of packets that entered at that
+    /// time.
     last_sent: (Instant, u64),
     /// The number of packets that entered the paths.
     entered: u64,
-    /// The number of the packet that entered before the last loss.
+    /// The number of packets that had entered the paths at the last loss.
     lost: Option<u64>,
 }
 
@@ -121,7 +124,7 @@ impl Order {
         }
     }
 
-    /// Records the loss of the last packet that was sent.
+    /// Records that the packet that was sent last is lost.
     fn lose(&mut self) {
         if let Some(before) = self.lost.replace(self.entered) {
             let gap = self.entered.saturating_sub(before + 1);
@@ -155,7 +158,7 @@ pub fn application(objects: &[ObjectRecord], begun: Instant) -> Vec<u64> {
     buckets
 }
 
-/// Adds `bytes` to the bucket that contains the time `at`.
+/// Adds `bytes` to the bucket (interval of `BUCKET_NS`) that contains the time `at`.
 pub fn add(buckets: &mut Vec<u64>, at: u64, bytes: u64) {
     let bucket = (at / BUCKET_NS) as usize;
     if buckets.len() <= bucket {

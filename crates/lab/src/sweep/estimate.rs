@@ -10,27 +10,27 @@ use crate::run::one;
 /// An estimate of the number of files and of their size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SizeEstimate {
-    /// Number of files.
+    /// The number of files.
     pub files: u64,
-    /// Total size of the files in bytes.
+    /// The total size of the files in bytes.
     pub bytes: u64,
     /// The bytes of captures, which `bytes` includes.
     pub captures: u64,
 }
 
-/// JSON bytes per object of a run.
+/// JSON bytes for each object of a run in the results.
 const OBJECT: u64 = 750;
-/// JSON bytes per run, without its objects and its series.
+/// JSON bytes for each run in the results, without the run's objects and series.
 const RUN: u64 = 750;
-/// JSON bytes per contestant, without its runs: settings, figures and comparisons.
+/// JSON bytes for each contestant in the results, without its runs: settings, figures and comparisons.
 const CONTESTANT: u64 = 12_000;
-/// How many times smaller the files of points are than their JSON, because they are compressed.
+/// The factor by which compression makes the files of points smaller than their JSON.
 const PACKED: u64 = 8;
-/// Bytes of a report without points.
+/// The size in bytes of a report without any points.
 const REPORT: u64 = 120_000;
-/// Bytes of the report per point, without what it draws of runs.
+/// The size in bytes that each point adds to the report, without the charts of runs.
 const REPORT_POINT: u64 = 100_000;
-/// HAR bytes per object.
+/// The size in bytes that each object adds to a HAR file.
 const ENTRY: u64 = 900;
 
 /// Bytes per packet in the files with data for charts: congestion windows, losses and queueing delays. Captures do not
@@ -82,7 +82,7 @@ pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> 
 /// Estimates the number and size of the files of a race that is not a sweep.
 #[must_use]
 pub fn of_race(plan: &Plan, pcap: &str) -> SizeEstimate {
-    // `results.json` and the report.
+    // The two files are `results.json` and the report.
     let mut estimate = SizeEstimate { files: 2, ..SizeEstimate::default() };
     let mut results = 0;
     for point in &plan.points {
@@ -99,7 +99,7 @@ fn report_bytes(results: u64, points: u64) -> u64 {
     REPORT + points * REPORT_POINT + results * 4 / 5
 }
 
-/// Returns the JSON bytes of a point.
+/// Estimates the number of JSON bytes in the results of one point.
 fn json_bytes(plan: &Plan, point: &PointPlan) -> u64 {
     let (contestants, seeds) = (plan.contestants.len() as u64, plan.seeds.len() as u64);
     contestants * (CONTESTANT + seeds * (RUN + point.workload.page.objects.len() as u64 * OBJECT))
@@ -118,8 +118,8 @@ fn add_point(estimate: &mut SizeEstimate, plan: &Plan, point: &PointPlan, pcap: 
         _ => contestants,
     };
     let servers = point.workload.servers() as u64;
-    // The captures of all hosts have each packet twice. By default, only the server's is kept, and the client's if there
-    // are several servers.
+    // The captures of all hosts contain each packet twice. By default, only the server's capture is kept. With several
+    // servers, the client's capture is kept, too.
     let (hosts, ends) = match (pcap, servers) {
         ("median", 1) => (1, 1),
         ("median", _) => (2, 2),
@@ -130,7 +130,7 @@ fn add_point(estimate: &mut SizeEstimate, plan: &Plan, point: &PointPlan, pcap: 
     captured
 }
 
-/// Returns the bytes that one run sends, without transport headers.
+/// Returns the number of bytes that one run transfers, without transport headers.
 fn payload(point: &PointPlan) -> u64 {
     let responses: u64 = point.workload.page.objects.iter().map(anabranch_http::page::Object::response).sum();
     responses + 100 * point.workload.page.objects.len() as u64

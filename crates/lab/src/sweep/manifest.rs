@@ -23,15 +23,15 @@ pub struct Manifest {
     pub schema: String,
     /// The program that runs the sweep.
     pub program: Program,
-    /// The plan file's keys and values.
+    /// The plan of the sweep: its keys and values.
     pub plan: Value,
     /// The name of the plan's file, as used in messages; null if flags define the plan.
     pub plan_file: Option<String>,
     /// The command that reproduces the results.
     pub command: String,
-    /// Which captures are kept.
+    /// Which packet captures the sweep keeps.
     pub pcap: String,
-    /// The factors, the slowest-varying first.
+    /// The factors of the sweep. The factor that varies slowest is first.
     pub factors: Axes,
     /// The SHA-256 digest of all points of the sweep, including the content of the files that the plan names.
     pub inputs: String,
@@ -47,7 +47,7 @@ pub struct Manifest {
 /// The program's version, and the platform for which it was built.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Program {
-    /// The version of the program.
+    /// The version number of the program.
     pub version: String,
     /// The operating system.
     pub os: String,
@@ -62,7 +62,7 @@ impl std::fmt::Display for Program {
 }
 
 impl Manifest {
-    /// Describes a sweep over the whole plan.
+    /// Creates the manifest of a sweep over the whole plan.
     #[must_use]
     pub fn new(
         outline: &Outline,
@@ -190,12 +190,12 @@ impl Manifest {
     }
 }
 
-/// Returns the keys and values of the plan.
+/// Returns the keys and values of the plan as JSON.
 fn written(plan: &Plan) -> Value {
     serde_json::to_value(plan.draft.to_toml()).unwrap_or_default()
 }
 
-/// Returns the first key that has different values in `one` and `other`.
+/// Returns the name of the first plan key that has different values in `one` and `other`.
 fn differing(one: &Value, other: &Value) -> String {
     let keys = |value: &Value| value.as_object().map_or(Vec::new(), |map| map.keys().cloned().collect());
     let all = keys(one).into_iter().chain(keys(other));

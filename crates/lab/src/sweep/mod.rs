@@ -1,9 +1,10 @@
 //! Sweeps over the points of a plan. A point is one combination of factor levels. [`shard`] assigns points to machines.
 //! [`manifest`] and [`record`] define the stored files, and [`estimate`] predicts their size.
 //!
-//! The race of each point is independent, with a plan that has only this point. Points can therefore run one after the
-//! other in the memory that one point needs, on several machines, or on different days. The results of all points
-//! together are the result of the whole plan. The caller stores the files. This module opens no file.
+//! The points of a plan are independent races, and each runs with a plan of its own that has only this point. Points
+//! can therefore run one after the other in the memory that one point needs, on several machines, or on different days.
+//! The results of all points together are the result of the whole plan. The caller stores the files. This module opens
+//! no file.
 
 pub mod estimate;
 pub mod manifest;

@@ -1,4 +1,4 @@
-//! The stored result of one point: a compact file that ends with its own digest.
+//! The stored result of one point of a sweep: a compact file that ends with its own digest.
 
 use super::Digesting;
 use anabranch_results::{Expectation, Point};
@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// The name and version of the record's schema.
 pub const RECORD: &str = "anabranch.point/1";
 
-/// The stored result of one point.
+/// The stored result of one point of a sweep.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PointRecord {
     /// The schema, always [`RECORD`].
@@ -19,7 +19,7 @@ pub struct PointRecord {
     pub number: u64,
     /// The names of the files that were written for this point, beside the record.
     pub files: Vec<String>,
-    /// The result of the point.
+    /// The result of all runs at the point.
     pub point: Point,
     /// The outcomes of the plan's expectations at this point. The field `point` of each outcome is the index of this
     /// point in the sweep: `number` - 1.

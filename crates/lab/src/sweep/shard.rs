@@ -1,9 +1,9 @@
-//! One machine's share of a sweep: every n-th point.
+//! The points of a sweep that one machine runs: every n-th point.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Shard `index` (from 1) of `of` shards.
+/// Shard number `index` (from 1) of a sweep that is divided into `of` shards.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Shard {
     index: u64,

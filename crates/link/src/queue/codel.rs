@@ -1,7 +1,7 @@
 //! CoDel: drops packets when the queueing delay stays above a target for too long.
 //!
 //! Implements RFC 8289: §4.3 the target, §4.4 the estimator's interval, §5.5 the dequeue routine with its control law.
-//! The control law takes square roots of integers.
+//! The control law uses integer square roots.
 
 use super::held::{Discipline, HeldQueue};
 use super::{Limit, Occupancy, mark_ce};
@@ -24,7 +24,7 @@ pub struct CodelConfig {
     pub interval: Duration,
     /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
-    /// The size of the largest packet in bytes. Nothing is dropped while the queue holds no more bytes than this.
+    /// The size of the largest packet in bytes. CoDel drops nothing while the queue holds at most this number of bytes.
     pub max_packet: u64,
 }
 

@@ -5,7 +5,7 @@
 
 use super::{Admission, Occupancy};
 
-/// The maximum amount of packets that may wait in a queue.
+/// The maximum number of packets or bytes that may wait in a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
     /// At most this many packets.

@@ -35,7 +35,7 @@ struct Flow<P> {
     queue: Fifo<P>,
     codel: Codel,
     deficit: i64,
-    /// Whether the flow is on one of the lists `new_flows` and `old_flows`.
+    /// Whether the flow is active, which means that it is on one of the lists `new_flows` and `old_flows`.
     listed: bool,
 }
 

@@ -5,7 +5,8 @@
 //! computed from this schedule ([`Backlog`]). [`Bottleneck`] is a queue of this kind with its serializer. CoDel
 //! ([`codel`]) and FQ-CoDel ([`fq`]) make this decision at the time a packet is dequeued, and therefore hold packets.
 //!
-//! A packet counts as waiting until its first bit is on the wire, as in ns-2 and in the queue of a network interface.
+//! A packet counts as waiting in the queue until its first bit is on the wire, as in ns-2 and in the queue of a network
+//! interface.
 
 pub mod codel;
 pub mod droptail;

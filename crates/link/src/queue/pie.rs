@@ -5,7 +5,7 @@
 //! the queue still has to wait. This time is known exactly, so the timestamps of §4.3 are not needed.
 //!
 //! The probability is a fixed-point number in units of 10⁻¹². The formula of §4.2 adds weighted delays in seconds to
-//! the probability, as plain numbers. Before the weighting, a delay of 1 ns (10⁻⁹ s) therefore counts as 1000 units.
+//! the probability. A delay of 1 ns is 10⁻⁹ s, so before the weighting it counts as 1000 of these units.
 
 use super::{Admission, Backlog};
 use anabranch_base::time::{Duration, nanos};

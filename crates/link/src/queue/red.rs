@@ -92,8 +92,8 @@ impl Red {
             return Admission::Take;
         }
         self.count += 1;
-        // Spreads the drops evenly. With the base probability pb and `count` packets since the last drop, the packet is
-        // dropped with probability pa = pb / (1 − count·pb).
+        // RED spreads the drops evenly. With the base probability pb and `count` packets since the last drop, the
+        // packet is dropped with probability pa = pb / (1 − count·pb).
         let spread = (self.count - 1).saturating_mul(probability);
         let hit = probability >= ONE || spread >= ONE || self.rng.below(ONE - spread) < probability;
         if !hit {
@@ -197,7 +197,8 @@ mod tests {
         }
         let at_once = decay(start, ONE >> 9, 700);
         assert!(stepwise.abs_diff(at_once) < 1 << 12, "{stepwise} {at_once}");
-        // (1 − 1/512)^700 = 0.2545, so the average decays from 20 packets to 5.09.
+        // After 700 samples of an empty queue, the factor is (1 − 1/512)^700 = 0.2545. So the average decays from 20
+        // packets to 5.09.
         assert_eq!((at_once * 100) >> POINT, 508);
         assert_eq!(decay(start, ONE >> 9, u64::MAX), 0);
     }

@@ -57,7 +57,7 @@ impl LinkSpec {
         link
     }
 
-    /// Returns the packet counter of the loss models, if both directions share one.
+    /// Returns the packet counter that the loss models of both directions share, if they share one.
     fn shared_counter(&self, seed: u64) -> Option<Rc<Cell<Nth>>> {
         match self.up.loss {
             LossSpec::Nth { every, first, shared: true } => {

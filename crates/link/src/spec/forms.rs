@@ -1,6 +1,6 @@
 //! Parses the settings whose values are more than a number: rate, loss, queue, aqm, ecn, fail.
 //!
-//! A `/` separates the fields of a value. Every error shows the accepted forms.
+//! A value consists of fields that are separated by `/`. Every error message shows the accepted forms.
 
 use super::SpecError;
 use crate::queue::Limit;
@@ -14,7 +14,7 @@ use anabranch_base::{BitRate, Bytes, Ratio};
 use std::fmt;
 use std::str::FromStr;
 
-/// A rate, for example `10mbit`, `10mbit/5s:2mbit/8s:10mbit` (with changes at 5 s and 8 s) or `unlimited`.
+/// The setting `rate`, for example `10mbit`, `10mbit/5s:2mbit/8s:10mbit` (with changes at 5 s and 8 s) or `unlimited`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RateSpec {
     /// The initial rate; `None` if the rate is unlimited.
@@ -65,7 +65,8 @@ impl FromStr for RateSpec {
         if text == "unlimited" {
             return Ok(Self { rate: None, changes: Vec::new() });
         }
-        // Changes of the rate are joined by slashes, too. The `s` of a unit such as `Mbit/s` is no change.
+        // A slash separates changes of the rate, but also occurs in units such as `Mbit/s`. A part `s` that follows a
+        // rate belongs to the unit and is left out.
         let mut is_bits = false;
         let mut parts = text.split('/').filter(|part| {
             let is_unit = is_bits && *part == "s";
@@ -99,7 +100,8 @@ impl fmt::Display for RateSpec {
     }
 }
 
-/// A loss model, for example `1%`, `nth:10/first=3/shared`, `ge:1%/30%` or `list:3/17`.
+/// The setting `loss`, which selects a loss model, for example `1%`, `nth:10/first=3/shared`, `ge:1%/30%` or
+/// `list:3/17`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LossSpec {
     /// No loss.
@@ -223,7 +225,7 @@ impl fmt::Display for LossSpec {
     }
 }
 
-/// A queue's limit, for example `50p`, `100kB`, `1bdp` or `unlimited`.
+/// The setting `queue`, which limits a queue, for example `50p`, `100kB`, `1bdp` or `unlimited`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueSpec {
     /// At most this many packets may wait.
@@ -289,8 +291,8 @@ impl fmt::Display for QueueSpec {
     }
 }
 
-/// Queue management, for example `droptail`, `codel`, `fq-codel`, `pie` or `red`. Parameters follow a colon, for
-/// example `codel:target=5ms/interval=100ms`.
+/// The setting `aqm`, which selects the queue management, for example `droptail`, `codel`, `fq-codel`, `pie` or `red`.
+/// Parameters follow a colon, for example `codel:target=5ms/interval=100ms`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the fields are RFC 8289's, RFC 8033's and RED's own")]
 pub enum AqmSpec {
@@ -375,8 +377,9 @@ impl fmt::Display for AqmSpec {
     }
 }
 
-/// Whether a queue marks ECN-capable packets. With `no`, it never marks packets. With `yes`, an AQM marks packets that
-/// it would otherwise drop. With a size such as `20p` or `30kB`, a drop-tail queue marks packets from this backlog on.
+/// The setting `ecn`: whether a queue marks ECN-capable packets. With `no`, it never marks packets. With `yes`, an AQM
+/// marks packets that it would otherwise drop. With a size such as `20p` or `30kB`, a drop-tail queue marks packets
+/// from this backlog on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EcnSpec {
     /// The queue drops packets and never marks them.
@@ -421,7 +424,8 @@ pub(crate) fn yes_or_no(text: &str) -> Result<bool, SpecError> {
     }
 }
 
-/// An outage of a path, for example `path=1,at=10s,for=5s`. Without `for` the outage is permanent.
+/// The value of a flag that describes an outage of a path, for example `path=1,at=10s,for=5s`. Without `for` the outage
+/// is permanent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathOutage {
     /// The number of the path, counted from 1.

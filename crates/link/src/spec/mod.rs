@@ -21,7 +21,8 @@ pub use crate::DirectionSpec;
 pub use crate::reorder::ReorderSpec;
 pub use forms::{AqmSpec, EcnSpec, LossSpec, PathOutage, QueueSpec, RateSpec};
 
-/// The reason why a text does not describe a link: one line that names the setting and shows the accepted forms.
+/// The reason why a text does not describe a link: one line of text that names the setting and shows the accepted
+/// forms.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct SpecError(String);
@@ -123,7 +124,8 @@ impl LinkSpec {
         Ok(())
     }
 
-    /// Removes a preset's recorded trace from the directions for which the key `rate` sets an explicit rate.
+    /// Removes a preset's recorded trace from the directions for which the user has set an explicit rate. `rate` is the
+    /// key that sets the rate: `rate`, `up-rate` or `down-rate`.
     fn drop_overridden_traces(&mut self, rate: &str) {
         let given = &self.explicit_keys;
         let explicit = |key: &str| given.iter().any(|given| given == key);
@@ -135,7 +137,7 @@ impl LinkSpec {
         }
     }
 
-    /// Takes the settings of `other`, except for keys that the user has set explicitly.
+    /// Copies the settings of `other`, except for keys that the user has set explicitly.
     pub(crate) fn set_defaults_from(&mut self, other: Self) {
         let given = std::mem::take(&mut self.explicit_keys);
         let explicit = std::mem::replace(self, Self { explicit_keys: Vec::new(), ..other });
@@ -303,7 +305,7 @@ impl LinkSpec {
     }
 }
 
-/// Returns the row of a key, and the direction that the key's prefix names, if it has a prefix.
+/// Returns the row of [`ROWS`] for a key, and the direction that the key's prefix names, if it has a prefix.
 fn find(key: &str) -> Result<(&'static Row, Option<Direction>), SpecError> {
     let (side, bare) = match key.split_once('-') {
         Some(("up", bare)) => (Some(Direction::Up), bare),
@@ -367,8 +369,8 @@ impl DirectionSpec {
 }
 
 impl fmt::Display for LinkSpec {
-    /// Writes every setting in the form that [`LinkSpec::parse`] reads. Outages are not written, because they have a
-    /// flag of their own.
+    /// Writes every setting in the form that [`LinkSpec::parse`] reads. Outages are not written, because the command
+    /// line has a separate flag for them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut settings = Vec::new();
         for row in ROWS {

@@ -2,11 +2,11 @@
 //!
 //! Without a header, the two columns are seconds and bits per second. A header names the columns and their units in any
 //! order, for example `time_s,rate_mbps,rtt_ms,loss_percent`. Columns are separated by commas, semicolons, tabs or
-//! blanks. Times count from the first line and never decrease. Of several lines with the same time, the last line
-//! counts.
+//! blanks. Times count from the first line and never decrease. If several lines have the same time, only the last of
+//! them is used.
 //!
-//! The values of a line hold until the time of the next line. The last line holds for the same duration as the line
-//! before it. Then the trace repeats.
+//! The values of a line apply until the time of the next line. The values of the last line apply for the same duration
+//! as the line before it. Then the trace repeats.
 
 use super::Trace;
 use super::series::Series;

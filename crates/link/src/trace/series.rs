@@ -1,4 +1,4 @@
-//! Values over time: each value holds until the time of the next value, and the sequence repeats after its end.
+//! Values over time: each value applies until the time of the next value, and the sequence repeats after its end.
 //!
 //! This module holds the rates, delays and losses of a trace in columns, and the elements that apply them to packets:
 //! [`RatePlayer`] for the capacity and [`TraceDelay`] for the propagation delay.
@@ -49,7 +49,7 @@ impl<T: Copy> Series<T> {
         self.steps[self.index(at.as_nanos())].1
     }
 
-    /// Returns the index of the step to which nanosecond `at` belongs.
+    /// Returns the index of the step that contains the time `at` in nanoseconds.
     fn index(&self, at: u64) -> usize {
         let within = self.period.map_or(at, |period| at % period);
         self.steps.partition_point(|(step, _)| *step <= within).saturating_sub(1)
@@ -118,7 +118,7 @@ impl RatePlayer {
     /// Returns the first nanosecond with a rate above 0, from nanosecond `at` on.
     fn next_positive_rate(&self, mut at: u64) -> u64 {
         let mut index = self.rates.index(at);
-        // At least one rate is above 0, so the loop ends within one round of the steps.
+        // At least one rate is above 0, so the loop finds it before it has visited all steps once.
         for _ in 0..=self.rates.steps.len() {
             if self.rates.steps[index].1 > 0 {
                 break;

@@ -2,7 +2,7 @@
 
 use anabranch_transport::{CloseReason, ConnectError};
 
-/// The cause of a failure.
+/// The cause of the failure of an object or a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum Cause {

@@ -1,4 +1,4 @@
-//! The result of a load in three formats: JSON, CSV, and text in the six blocks that httperf prints.
+//! Prints the result of a load test in three formats: JSON, CSV, and text in the six blocks that httperf prints.
 //!
 //! The blocks Total, Connection, Request, Reply, Miscellaneous and Errors have the line formats of httperf 0.9, so
 //! existing scripts can parse them. In these blocks an SCTP association is called a connection. Values that httperf
@@ -10,7 +10,7 @@ use anabranch_base::time::{Duration, nanos};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
-/// What a report shows in addition to the tally.
+/// The information that a report of a load test shows in addition to the tally.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ReportContext {
     /// The command line as it was typed.
@@ -57,7 +57,7 @@ pub fn text(plan: &Plan, tally: &Tally, context: &ReportContext) -> String {
     text.out + &context.path_lines
 }
 
-/// A report while it is written, block by block.
+/// A text report that is being written, block by block.
 struct Text<'a> {
     out: String,
     tally: &'a Tally,
@@ -252,8 +252,8 @@ fn spans(histogram: &Histogram) -> String {
     out
 }
 
-/// Returns the replies per second in windows of five seconds, as httperf samples them. If the tally's lines cover more
-/// than five seconds each, every line is one window.
+/// Returns the replies per second, averaged over windows of five seconds as in httperf. If each line of the tally
+/// covers more than five seconds, every line is one window.
 fn samples(lines: &[Line], width: u32) -> Vec<f64> {
     let whole = &lines[..lines.len().saturating_sub(1)];
     let width = width.max(1);
@@ -382,13 +382,13 @@ fn interval(line: &Line) -> Value {
     COLUMNS.iter().zip(row(line)).map(|(name, value)| ((*name).to_owned(), Value::from(value))).collect()
 }
 
-fn row(line: &Line) -> [u64; 10] {
-    let [p50, p99, max] = line.latency.map(nanos);
+fn row(line: &Line) -> [u64; 11] {
+    let [p50, p95, p99, max] = line.latency.map(nanos);
     let Line { sessions, concurrent, requests, replies, bytes, errors, .. } = *line;
-    [nanos(line.at), sessions, concurrent, requests, replies, bytes, errors, p50, p99, max]
+    [nanos(line.at), sessions, concurrent, requests, replies, bytes, errors, p50, p95, p99, max]
 }
 
-/// Returns the values over time as CSV. Each row covers the same number of seconds.
+/// Returns the measurements over time as CSV. Each row covers the same number of seconds.
 #[must_use]
 pub fn csv(tally: &Tally) -> String {
     let mut out = COLUMNS.join(",") + "\n";
@@ -400,7 +400,7 @@ pub fn csv(tally: &Tally) -> String {
 }
 
 /// The names of the columns of the CSV.
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 11] = [
     "at_ns",
     "sessions",
     "concurrent",
@@ -409,6 +409,7 @@ const COLUMNS: [&str; 10] = [
     "bytes",
     "errors",
     "latency_p50_ns",
+    "latency_p95_ns",
     "latency_p99_ns",
     "latency_max_ns",
 ];

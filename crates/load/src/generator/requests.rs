@@ -58,7 +58,7 @@ impl<W: World> RequestSender<W> {
                 part
             });
             let part = part.await.ok_or_else(|| RequestFailure::idle(*timeout))?.map_err(failed)?;
-            // Parts that arrive together have the same time.
+            // Parts of a reply that arrive together get the same time.
             if waited {
                 last_progress = world.now();
             }
@@ -88,7 +88,7 @@ fn failed(unanswered: RequestError) -> RequestFailure {
     RequestFailure { unprocessed: unanswered.unprocessed, ..RequestFailure::closed(unanswered.reason) }
 }
 
-/// Divides the bytes of a connection among its requests and replies. Each byte counts for only one of them.
+/// Attributes the bytes of a connection to its requests and replies, each byte to only one of them.
 pub(super) struct Meter {
     traffic: Rc<Cell<Traffic>>,
     sent: Cell<u64>,

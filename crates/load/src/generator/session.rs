@@ -68,7 +68,7 @@ async fn run_sessions<W: World, C: Connector>(
     }
 }
 
-/// The source of a session's objects.
+/// Where the objects that a session requests come from, and when they are due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ObjectSource {
     /// The session has no objects. It is only opened and closed.
@@ -90,8 +90,8 @@ pub(super) struct SessionWork {
     left: Cell<u64>,
     replies: Cell<u64>,
     last: Cell<Instant>,
-    /// Whether the session requests no more objects. It stops if a request fails or if the server is closing the
-    /// connection.
+    /// Whether the session has stopped requesting objects, because a request failed or because the server is closing
+    /// the connection.
     retired: Cell<bool>,
     failed: Cell<bool>,
 }
@@ -190,7 +190,7 @@ fn fail_next_object<W: World, C: Connector>(
     cause: Cause,
     message: impl FnOnce() -> String,
 ) {
-    // Objects from the queue already count as begun.
+    // Objects from the queue already count as begun, so only other objects are counted now.
     if source == ObjectSource::Queue || super::take(&shared.requests_left) {
         shared.fail(cause, message);
     }
@@ -271,7 +271,8 @@ impl<W: World, C: Connector> OpenSession<W, C> {
     ) {
         let (shared, work) = (&self.shared, &self.work);
         while let Some(planned) = self.next().await {
-            // Reading the clock takes a noticeable part of a request's time.
+            // If the object is due now (`Now`), its planned time is the current time. The clock is not read again,
+            // because reading it takes a noticeable part of a request's time.
             let started_at = if work.source == ObjectSource::Now { planned } else { shared.world.now() };
             match exchange(RequestTimes { planned, started_at }).await {
                 Ok((reply, close)) => {

@@ -9,7 +9,7 @@ use anabranch_base::{Histogram, Instant};
 pub struct Tally {
     /// The time at which the load began.
     pub started_at: Instant,
-    /// The time of the last event.
+    /// The time of the last event of the load.
     pub last: Instant,
     /// The number of sessions that were begun.
     pub sessions: u64,
@@ -55,11 +55,11 @@ pub struct Tally {
     pub response: Duration,
     /// The time from the first byte of a reply to its last byte, summed over all replies.
     pub transfer: Duration,
-    /// The number of failures by cause.
+    /// The number of failures by cause, in the order of [`Cause::ALL`].
     pub errors: [u64; Cause::ALL.len()],
     /// The message of the first failure of each cause.
     pub first_messages: [Option<String>; Cause::ALL.len()],
-    /// The values over time: one element per [`width`](Self::width) seconds. When the number of elements reaches
+    /// The measurements over time: one element per [`width`](Self::width) seconds. When the number of elements reaches
     /// [`MAX_LINES`], adjacent elements are merged in pairs.
     pub lines: Vec<Line>,
     /// The number of seconds that each element of `lines` covers. The last element may cover fewer.
@@ -74,11 +74,11 @@ pub struct Tally {
 /// The values of one line of the output. A line covers one or several seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Line {
-    /// The time from the start of the load to the end of the seconds that this line covers.
+    /// The end of the seconds that this line covers, as the time since the start of the load.
     pub at: Duration,
     /// The number of sessions that were begun.
     pub sessions: u64,
-    /// The number of sessions that were open at the end of these seconds.
+    /// The number of sessions that were open at the end of the seconds that this line covers.
     pub concurrent: u64,
     /// The number of requests that were written.
     pub requests: u64,
@@ -88,9 +88,9 @@ pub struct Line {
     pub bytes: u64,
     /// The number of failures.
     pub errors: u64,
-    /// The median, the 99th percentile and the maximum of the latency of the line's replies (see [`Tally::latency`]).
-    /// If two lines are merged, each of the three values is the higher one of the two lines.
-    pub latency: [Duration; 3],
+    /// The median, the 95th and 99th percentiles and the maximum of the latency of the line's replies (see
+    /// [`Tally::latency`]). If two lines are merged, each of the four values is the higher one of the two lines.
+    pub latency: [Duration; 4],
 }
 
 /// The measurements of a complete reply.
@@ -107,8 +107,8 @@ pub(super) struct Reply {
 
 impl Tally {
     pub(super) fn new(started_at: Instant) -> Self {
-        // Writes the memory of all statistics lines once, because the kernel allocates memory on the first write. The
-        // resident memory must not grow during a long load test.
+        // Writes the memory of all statistics lines once, so that the kernel allocates this memory now. The resident
+        // memory must not grow during a long load test.
         let mut lines = vec![Line { at: Duration::MAX, ..Line::default() }; MAX_LINES];
         lines.clear();
         Self { started_at, last: started_at, width: 1, lines, ..Self::default() }
@@ -199,7 +199,8 @@ impl Tally {
         self.current_line.at = now.since(self.started_at);
         self.current_line.concurrent = self.concurrent;
         let latency = &self.line_latency;
-        self.current_line.latency = [latency.percentile(0.5), latency.percentile(0.99), latency.max()];
+        let percentiles = [0.5, 0.95, 0.99].map(|share| latency.percentile(share));
+        self.current_line.latency = [percentiles[0], percentiles[1], percentiles[2], latency.max()];
         self.lines.push(self.current_line);
         if self.lines.len() == MAX_LINES {
             self.halve();
@@ -238,7 +239,7 @@ impl Tally {
 }
 
 impl Line {
-    /// Merges this line with the next one.
+    /// Returns one line for the time of this line and of the next one together.
     fn and(&self, next: &Self) -> Self {
         let mut latency = self.latency;
         for (one, other) in latency.iter_mut().zip(next.latency) {

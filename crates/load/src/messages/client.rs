@@ -149,7 +149,7 @@ async fn read_stream<W: World, N: Session>(
             rest = frame.take(rest, world.now(), &mut inbox.borrow_mut())?;
         }
         if ends {
-            // The sender has abandoned this message, so discard the part that has been read.
+            // The sender has abandoned this message, so the part that has been read is discarded.
             frame.read = 0;
         }
     }
@@ -205,7 +205,7 @@ impl Partial {
     }
 }
 
-/// The messages received over all connections together.
+/// The record of the messages that all connections together have received.
 struct Inbox {
     recorder: Recorder,
     /// True if the sender can abandon a message of which the receiver has already read a part. The receiver must then

@@ -103,7 +103,8 @@ impl<N: Session> Sender<N> {
         self.started_at + Duration::from_nanos(self.request.interval_ns.saturating_mul(u64::from(number)))
     }
 
-    /// Reports the planned send time of each message to the recorder. The delay of a message counts from this time.
+    /// Reports the planned send time of each message to the recorder. The delay of a message is measured from its
+    /// planned time.
     fn announce(&self) {
         let mut turn = 0;
         while let Some(number) = self.number(turn) {

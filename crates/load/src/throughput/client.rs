@@ -18,7 +18,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::Poll;
 
-/// The reason why a test failed.
+/// The reason why a throughput test failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Failure {
     /// No session could be established.
@@ -29,7 +29,7 @@ pub enum Failure {
     Broken(String),
 }
 
-/// The measurements of an interval.
+/// The measurements of one reporting interval of a throughput test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interval {
     /// The start of the interval, measured from the start of the test.
@@ -48,7 +48,7 @@ pub struct Interval {
     pub figures: Option<Figures>,
 }
 
-/// The result of a test.
+/// The result of a throughput test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
     /// The duration of the longest handshake among the sessions.
@@ -114,7 +114,8 @@ struct TestState<W: World, C: Connector> {
     failed: Option<Failure>,
 }
 
-/// The amounts from the start of the test to the end of the most recent interval, in bytes except for `retransmitted`.
+/// Totals from the start of the test to the end of the most recent interval. All are in bytes, except `retransmitted`,
+/// which is a number of retransmissions.
 #[derive(Debug, Default)]
 struct Counts {
     sent: u64,
@@ -228,7 +229,8 @@ impl<W: World, C: Connector> Test<W, C> {
                 line(&self.interval());
             }
             while over.is_pending() && end_timer.poll(cx).is_ready() {
-                // A test without progress does not end here: it fails after the timeout, or goes on.
+                // The time for draining is over, so a test that still makes progress ends here. A test without progress
+                // continues until it makes progress again, or fails after the timeout.
                 if self.has_progressed() {
                     shared.state.borrow_mut().is_cut = true;
                     return Poll::Ready(());
@@ -269,8 +271,8 @@ impl<W: World, C: Connector> Test<W, C> {
         self.shared.state.borrow().ends.iter().any(|(_, end)| end.has_progressed_within(span))
     }
 
-    /// Returns the unfinished interval at the end of the test. Returns `None` if it is shorter than a twentieth of an
-    /// interval.
+    /// Returns the measurements of the unfinished interval at the end of the test. Returns `None` if it is shorter than
+    /// a twentieth of an interval.
     pub fn final_interval(&self) -> Option<Interval> {
         let shared = &self.shared;
         let shortest = shared.plan.interval / 20;
@@ -373,7 +375,7 @@ impl<W: World, C: Connector> Test<W, C> {
             for path in &mut figures.paths {
                 let (acknowledged, received) = counts.paths.get(&path.address).copied().unwrap_or((0, 0));
                 // The peer may drop data that it has acknowledged, and the number of acknowledged bytes then falls.
-                // `max` ensures that each byte is counted in one interval only.
+                // With `max`, each byte counts in one interval only.
                 let so_far = path.acknowledged.max(acknowledged);
                 counts.paths.insert(path.address, (so_far, path.received));
                 path.acknowledged = so_far - acknowledged;
@@ -445,7 +447,7 @@ impl<W: World, C: Connector> Test<W, C> {
     }
 }
 
-/// Adds up the counters of two sessions.
+/// Returns the sums of the counters of two sessions.
 fn add(one: (SenderReport, Received), other: (SenderReport, Received)) -> (SenderReport, Received) {
     let (mut sent, mut received) = one;
     sent.bytes += other.0.bytes;

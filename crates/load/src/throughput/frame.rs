@@ -34,7 +34,8 @@ pub(super) struct Hello {
     pub(super) streams: u16,
     /// The size of a message in bytes.
     pub(super) message: u32,
-    /// The time for which data is sent, or the number of bytes in each direction. If `bytes` is 0, the time applies.
+    /// The time for which data is sent (`span`), or the number of bytes to send in each direction (`bytes`). If `bytes`
+    /// is 0, data is sent for the time `span`.
     pub(super) span: Duration,
     pub(super) bytes: u64,
 }
@@ -121,7 +122,7 @@ const PATHS: u8 = 6;
 /// The maximum size in bytes of a frame with settings. All settings of SCTP take about 1 kB.
 const MAX_SETTINGS: usize = 8 << 10;
 
-/// Returns a data frame of `size` bytes.
+/// Returns a frame of test data that has `size` bytes.
 pub(super) fn data(size: usize) -> Vec<u8> {
     let mut message: Vec<u8> = (0..size.clamp(HEADER, MAX_FRAME)).map(|n| n as u8).collect();
     let length = (message.len() as u32).to_be_bytes();
@@ -142,7 +143,7 @@ impl Control {
                 }
                 Vec::new()
             }
-            // The announcement of a report has no content.
+            // The frame that announces a path report has no content.
             Self::PathsFollow => {
                 frame[0] = PATHS;
                 Vec::new()
@@ -259,7 +260,7 @@ impl Control {
     }
 }
 
-/// The result of parsing some bytes of a stream.
+/// What a call of [`Parser::step`] found in the bytes of a stream.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct ParseProgress {
     /// The number of data bytes that were parsed.

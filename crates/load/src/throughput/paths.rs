@@ -11,7 +11,8 @@ use std::fmt::Write;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// Reads the settings and the paths of a server's session. The server sends them to its client.
+/// Supplies the settings of a server's transport and the report on the paths of a session, which the server sends to
+/// its client.
 pub trait ServerReports<N> {
     /// Returns the settings of the transport.
     fn settings(&self, session: &N) -> Settings;
@@ -29,7 +30,7 @@ pub trait ServerReports<N> {
     }
 }
 
-/// A closure reports only the settings. It is enough for a transport with a single path.
+/// A closure reports only the settings. This is enough for a transport with a single path.
 impl<N, F: Fn(&N) -> Settings> ServerReports<N> for F {
     fn settings(&self, session: &N) -> Settings {
         self(session)
@@ -61,8 +62,8 @@ pub struct PathChange {
     pub state: &'static str,
 }
 
-/// A time in which no user data progressed. The data then resumed on another path, or on the same path after a failure
-/// of this path or after a long wait. A wait is long if it exceeds the retransmission timeout.
+/// An interruption: a time in which no user data made progress. The data then resumed on another path, or on the same
+/// path after a failure of this path or after a long wait. A wait is long if it exceeds the retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interruption {
     /// The time from the start of the test to the last progress of user data before the interruption.
@@ -79,7 +80,7 @@ pub struct Interruption {
 
 /// The states of a path that a report can have.
 const STATES: [&str; 4] = ["active", "potentially-failed", "failed", "unconfirmed"];
-/// The maximum number of bytes of a report.
+/// The maximum number of bytes of an encoded path report.
 pub(super) const MAX_REPORT: usize = 8 << 10;
 
 impl PathReport {
@@ -146,8 +147,8 @@ impl PathReport {
         Some(())
     }
 
-    /// Keeps the interruptions of sent data only if `sends` is set, and those of received data only if `receives` is
-    /// set. In a direction without test data, interruptions are normal.
+    /// Removes interruptions from the report. Keeps those of sent data only if `sends` is set, and those of received
+    /// data only if `receives` is set. In a direction without test data, interruptions are normal.
     pub(super) fn only_tested_directions(mut self, sends: bool, receives: bool) -> Self {
         self.interruptions.retain(|it| if it.received { receives } else { sends });
         self
@@ -171,7 +172,8 @@ pub fn listed_paths(mut paths: Vec<PathFigures>) -> Vec<PathFigures> {
     if paths.len() > 1 { paths } else { Vec::new() }
 }
 
-/// Adds the figures of a path to the sums in `all`. Paths of different sessions with the same address share one sum.
+/// Adds the measurements of a path to the sums in `all`. Paths of different sessions with the same address share one
+/// sum.
 pub(super) fn add_path(mut all: Vec<PathFigures>, path: PathFigures) -> Vec<PathFigures> {
     match all.iter_mut().find(|other| other.address == path.address) {
         Some(other) => {
@@ -222,8 +224,8 @@ mod tests {
         assert_eq!((only(true, false), only(false, true)), (1, 0));
     }
 
-    /// A report comes from the network. Lines that cannot be parsed must be left out, and the number of entries must be
-    /// limited.
+    /// A path report comes from the network. Lines that cannot be parsed must be left out, and the number of entries
+    /// must be limited.
     #[test]
     fn a_report_is_bounded_and_noise_is_left_out() {
         let noise =

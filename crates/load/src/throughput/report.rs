@@ -1,4 +1,4 @@
-//! The result of a throughput test: lines in the style of iperf, JSON, and CSV.
+//! Prints the result of a throughput test as lines in the style of iperf, as JSON, and as CSV.
 
 use super::paths::PathReport;
 use super::{Interval, Outcome, Plan, Received, SenderReport, Settings};
@@ -27,8 +27,8 @@ pub struct ReportContext {
     pub paths: Map<String, Value>,
 }
 
-/// Returns the heading above the lines of the intervals. With `figures`, it has columns for the client's
-/// retransmissions and congestion window. For a multihomed session it also has a column for the path in use.
+/// Returns the table heading that is printed above the lines of the intervals. With `figures`, it has columns for the
+/// client's retransmissions and congestion window. For a multihomed session it also has a column for the path in use.
 #[must_use]
 pub fn heading(plan: &Plan, figures: Option<&Figures>) -> &'static str {
     match figures.filter(|_| plan.up) {
@@ -40,7 +40,7 @@ pub fn heading(plan: &Plan, figures: Option<&Figures>) -> &'static str {
     }
 }
 
-/// Returns the lines of one interval, one line per direction.
+/// Returns the printed lines of one interval, one line per direction.
 #[must_use]
 pub fn line(plan: &Plan, interval: &Interval) -> String {
     let mut out = String::new();
@@ -90,7 +90,7 @@ fn amount(value: f64, unit: &str) -> String {
     format!("{scaled:.2} {prefix}{unit}")
 }
 
-/// Returns the lines that follow the lines of the intervals.
+/// Returns the summary of a test, which is printed after the lines of the intervals.
 #[must_use]
 pub fn summary(plan: &Plan, outcome: &Outcome, context: &ReportContext) -> String {
     let mut out = String::from("- - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - -\n");
@@ -101,8 +101,8 @@ pub fn summary(plan: &Plan, outcome: &Outcome, context: &ReportContext) -> Strin
             ("up", Some(count)) => format!("  {count:>5}"),
             _ => String::new(),
         };
-        // The sender's line shows the bytes that the peer had acknowledged when everything was written, if the sender
-        // reports this number.
+        // The sender's line shows how many bytes the peer had acknowledged when the sender had written everything. If
+        // the sender does not report this number, the line shows all bytes sent.
         let acknowledged = sent.acknowledged().unwrap_or(sent.bytes);
         let _ = writeln!(
             out,
@@ -287,7 +287,7 @@ pub fn path_lines(paths: &[PathFigures]) -> String {
     paths.iter().filter(is_used).map(line).collect()
 }
 
-/// Returns the lines about the server's paths and their events.
+/// Returns the printed lines about the server's paths and the events on them.
 fn server_lines(report: &PathReport) -> String {
     let paths = path_lines(&report.paths);
     let mut out: String = paths.lines().map(|line| format!("Server: {line}\n")).collect();

@@ -9,7 +9,7 @@ use anabranch_world::{Tasks, World};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// An event that the server reports to its user.
+/// An event that the server reports to the program that runs it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A client at this address has connected.

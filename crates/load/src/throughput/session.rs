@@ -61,7 +61,7 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     buffer: RefCell<Vec<u8>>,
     pub(super) sent_bytes: Cell<u64>,
     sent_messages: Cell<u64>,
-    /// The final report on the sent data; `None` until the transport has accepted all data.
+    /// This end's final report on the data that it has sent; `None` until the transport has accepted all data.
     sent: Cell<Option<SenderReport>>,
     /// The time at which sending ended, and the number of bytes that the peer had not acknowledged then.
     pub(super) finished: Cell<Option<(Instant, u64)>>,
@@ -74,8 +74,8 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     peer_sent: Cell<Option<SenderReport>>,
     /// The peer's report on the data that the peer has received.
     peer_received: Cell<Option<Received>>,
-    /// Whether the final report on the received data has been queued. `final_report_written` is set when that report
-    /// has been written.
+    /// Whether this end's final report on the received data has been queued for the peer. `final_report_written` is set
+    /// when that report has been written.
     final_report_queued: Cell<bool>,
     final_report_written: Cell<bool>,
     /// Whether the client's request is known at this end.
@@ -192,7 +192,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             // Check whether the test is complete before checking whether the session has ended. A peer whose test is
             // complete may have closed the session already.
             if self.is_done() {
-                // The path report comes last. A test is complete without the report.
+                // The path report is sent last, because a test is complete even without it.
                 if let Some(hello) = self.unsent_path_report.take() {
                     self.report_paths(&hello);
                 }
@@ -205,8 +205,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
                 return Poll::Ready(Err(failed));
             }
             match self.session.poll_closed(cx) {
-                // A graceful end of the session is no failure yet, because data that arrived before the end may still
-                // have to be read.
+                // A graceful end of the session does not count as a failure yet, because data that arrived before the
+                // end may still have to be read.
                 Poll::Pending | Poll::Ready(CloseReason::Finished) => {}
                 Poll::Ready(reason) => return Poll::Ready(Err(SessionFailure::Closed(reason))),
             }
@@ -340,8 +340,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             && self.final_report_written.get()
     }
 
-    /// Queues a report on the received data, if any data has arrived. `whole` marks the final report, after which no
-    /// other report follows.
+    /// Queues a report to the peer on the received data, if any data has arrived. `whole` marks the final report, after
+    /// which no other report follows.
     fn report(&self, whole: bool) {
         if self.received_bytes.get() > 0 && (whole || !self.final_report_queued.get()) {
             self.controls.borrow_mut().push_back(Control::Received(self.received_so_far(whole)));
@@ -566,7 +566,7 @@ async fn read<W: World, N: Session>(
     }
 }
 
-/// Writes control frames as soon as they are queued, and data frames in between.
+/// Writes the frames of a test. Control frames are written as soon as they are queued, and data frames in between.
 async fn write<W: World, N: Session>(
     end: Rc<MeasuredSession<W, N>>,
     hello: Hello,

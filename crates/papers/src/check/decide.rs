@@ -7,8 +7,8 @@ use crate::metric::Metric;
 use std::collections::BTreeMap;
 
 impl Relation {
-    /// Checks whether the relation holds in the results of a table. Considers only the points whose factors have the
-    /// levels `at`.
+    /// Checks whether the relation holds in the results of a table. Considers only the table points whose factors have
+    /// the levels `at`.
     #[must_use]
     pub fn decide(
         &self,
@@ -52,8 +52,8 @@ impl Relation {
         }
     }
 
-    /// Returns the number of comparisons that decide the relation. Each object at each point counts as one comparison.
-    /// For a trend along a factor, the number is multiplied by the number of levels.
+    /// Returns the number of comparisons that decide the relation. Each object at each table point counts as one
+    /// comparison. For a trend along a factor, the number is multiplied by the number of levels.
     #[must_use]
     pub fn comparisons(
         &self,
@@ -86,7 +86,7 @@ impl Relation {
         keys.iter().find(is_named).cloned()
     }
 
-    /// Returns the terms of the relation. Each term refers to a contestant and to levels of factors.
+    /// Returns the terms that the relation compares. Each term refers to a contestant and to levels of factors.
     #[must_use]
     pub fn terms(&self) -> Vec<&Term> {
         match self {
@@ -104,7 +104,7 @@ impl Term {
         &self.contestant
     }
 
-    /// Returns the levels that apply to this term alone.
+    /// Returns the factor levels that apply to this term alone.
     pub(crate) fn levels(&self) -> &BTreeMap<String, String> {
         &self.at
     }
@@ -184,7 +184,8 @@ fn is_at(point: &Point, at: &BTreeMap<String, String>) -> bool {
     at.iter().all(|(key, level)| point.factors.get(key).is_none_or(|own| own == level))
 }
 
-/// Returns the point that has the levels `at` for the factors in `at`, and the levels of `from` for all other factors.
+/// Returns the table point that has the levels `at` for the factors in `at`, and the levels of `from` for all other
+/// factors.
 fn moved_point<'a>(figures: &'a Figures, from: &Point, at: &BTreeMap<String, String>) -> Option<&'a Point> {
     let mut labels = from.factors.clone();
     labels.extend(at.iter().map(|(key, level)| (key.clone(), level.clone())));
@@ -239,7 +240,8 @@ fn by_difference(
 }
 
 impl MeanEstimate {
-    /// Compares the whole interval of the estimate with these bounds.
+    /// Decides whether the whole interval of the estimate is inside these bounds (holds), outside of them (fails), or
+    /// neither.
     fn outcome(&self, bounds: [f64; 2]) -> Outcome {
         match () {
             () if self.is_within(bounds) => Outcome::Holds,
@@ -347,7 +349,7 @@ fn trend(
     direction: Direction,
     factor: &str,
 ) -> Vec<(Outcome, String)> {
-    // Groups the points that differ only in this factor, in the order of the plan.
+    // Groups the table points that differ only in the factor of the trend, in the order of the plan.
     let mut lines: Vec<(BTreeMap<String, String>, Vec<&Point>)> = Vec::new();
     for point in figures.points.iter().filter(|point| is_at(point, at) && is_at(point, &term.at)) {
         if !point.factors.contains_key(factor) {

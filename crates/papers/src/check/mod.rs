@@ -1,4 +1,4 @@
-//! The language of checks. A check decides a claim.
+//! The language of checks. A check is a comparison of measured numbers that decides a claim of a paper.
 //!
 //! ```text
 //! TABLE: TERM < TERM            at every point (and for each object) the first number is smaller
@@ -44,7 +44,7 @@ use super::metric::Metric;
 use super::order::TIE;
 use std::collections::BTreeMap;
 
-/// The largest ratio at which two numbers count as equal.
+/// Two numbers count as equal (`a = b` in a check) if their ratio is at most this factor.
 const EQUAL: f64 = 1.1;
 /// The bounds of the ratio a/b in a check `a < b`. Values that differ by less than the factor [`TIE`] are tied. The
 /// same rule applies to published values.
@@ -63,21 +63,21 @@ pub enum Check {
         table: String,
         /// The relation between the numbers.
         relation: Relation,
-        /// The levels to which the check is limited.
+        /// The factor levels to which the check is limited.
         at: BTreeMap<String, String>,
     },
     /// The check compares the entries of one row of the feature table with the expected words, for example `yes`.
     Feature {
-        /// The name of the row.
+        /// The name of the row of the feature table.
         row: String,
-        /// The expected words, each with its column.
+        /// The expected words. Each has the column in which it is expected.
         words: Vec<(String, String)>,
     },
     /// The check is met if the effect of the cause with this identifier is within the bounds that the study states.
     Cause(String),
     /// The paper publishes no value to compare with. The table of this name is our prediction.
     Prediction(String),
-    /// No run decides the claim, for this reason.
+    /// No run can decide the claim. The text is the reason.
     Undecidable(String),
 }
 
@@ -90,7 +90,7 @@ pub struct Reading {
     pub checks: Vec<Check>,
 }
 
-/// How numbers of one table are compared.
+/// How a check compares the numbers of one table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ComparisonContext {
     /// The default metric. It applies to each term of a check that names no metric.
@@ -110,7 +110,7 @@ pub struct ComparisonContext {
 pub enum Relation {
     /// The ratio of two numbers, or a single number, is within these bounds.
     Within(Term, Option<Term>, [f64; 2]),
-    /// The ratio of the first two numbers, divided by that of the last two, is within these bounds.
+    /// The ratio of the first two numbers, divided by the ratio of the last two numbers, is within these bounds.
     Ratios(Box<[Term; 4]>, [f64; 2]),
     /// A number rises or falls from the first level of the named factor to the last.
     Trend(Term, Direction, String),
@@ -131,20 +131,20 @@ pub struct Term {
     contestant: String,
     /// The metric; `None` if it is that of the table.
     metric: Option<Metric>,
-    /// The levels that apply to this term alone.
+    /// The factor levels that apply to this term alone.
     at: BTreeMap<String, String>,
 }
 
-/// The outcome of a check.
+/// The outcome of a check, ordered from the best outcome to the worst.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Outcome {
     /// The check holds at every point.
     Holds,
-    /// No value is published to compare with.
+    /// The paper publishes no value to compare with.
     Prediction,
-    /// No run decides the claim.
+    /// No run can decide the claim.
     Undecidable,
-    /// One reading of the claim holds and another one fails.
+    /// The claim can be read in several ways. It holds under one reading and fails under another.
     Reading,
     /// The runs do not decide the check at one or more points.
     Undetermined,
@@ -178,12 +178,12 @@ impl Outcome {
     }
 }
 
-/// The outcome of a check, with a short description of the numbers that decided it.
+/// The outcome of a check, with a short description of the measured numbers that decided it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CheckResult {
-    /// The outcome.
+    /// Whether the check holds.
     pub outcome: Outcome,
-    /// The description of the numbers, in a few words.
+    /// The description of the measured numbers, in a few words.
     pub description: String,
 }
 

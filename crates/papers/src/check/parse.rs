@@ -1,4 +1,4 @@
-//! The parser of checks.
+//! The parser of the checks that decide a study's claims.
 
 use super::{Check, Direction, LARGER, Reading, Relation, SAME, SMALLER, Term};
 use crate::metric::Metric;
@@ -27,7 +27,7 @@ pub fn readings(text: &str) -> Result<Vec<Reading>, String> {
     each.collect()
 }
 
-/// Parses the checks of one reading.
+/// Parses the checks of one reading (interpretation) of a claim.
 ///
 /// # Errors
 /// A one-line message with the error and its location.
@@ -103,7 +103,7 @@ fn levels(text: &str) -> Result<BTreeMap<String, String>, String> {
 }
 
 impl Term {
-    /// Parses a term, for example `tcp`, `tcp.packets` or `tcp[loss=1%]`.
+    /// Parses a term (one measured number of a check), for example `tcp`, `tcp.packets` or `tcp[loss=1%]`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let (name, at) = match text.split_once('[') {

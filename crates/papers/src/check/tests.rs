@@ -1,4 +1,4 @@
-//! Tests of the parser of checks, and of the outcomes of checks.
+//! Tests of the parser of a study's checks, and of the outcomes of checks.
 
 use super::*;
 use crate::figures::{Figures, Point};
@@ -6,7 +6,7 @@ use crate::figures::{Figures, Point};
 const PAGE: ComparisonContext =
     ComparisonContext { metric: Metric::Page, means: false, cases: None, comparisons: 1 };
 
-/// Returns page times of two contestants at two loss rates, with four seeds each.
+/// Returns made-up page times of two contestants at two loss rates, with four seeds each.
 fn figures() -> Figures {
     let point = |loss: &str, tcp: [f64; 4], sctp: [f64; 4]| {
         let runs = |pages: [f64; 4]| {
@@ -96,8 +96,8 @@ fn numbers_of_a_table_decide() {
     }
 }
 
-/// With many points, one 95 % interval may be out of bounds by chance. Checks that a relation over many points fails
-/// only if a wider interval is out of bounds.
+/// With many table points, one 95 % interval may be out of bounds by chance. Checks that a relation over many points
+/// fails only if a wider interval is out of bounds.
 #[test]
 fn one_place_of_many_fails_by_a_wider_interval() {
     let runs = |pages: [f64; 4]| pages.map(crate::figures::Numbers::of_page).to_vec();
@@ -216,7 +216,7 @@ fn ratios_are_compared_with_each_other() {
     assert_eq!(means.outcome, Outcome::Holds, "{}", means.description);
 }
 
-/// Checks that the description names the levels that were compared, not the first level of the table.
+/// The description of the outcome must name the factor levels that were compared, not the first levels of the table.
 #[test]
 fn what_is_found_names_the_compared_levels() {
     for (text, place) in [

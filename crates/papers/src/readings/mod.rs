@@ -1,6 +1,6 @@
-//! Readings of a paper. A reading is one way to answer all questions that the paper leaves open. The scores show which
-//! reading is nearest to the published values. They also show the error of the selected reading in table rows that were
-//! not used for the selection.
+//! Readings (interpretations) of a paper. A reading is one way to answer all questions that the paper leaves open. The
+//! scores show which reading is nearest to the published values. They also show the error of the selected reading in
+//! table rows that were not used for the selection.
 //!
 //! `readings.toml` lists the open questions (axes), each with its possible answers (choices). A reading has one choice
 //! of each axis. A scored row is a group of a table's cells, for example those of one contestant at one loss rate.
@@ -36,7 +36,7 @@ use super::{Study, Table};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The maximum number of readings of a paper.
+/// The maximum number of readings (interpretations) of a paper.
 const MOST: usize = 160;
 
 /// The content of a `readings.toml`.
@@ -50,9 +50,9 @@ pub struct Readings {
     pub tables: Vec<String>,
     /// The columns whose labels, together with the name of the table, identify a scored row.
     pub rows: Vec<String>,
-    /// The number of seeds.
+    /// The number of seeds with which each reading (interpretation of the paper) is run.
     pub runs: u64,
-    /// The number of seeds of a quick run.
+    /// The number of seeds with which each reading is run in a quick run.
     pub quick_runs: u64,
     /// The cells that are not scored. Each entry is a set of labels. A cell is left out if it has all labels of an
     /// entry. `table` may be one of the labels.
@@ -66,7 +66,7 @@ pub struct Readings {
     pub calibrations: Vec<Calibration>,
 }
 
-/// One question that the paper leaves open.
+/// One question that the paper leaves open, with its possible answers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
@@ -95,7 +95,7 @@ pub struct Choice {
     /// choice does not change the plan.
     #[serde(default)]
     pub change: Vec<String>,
-    /// The metric; absent if it is that of the table.
+    /// The metric under this interpretation; absent if it is the metric of the table.
     pub metric: Option<Metric>,
     /// The number of facts in the paper that this choice contradicts.
     #[serde(default)]
@@ -233,7 +233,7 @@ impl Readings {
         }
     }
 
-    /// Returns the published rows of a table that are scored.
+    /// Returns the published cells of a table that are scored.
     fn rows<'a>(&self, table: &'a Table) -> Vec<&'a Row> {
         let printed = table.rows();
         let is_left_out = |row: &Row| {
@@ -261,7 +261,7 @@ impl Reading<'_> {
         self.parts.iter().map(|(_, choice)| choice.id.as_str()).collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns whether the reading has the choice with this identifier.
+    /// Returns whether this reading of the paper includes the choice with this identifier.
     #[must_use]
     pub fn has(&self, id: &str) -> bool {
         self.parts.iter().any(|(_, choice)| choice.id == id)

@@ -36,7 +36,7 @@ impl Study {
         Ok(count)
     }
 
-    /// Runs every reading and scores it.
+    /// Runs every reading (interpretation) of the paper, and scores how far its results are from the published values.
     ///
     /// # Errors
     /// [`StudyError`] if the runs fail.
@@ -133,7 +133,7 @@ pub(crate) fn log_ratio(cell: &PublishedCell) -> f64 {
         .map_or(MISSING, |own_value| (own_value / cell.published).ln())
 }
 
-/// Returns the name of a row: the table, and the labels of the row in these columns.
+/// Returns the name of a table row: the name of the table, and the labels of the row in these columns.
 fn row_name(table: &Table, columns: &[String], labels: &BTreeMap<String, String>) -> String {
     let labels = columns.iter().filter_map(|column| labels.get(column));
     let parts: Vec<&str> = std::iter::once(&table.name).chain(labels).map(String::as_str).collect();
@@ -181,8 +181,8 @@ fn table_points_of(
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    // Every contestant of the table takes part, even a contestant without a row in `rows`. The plan may be invalid
-    // without one of them, and tables with the same plan can share runs only if the contestants are the same.
+    // Every contestant of the table is run, even a contestant without a row in `rows`. The plan may be invalid without
+    // one of them, and tables with the same plan can share runs only if the contestants are the same.
     let printed = table.rows();
     let mut names: Vec<String> = printed.map(|row| row.contestant().to_owned()).collect();
     names.sort();
@@ -199,7 +199,7 @@ fn table_points_of(
     Ok(table_points)
 }
 
-/// Returns the changes that apply to the table.
+/// Returns those of `changes` that apply to the table.
 fn of_table(table: &Table, changes: &[Change]) -> Vec<Change> {
     let names = table.names();
     changes.iter().filter(|change| change.is_of(&names)).cloned().collect()

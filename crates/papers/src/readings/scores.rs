@@ -4,23 +4,23 @@
 use crate::effect::figure;
 use std::collections::BTreeSet;
 
-/// A reading with its scores.
+/// A reading (one interpretation of the paper) with its scores.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScoredReading {
     /// The name of the reading: the identifiers of its choices.
     pub name: String,
-    /// The number of facts in the paper that the choices contradict, and the number of settings that differ from
-    /// defaults.
+    /// Two numbers: how many facts in the paper the choices of the reading contradict, and how many settings differ
+    /// from the defaults that were usual when the paper was written.
     pub departures: (u32, u32),
     /// Whether the reading includes an exploratory choice, which was added after the results were known. An exploratory
     /// reading is never selected.
     pub exploratory: bool,
-    /// The values that calibration set for the reading.
+    /// The values to which calibration set inputs of the simulation for this reading of the paper.
     pub calibrated: Vec<String>,
     /// The remaining error of the calibrated cells: the root of the mean square of ln(ours/published). It shows how
     /// well calibration could match these cells.
     pub remaining_error: Option<f64>,
-    /// For each row, the root of the mean square of ln(ours/published) over the row's cells.
+    /// The error of each scored table row: the root of the mean square of ln(ours/published) over the row's cells.
     pub errors: Vec<f64>,
     /// For each row of [`Scores::order_rows`], two counts of pairs of contestants: the pairs whose order is the
     /// published order, and all compared pairs.
@@ -30,14 +30,14 @@ pub struct ScoredReading {
 /// A table row in which the order of the contestants is compared with the published order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderRow {
-    /// The text that identifies the row: the name of its table, and the labels at the start of the row.
+    /// The text that identifies the table row: the name of its table, and the labels at the start of the row.
     pub name: String,
-    /// The scored rows that have a cell in common with this row, as indices into [`Scores::rows`]. If a selection
-    /// leaves this row out, it also leaves those scored rows out.
+    /// The scored rows that have a cell in common with this table row, as indices into [`Scores::rows`]. If a reading
+    /// is selected without this table row, those scored rows are left out, too.
     pub scored_rows: Vec<usize>,
 }
 
-/// The scores of all readings.
+/// The scores of all readings (interpretations) of a paper.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scores {
     /// The digest of the file `readings.toml`.
@@ -46,25 +46,25 @@ pub struct Scores {
     pub digest: String,
     /// The number of seeds with which each reading runs.
     pub seeds: u64,
-    /// The names of the scored rows.
+    /// The names of the scored table rows.
     pub rows: Vec<String>,
     /// The table rows in which, for each pair of contestants, the order of our two values is compared with the
     /// published order.
     pub order_rows: Vec<OrderRow>,
-    /// The readings, in the order of the file.
+    /// The readings with their scores, in the order of `readings.toml`.
     pub readings: Vec<ScoredReading>,
-    /// The index of the reading that is selected if no row is held out.
+    /// The index of the reading that is selected if all scored rows are used.
     pub selected: usize,
     /// The number of readings whose mean error ([`loss`](ScoredReading::loss)) is at most one standard error above the
     /// least mean error. Exploratory readings are not counted.
     pub equally_good: usize,
-    /// One entry for each scored row. A reading is selected without this row. The entry holds the error of the selected
-    /// reading in this row, and the index of that reading.
+    /// The results of cross-validation, with one entry for each scored row. A reading is selected by its errors in all
+    /// other rows. The entry holds the error of the selected reading in this row, and the index of that reading.
     pub held_out: Vec<(f64, usize)>,
     /// The index of the reading that would be selected by its [`departures`](ScoredReading::departures) alone, without
     /// the errors of the rows.
     pub stated_only: usize,
-    /// The median of the losses, without exploratory readings.
+    /// The median of the mean errors ([`loss`](ScoredReading::loss)) of all readings that are not exploratory.
     pub median: f64,
     /// The index of the exploratory reading with the least [`loss`](ScoredReading::loss); `None` if no reading is
     /// exploratory.
@@ -88,7 +88,8 @@ impl Scores {
         let (selected, equally_good) = choose(&readings, &all)?;
         let held_out = (0..count).map(|left_out| {
             let rest: Vec<usize> = (0..count).filter(|row| *row != left_out).collect();
-            // If there is only one row, `rest` is empty. The reading with the fewest departures is then selected.
+            // If there is only one scored row, `rest` is empty. The reading with the fewest departures from the paper
+            // is then selected.
             let (chosen, _) = choose(&readings, &rest)?;
             Some((readings[chosen].errors[left_out], chosen))
         });
@@ -140,9 +141,10 @@ impl Scores {
         counted(self.held_out_each().into_iter().flatten())
     }
 
-    /// For each table row in `order_rows`, selects a reading without this row: scored rows that share a cell with the
-    /// table row do not count. Returns how many orders of the table row are as published under the selected reading,
-    /// and how many orders the table row has. `None` if no reading can be selected.
+    /// Cross-validates the orders of contestants. For each table row in `order_rows`, selects a reading (interpretation
+    /// of the paper) by its errors in the other rows. Scored rows that share a cell with the table row are not used.
+    /// Returns how many orders of the table row are as published under this reading, and how many orders the row has.
+    /// `None` if no reading can be selected.
     pub(crate) fn held_out_each(&self) -> Vec<Option<(usize, usize)>> {
         let each = self.order_rows.iter().enumerate().map(|(at, row)| {
             let rest: Vec<usize> =
@@ -153,7 +155,7 @@ impl Scores {
         each.collect()
     }
 
-    /// Returns the mean of the rows' errors in [`held_out`](Self::held_out).
+    /// Returns the mean error of the cross-validation: the mean of the rows' errors in [`held_out`](Self::held_out).
     #[must_use]
     pub fn held_out_loss(&self) -> f64 {
         mean(self.held_out.iter().map(|(error, _)| *error))
@@ -165,7 +167,7 @@ impl Scores {
         chosen.into_iter().map(|at| self.readings[at].name.as_str()).collect()
     }
 
-    /// Describes the readings, with the digest of the file.
+    /// Returns the heading of the table of scores: the number of readings, and the digest of `readings.toml`.
     #[must_use]
     pub fn heading(&self) -> String {
         let (all, of) = (self.readings.len(), self.rows.len());
@@ -181,7 +183,7 @@ impl Scores {
         )
     }
 
-    /// Returns the rows of a table of results. The columns are a description, the name of the reading, its loss (mean
+    /// Returns the lines of the table of scores. The columns are a description, the name of the reading, its loss (mean
     /// error), and the number of orders that agree with the published orders.
     #[must_use]
     pub fn lines(&self) -> Vec<[String; 4]> {
@@ -227,7 +229,7 @@ fn counted(rows: impl Iterator<Item = (usize, usize)>) -> [usize; 4] {
     })
 }
 
-/// Formats a loss (the logarithm of a factor), followed by the factor.
+/// Formats a loss (mean error, as the logarithm of a factor), followed by the factor.
 fn shown(loss: f64) -> String {
     format!("{} (x{:.2})", figure(loss), loss.exp())
 }

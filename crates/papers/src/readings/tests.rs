@@ -1,5 +1,5 @@
-//! Tests of files with readings (ways to read what a paper leaves open), and tests of how errors and departures select
-//! a reading.
+//! Tests of the readings of a paper, which are the possible interpretations of what it leaves open. The tests cover the
+//! files that list readings, and how errors and departures select a reading.
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn orders_of_a_row_that_is_left_out_are_those_of_what_the_others_choose() {
         orders: orders.to_vec(),
         ..scored(name, (0, 0), &errors)
     };
-    // By row 0 alone, the reading `a` is the best. By row 1 alone, the reading `b` is the best.
+    // If only table row 0 is used, the reading `a` is the best. If only row 1 is used, the reading `b` is the best.
     let readings = vec![of("a", [0.1, 0.9], [(2, 2), (0, 3)]), of("b", [0.8, 0.1], [(1, 2), (3, 3)])];
     let row = |name: &str, scored_rows: &[usize]| OrderRow {
         name: name.to_owned(),

@@ -33,8 +33,8 @@ impl Endpoint {
         let (crypto, name, rejection) = self.client.clone().ok_or("no client's settings")?;
         let first = self.identifiers.next();
         let watch = self.watch(Side::Client, first);
-        // If this server has rejected early data before, the client sends no early data on this connection. Requests
-        // wait until the handshake is done.
+        // If this server has rejected early data before, the client sends no early data on this connection. Its
+        // requests wait until the handshake is done.
         let early = !self.refused_early.remove(&target);
         let mut config = ClientConfig::new(Arc::new(WatchedClient {
             inner: crypto,
@@ -122,8 +122,8 @@ impl Endpoint {
                 self.reply(&transmit, &buffer);
             }
         } else if room == Room::None {
-            // Drop the datagram without an answer, as if it were lost. The client will send it again. A refusal would
-            // end the client's attempt.
+            // The datagram is dropped without an answer, as if it were lost, and the client will send it again. A
+            // refusal would end the client's attempt.
             if let Some(incoming) = self.queue.push(now, incoming, bytes) {
                 self.inner.ignore(incoming);
             }
@@ -205,7 +205,7 @@ impl Endpoint {
                 quinn_proto::Event::Connected if entry.connection.side().is_client() => {
                     entry.watch.note(TraceEvent::Established);
                     if entry.opened > 0 && !entry.connection.accepted_0rtt() {
-                        // The server has rejected the early data. The streams with early data are lost, so the
+                        // The server has rejected the early data. All streams that carried early data are lost, so the
                         // application has to repeat its requests.
                         if self.refused_early.len() < MOST_REFUSED {
                             self.refused_early.insert(entry.connection.remote_address());
@@ -235,8 +235,8 @@ impl Endpoint {
                         self.events.push_back(Event::Readable { id, stream: number(stream_id) });
                     }
                 }
-                // Data may still arrive on a stream that the application has released. That data does not begin a new
-                // stream.
+                // Data may still arrive on a stream that the application has released. Such data must not be reported
+                // as a new stream.
                 quinn_proto::Event::Stream(StreamEvent::Readable { id: stream_id })
                     if entry.open.contains_key(&number(stream_id)) =>
                 {
@@ -291,7 +291,7 @@ impl Endpoint {
         self.set_deadline(id, deadline);
     }
 
-    /// Removes a connection that quinn has drained.
+    /// Removes a connection whose draining period (RFC 9000 §10.2) quinn has ended.
     fn forget(&mut self, id: Id) {
         let Some(entry) = self.connections.remove(&id) else { return };
         self.handles.remove(&entry.handle);

@@ -25,7 +25,7 @@ pub(super) struct HandshakeLimiter {
     pub(super) waiting: usize,
 }
 
-/// Whether another handshake may begin.
+/// The decision whether another handshake may begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Room {
     /// A handshake may begin.

@@ -35,7 +35,7 @@ impl Engine for Endpoint {
     }
 
     fn handle_icmp(&mut self, now: Instant, icmp: &Icmp, quoted: &[u8]) {
-        // RFC 9000 §14.2.1: an ICMP message is believed only if it quotes our first packet. An attacker off the path
+        // RFC 9000 §14.2.1: an ICMP message is accepted only if it quotes our first packet. An attacker off the path
         // cannot know the destination connection ID of that packet. ICMP messages about established connections are
         // ignored.
         if !matches!(icmp.kind, IcmpKind::Unreachable(_) | IcmpKind::UnknownNextHeader) {

@@ -1,10 +1,10 @@
 //! Limits the bytes that are sent to an address that is not validated: a client's address at the start of the
 //! handshake, or an address to which a peer has moved.
 //!
-//! Implements the parts of RFC 9000 §8.1, §9.3.1 and §8.2 that quinn does not implement. quinn alone is not strict
-//! enough. quinn sends a whole packet as long as any part of the limit (three times the received bytes) is left. At the
-//! start of the handshake, quinn also counts packets from other addresses. Its search for the path MTU ignores the
-//! limit. The stricter limit keeps an attacker who spoofs one small packet from amplifying traffic.
+//! Implements the parts of RFC 9000 §8.1, §9.3.1 and §8.2 that quinn does not implement. quinn sends a whole packet as
+//! long as any part of the limit (three times the received bytes) is left. At the start of the handshake, it also
+//! counts packets from other addresses. Its search for the path MTU ignores the limit. The stricter limit here keeps an
+//! attacker who spoofs one small packet from amplifying traffic.
 
 use super::ConnectionEntry;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ pub(super) struct UnvalidatedAddress {
     evidence: Proof,
 }
 
-/// The evidence that a peer receives packets at an address.
+/// The packet or frame that will prove that a peer receives packets at an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Proof {
     /// RFC 9000 §8.1: a Handshake packet from the peer.

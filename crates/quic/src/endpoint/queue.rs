@@ -1,10 +1,9 @@
 //! The queue of clients with validated addresses that wait until `handshake_limiter` has room for their handshakes.
 //!
-//! The queue holds the first datagram of each client. quinn buffers the datagrams that a waiting client retransmits, up
-//! to [`KEPT_OF_ONE`] bytes. Clients are grouped by network (an IPv4 address or an IPv6 prefix), and the networks are
-//! served in turn. If the queue is full, the last client of the network with the most clients is dropped. In this
-//! comparison, the new client already counts as a client of its network. If no network has more clients than the new
-//! client's network, the new client itself is dropped.
+//! The queue holds the first datagram of each client; quinn buffers up to [`KEPT_OF_ONE`] bytes that a waiting client
+//! retransmits. Clients are grouped by network (an IPv4 address or an IPv6 prefix), and the networks are served in
+//! turn. If the queue is full, the last client of the network with the most clients is dropped. For this rule, the new
+//! client counts as a client of its network. If no network has more clients than its own, the new client is dropped.
 
 use super::handshake_limiter::network;
 use anabranch_base::time::{Duration, Instant};
@@ -79,5 +78,6 @@ const MOST: usize = 16_384;
 /// all waiting clients together (`KEPT_OF_ALL`). The first datagram of a client does not count.
 pub(super) const KEPT_OF_ONE: u64 = 4 * 1024;
 pub(super) const KEPT_OF_ALL: u64 = 16 << 20;
-/// The time after which a waiting client is dropped. A client that still wants a connection tries again.
+/// The time after which a client is dropped that waits in this queue for its handshake. A client that still wants a
+/// connection tries again.
 const STALE: Duration = Duration::from_secs(20);

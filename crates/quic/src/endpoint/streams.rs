@@ -95,9 +95,9 @@ impl Endpoint {
     }
 
     /// Releases a stream whose last handle the application has dropped. On a bidirectional stream, written data and the
-    /// end of the stream are still sent, and the peer is asked to stop sending. The peer is not asked to stop a
-    /// unidirectional stream, because the control and QPACK streams of HTTP/3 must stay open (RFC 9114 §6.2.1, RFC 9204
-    /// §4.2). A reader that wants to stop a unidirectional stream has to cancel it.
+    /// end of the stream are still sent, and the peer is asked to stop sending. On a unidirectional stream, the peer is
+    /// not asked, because the control and QPACK streams of HTTP/3 must stay open (RFC 9114 §6.2.1, RFC 9204 §4.2). A
+    /// reader that wants to stop a unidirectional stream has to cancel it.
     pub fn release_stream(&mut self, now: Instant, id: Id, stream: u64) {
         let Some(entry) = self.connections.get_mut(&id) else { return };
         let ended = entry.open.remove(&stream).is_some_and(|open| open.ended);

@@ -34,8 +34,8 @@ impl Endpoint {
             .send_fairness(config.scheduler == Scheduler::RoundRobin)
             .ack_frequency_config(config.ack_frequency.then(AckFrequencyConfig::default))
             .enable_segmentation_offload(self.segments > 1);
-        // RFC 9002 §7.3.1: in slow start, the window grows by all acknowledged bytes. This limit per acknowledgement is
-        // so high that it is never reached.
+        // RFC 9002 §7.3.1: in slow start, the window grows by all acknowledged bytes. The limit on the growth for each
+        // acknowledgement is so high that it is never reached.
         let counting = reno::Counting::Bytes { limit: 1 << 20 };
         let kind = match config.cc {
             Cc::Cubic => Some(AlgorithmConfig::Cubic(cubic::Config { counting, ..cubic::Config::default() })),

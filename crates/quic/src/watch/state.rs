@@ -10,7 +10,7 @@ use std::ops::{Range, RangeInclusive};
 
 #[derive(Debug, Default)]
 pub(super) struct WatchState {
-    /// The packets with application data that are ack-eliciting and not acknowledged.
+    /// The ack-eliciting packets with application data that have been sent and are not acknowledged.
     pub(super) sent: Flight,
     pub(super) in_flight: u64,
     /// The streams on which this endpoint sends, by stream ID. A stream is removed when all of its data and its FIN are
@@ -62,7 +62,7 @@ pub(super) struct SentPacket {
     pub(super) more: Vec<StreamRange>,
 }
 
-/// Packets in the order of their packet numbers.
+/// The packets in flight, in the order of their packet numbers.
 #[derive(Debug, Default)]
 pub(super) struct Flight(VecDeque<(u64, SentPacket)>);
 
@@ -105,7 +105,8 @@ pub(super) struct Outgoing {
     pub(super) high: u64,
     pub(super) acked: Ranges,
     pub(super) fin_acked: bool,
-    /// The data that was declared lost and not sent again yet. `lost_by_timer` is set if a timer declared it lost.
+    /// The data that was declared lost and not sent again yet. `lost_by_timer` is true if a timer declared the data
+    /// lost.
     pub(super) lost: Ranges,
     pub(super) lost_by_timer: bool,
     /// The peer's latest flow control limit for the stream.
@@ -237,7 +238,7 @@ impl WatchState {
     }
 }
 
-/// The maximum number of lost packets that are remembered. They serve to detect spurious retransmissions.
+/// The maximum number of lost packets that are remembered. Their numbers serve to detect spurious retransmissions.
 const REMEMBERED: usize = 256;
 /// The number of bits that an offset within a stream takes in the trace's sequence space.
 pub(super) const UNITS: u32 = 40;

@@ -18,7 +18,7 @@ use std::fmt::Write;
 /// The number of pixels of the crate `plotters` per SVG pixel.
 pub(crate) const FINE: i32 = 10;
 
-/// A colour of the style sheet, as an index into [`INKS`].
+/// A colour that the style sheet defines, as an index into [`INKS`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ink(u8);
 
@@ -40,13 +40,13 @@ impl Ink {
         INKS[usize::from(self.0) % INKS.len()]
     }
 
-    /// Encodes the colour for plotters.
+    /// Encodes the colour as a colour of the crate `plotters`, with the opacity `alpha`.
     pub fn rgba(self, alpha: f64) -> RGBAColor {
         RGBColor(0, self.0, 0).mix(alpha)
     }
 }
 
-/// The number of contestant colours.
+/// The number of different colours for contestants. Further contestants use these colours again.
 pub(crate) const CONTESTANTS: usize = 8;
 
 const INKS: [&str; 29] = [
@@ -67,7 +67,7 @@ impl<'a> Svg<'a> {
         Self { out, size: (width * FINE as u32, height * FINE as u32) }
     }
 
-    /// Writes a shape, with the tooltip `title` unless `title` is empty.
+    /// Writes an SVG shape, with the tooltip `title` unless `title` is empty.
     pub fn titled(&mut self, shape: &str, title: &str) {
         let tag = shape.split(' ').next().unwrap_or_default();
         let _ = match title {
@@ -77,7 +77,7 @@ impl<'a> Svg<'a> {
     }
 }
 
-/// Converts a plotters coordinate to SVG pixels.
+/// Converts a coordinate of the crate `plotters` to SVG pixels, as text.
 pub(crate) fn at(value: i32) -> String {
     px(f64::from(value) / f64::from(FINE))
 }
@@ -247,7 +247,7 @@ impl DrawingBackend for Svg<'_> {
             HPos::Center => " class=\"mid\"",
             HPos::Right => " class=\"end\"",
         };
-        // Plotters anchors a text at a corner of its box, but SVG anchors it at its baseline.
+        // The crate `plotters` anchors a text at a corner of its box, but SVG anchors it at its baseline.
         let down = match style.anchor().v_pos {
             VPos::Top => size * 0.8,
             VPos::Center => size * 0.35,
@@ -290,7 +290,7 @@ mod tests {
     fn a_path_is_short_and_the_same() {
         let steps = [(0, 0), (10, 0), (20, 0), (20, 5), (20, 15), (30, 40)];
         assert_eq!(path_data(steps), "M0 0H2V1.5L3 4");
-        // A line that goes out and back must not be merged into a single segment.
+        // The test path goes to the right and then back. The two segments must not be merged into one.
         assert_eq!(path_data([(0, 0), (20, 0), (10, 0)]), "M0 0H2H1");
     }
 

@@ -1,13 +1,13 @@
 //! A figure of the page: its drawing at two widths, a description in words, and the drawn numbers.
 //!
-//! Writes the frame that every figure has: heading, drawings for wide and narrow screens, a text alternative, a note,
+//! Writes the parts that every figure has: heading, drawings for wide and narrow screens, a text alternative, a note,
 //! and the data as CSV. The page's script shows the data as a table and saves it. The figure can be read without the
 //! script.
 
 use crate::svg::{escape, px};
 use std::fmt::Write;
 
-/// The widths of drawings, in SVG pixels.
+/// The widths at which figures are drawn, in SVG pixels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Width {
     /// A figure on a wide screen or on paper.
@@ -44,21 +44,21 @@ impl Width {
     }
 }
 
-/// The numbers of a figure, as CSV.
+/// The numbers that a figure shows, as CSV.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Data {
     csv: String,
 }
 
 impl Data {
-    /// Starts data with these column names, which include units.
+    /// Creates data with these column names, which include units, and without further rows.
     pub fn new(columns: &[&str]) -> Self {
         let mut data = Self::default();
         data.row(columns);
         data
     }
 
-    /// Adds a row.
+    /// Adds a row with these cells.
     pub fn row<T: AsRef<str>>(&mut self, cells: &[T]) {
         self.csv += &anabranch_results::csv::line(cells);
     }
@@ -68,7 +68,7 @@ impl Data {
     }
 }
 
-/// The content of a figure, besides its drawing.
+/// The texts and the data of a figure. The drawing itself is not included.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figure {
     /// The base name of the files of a saved figure: letters and hyphens.
@@ -79,7 +79,7 @@ pub(crate) struct Figure {
     pub legend: String,
     /// A description in words, for readers who cannot see the figure.
     pub shows: String,
-    /// Instructions for reading the figure, as HTML; may be empty.
+    /// A note on how to read the figure, as HTML; may be empty.
     pub note: String,
     pub data: Data,
 }
@@ -138,7 +138,7 @@ impl Figure {
         );
     }
 
-    /// Writes the data as CSV, in a collapsed element.
+    /// Writes the figure's data as CSV, in a collapsed element of the page.
     fn numbers(&self, out: &mut String) {
         if !self.data.is_empty() {
             let _ = write!(

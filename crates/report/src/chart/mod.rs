@@ -1,7 +1,7 @@
-//! A chart: axes with round ticks, and the content between the axes, drawn by plotters.
+//! Draws charts with the crate `plotters`: axes with round ticks, and the content between the axes.
 //!
 //! This module has everything that all charts share: margins, grid, labels, linear and logarithmic axes. It also adds
-//! elements that plotters lacks: dots and boxes with tooltips.
+//! shapes that the crate `plotters` lacks: dots and boxes with tooltips.
 
 mod backend;
 mod figure;
@@ -35,7 +35,7 @@ pub(super) struct Axis {
     to: f64,
     logarithmic: bool,
     ticks: Vec<(f64, String)>,
-    /// The name of the quantity, with its unit.
+    /// The name of the quantity on the axis, with its unit.
     pub name: String,
 }
 
@@ -46,7 +46,7 @@ impl Axis {
         Self { from, to, logarithmic: false, ticks: Vec::new(), name: String::new() }
     }
 
-    /// Returns an axis in milliseconds, with about `count` ticks.
+    /// Returns a linear axis for times in milliseconds, with about `count` ticks.
     pub fn time(from: f64, to: f64, count: usize) -> Self {
         let axis = Self::bare(from, to);
         let ticks = Scale::new(axis.from, axis.to, 0.0, 1.0).ticks(count);
@@ -95,7 +95,7 @@ impl Axis {
         Self { from, to, ..Self::names(names) }
     }
 
-    /// Sets the name of the quantity.
+    /// Sets the name of the quantity on the axis.
     pub fn named(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
@@ -153,14 +153,14 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// The size and the margins of a chart, in SVG pixels.
+/// The size of a chart, and the margins that its labels need, in SVG pixels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub width: u32,
     pub height: u32,
     /// The space to the left of the plot, for labels.
     pub left: u32,
-    /// The space below the plot, for labels.
+    /// The height in pixels of the space below the plot, for labels.
     pub bottom: u32,
 }
 
@@ -171,7 +171,7 @@ impl Frame {
     }
 }
 
-/// The size of labels, in SVG pixels.
+/// The font size of labels in charts, in SVG pixels.
 const LABEL: f64 = 11.0;
 
 fn text_style(size: f64, ink: Ink) -> TextStyle<'static> {
@@ -302,7 +302,7 @@ pub(super) fn text(
     let _ = plot.draw_series([Text::new(content.to_owned(), at, style)]);
 }
 
-/// The shape of a [`Mark`].
+/// The shape of a [`Mark`] in a chart.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Shape {
     /// A disc with this radius in SVG pixels.
@@ -314,7 +314,7 @@ pub(super) enum Shape {
     Box(f64),
 }
 
-/// A shape with a tooltip.
+/// A shape in a chart, with a tooltip.
 #[derive(Clone, Debug)]
 pub(super) struct Mark {
     pub points: Vec<ChartPoint>,
@@ -367,7 +367,7 @@ impl Drawable<Svg<'_>> for Mark {
                 format!("circle cx=\"{}\" cy=\"{}\" r=\"{}\" {paint}", at(x), at(y), at(fine(radius)))
             }
             Shape::Dots(radius) => {
-                // Each disc is a line of zero length with round ends.
+                // Each disc is a line of zero length with round ends, so that all discs fit into one SVG path.
                 let mut path = format!("M{} {}h0", at(x), at(y));
                 for (x, y) in points {
                     let _ = write!(path, "M{} {}h0", at(x), at(y));
@@ -397,7 +397,7 @@ impl Drawable<Svg<'_>> for Mark {
     }
 }
 
-/// Draws marks.
+/// Draws marks (symbols at the data points).
 pub(super) fn marks(plot: &mut Plot<'_, '_>, marks: impl IntoIterator<Item = Mark>) {
     let _ = plot.draw_series(marks);
 }

@@ -1,5 +1,5 @@
-//! Results of a simulated population: which contestant serves each person best. The sweep has one point for each
-//! person.
+//! The results of a race for a simulated population: which contestant serves each person best. Each person is one point
+//! of the sweep.
 //!
 //! [`tally`] counts people. [`text`] and [`page`] format the counts.
 

@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 const STYLE: &str = include_str!("../style.css");
 const OWN_STYLE: &str = include_str!("page.css");
-/// The width and height of a diagram with curves.
+/// The width and the height of a diagram with curves, in SVG pixels.
 const SIZE: [f64; 2] = [640.0, 300.0];
 /// The maximum number of points in a curve.
 const STEPS: usize = 120;
@@ -29,13 +29,13 @@ const MAP: [(&str, u8, u8); 9] = [
     ("Oceania", 3, 4),
 ];
 
-/// The source of a value in the population.
+/// A value in the population file, and where it comes from.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// The name of the value.
+    /// The name of the parameter.
     pub name: String,
-    /// The value, in words.
+    /// The value of the parameter, in words.
     pub value: String,
     /// Whether the value is `measured` or `assumed`.
     pub is: String,
@@ -178,7 +178,7 @@ fn map(out: &mut String, tally: &Tally, population: &str) {
     out.push_str("</div>\n");
 }
 
-/// Returns the colour that stands for an outcome.
+/// Returns the colour that stands for an outcome: a contestant as the fastest, a tie, or undecided.
 fn colour(tally: &Tally, outcome: usize) -> String {
     match outcome.checked_sub(tally.names().len()) {
         None => format!("var(--c{})", outcome % 8),
@@ -249,7 +249,7 @@ fn costs(out: &mut String, tally: &Tally, population: &str) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Writes a comparison of each contestant with each earlier contestant.
+/// Writes a table that compares each contestant with each earlier contestant of the plan.
 fn pairs(out: &mut String, tally: &Tally, population: &str) {
     let Some(base) = tally.names().first() else { return };
     let own = |group: &Group| group.population == population;

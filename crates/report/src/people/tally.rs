@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The name of the factor that numbers the people, from 1.
 pub const PERSON: &str = "person";
-/// For one in this many people, the program searches for the causes of the person's results.
+/// The program searches for the causes of the results for one person out of this many.
 pub const EXPLAINED: usize = 10;
-/// The metric that decides which contestant serves a person best.
+/// The name of the metric that decides which contestant serves a person best: the page time.
 const METRIC: &str = "page_ms";
 
-/// The results of one person's page loads.
+/// The results of the page loads of one simulated person.
 #[derive(Clone, PartialEq, Debug)]
 struct PersonResult {
     /// The index of the group to which the person belongs.
@@ -36,8 +36,8 @@ impl PersonResult {
         }
     }
 
-    /// Returns the contestant with the smallest time. Also returns the result of comparing it with the other
-    /// contestants: a win, a tie, or undecided.
+    /// Returns the contestant with the smallest time for this person. Also returns the result of comparing it with the
+    /// other contestants: a win, a tie, or undecided.
     fn first(&self) -> (usize, LeaderStatus) {
         let all = 0..self.times.len();
         let first = all.clone().min_by(|&a, &b| self.times[a].total_cmp(&self.times[b])).unwrap_or(0);
@@ -48,7 +48,7 @@ impl PersonResult {
         (first, LeaderStatus::of_first(others))
     }
 
-    /// Returns whether any contestant is faster than another for this person.
+    /// Returns whether any contestant is significantly faster than another one for this person.
     fn differs(&self) -> bool {
         self.verdicts.iter().any(|verdict| matches!(verdict, Verdict::Less | Verdict::More))
     }
@@ -66,7 +66,7 @@ pub struct Group {
     pub population: String,
     /// The region to which the person's country belongs.
     pub region: String,
-    /// The kind of Internet access.
+    /// The kind of Internet access: `fixed` or `mobile`.
     pub access: String,
     /// The loss class of the person's network. It is one of [`LOSSES`].
     pub loss: &'static str,
@@ -91,7 +91,7 @@ impl Group {
 fn lost_percent(loss: &str) -> f64 {
     let share = |text: &str| text.trim_end_matches('%').parse::<f64>().unwrap_or(0.0);
     match loss.strip_prefix("ge:").and_then(|bursts| bursts.split_once('/')) {
-        // The shares of a plan have at most three decimals.
+        // The percentage is rounded to three decimals, because percentages in a plan have no more than three.
         Some((to_bad, to_good)) => {
             let (to_bad, to_good) = (share(to_bad), share(to_good));
             (100_000.0 * to_bad / (to_bad + to_good)).round() / 1000.0
@@ -100,7 +100,7 @@ fn lost_percent(loss: &str) -> f64 {
     }
 }
 
-/// The results of all people so far.
+/// The results of all simulated people that were added so far.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Tally {
     /// The contestants as the user typed them.
@@ -115,8 +115,8 @@ pub struct Tally {
     named: BTreeSet<(String, u64)>,
 }
 
-/// The properties that identify a kind of cause. If several people have causes with the same properties, these causes
-/// are counted together.
+/// The properties that identify a cause. If the same cause is found for several people, these people are counted
+/// together.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct CauseKey {
     population: String,
@@ -127,7 +127,7 @@ struct CauseKey {
     factor: String,
 }
 
-/// The effects of the causes of one kind.
+/// The effects of one cause on the people for whom it was found.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Effects {
     logarithms: Vec<f64>,
@@ -154,12 +154,12 @@ pub struct NamedCause<'a> {
     pub holds_back: bool,
 }
 
-/// A share of people, from which a 95 % confidence interval can be computed.
+/// A share of people, as two counts from which a 95 % confidence interval can be computed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Share {
-    /// The number of people who belong to the share.
+    /// The number of people in the share.
     pub count: usize,
-    /// The number of all people.
+    /// The number of people of whom the share is taken.
     pub of: usize,
 }
 
@@ -184,7 +184,7 @@ impl Share {
 /// The shares of the possible outcomes among selected people of a population, for example those with the same access.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Shares {
-    /// The number of people in this selection.
+    /// The number of selected people.
     pub people: usize,
     /// For each contestant, the share of people for whom it is faster than every other contestant.
     pub fastest: Vec<Share>,
@@ -238,7 +238,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Returns the geometric mean of the ratios.
+    /// Returns the geometric mean of the ratios of this contestant's time to the smallest time.
     #[must_use]
     pub fn mean(&self) -> f64 {
         (self.ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / self.ratios.len().max(1) as f64).exp()
@@ -466,8 +466,8 @@ impl Tally {
         all
     }
 
-    /// Returns the number of people of a population for whom experiments searched for causes. For some of these people,
-    /// one contestant is faster than another. Also returns the share of them for whom no cause is known.
+    /// Returns the number of people of a population for whom experiments searched for causes. Also returns a share: of
+    /// those people for whom one contestant is faster than another, the share without a known cause.
     #[must_use]
     pub fn explained(&self, population: &str) -> (usize, Share) {
         let own = |(group, number): &(usize, u64)| {
@@ -596,7 +596,7 @@ mod tests {
 
     #[test]
     fn an_interval_is_that_of_wilson() {
-        // For 10 of 100 people, the interval is 5.5 to 17.4 percent.
+        // If 10 of 100 people are in the share, the 95 % interval is 5.5 to 17.4 percent.
         let [low, high] = Share { count: 10, of: 100 }.interval();
         assert!((low - 0.0552).abs() < 1e-3 && (high - 0.1744).abs() < 1e-3, "{low} {high}");
         assert_eq!(Share { count: 0, of: 10 }.interval()[0], 0.0);

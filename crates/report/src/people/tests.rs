@@ -1,10 +1,10 @@
-//! Results of simulated people, for the tests of the text and the HTML page.
+//! Made-up results of simulated people, for the tests of the text and the HTML page.
 
 use super::Tally;
 use super::tally::{Group, NamedCause};
 use anabranch_results::Verdict;
 
-/// Returns the results of three people in two regions.
+/// Returns made-up results of three people in two regions.
 pub fn three() -> Tally {
     let mut tally = Tally::default();
     let group = |region: &str| Group::new("", region, "fixed", if region == "Africa" { "2%" } else { "0%" });

@@ -15,7 +15,7 @@ pub(super) const FEW: usize = 30;
 pub(super) const TERMS: &str = "fastest: at least 3 % faster than every other contestant, and beyond chance (95 %); tie: within 3 %; \
                                 undecided: too few page loads to decide";
 
-/// Formats all results of a population.
+/// Formats all results of a simulated population.
 #[must_use]
 pub fn render(tally: &Tally) -> String {
     let mut out = String::new();
@@ -98,7 +98,7 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
     out.push('\n');
 }
 
-/// Formats a comparison of each contestant with each earlier contestant.
+/// Formats a table that compares each contestant with each earlier contestant of the plan.
 fn pairs(out: &mut String, tally: &Tally, population: &str) {
     let first = wide(12, tally.names()) * 2 + 4;
     let _ = writeln!(
@@ -188,7 +188,7 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
     }
 }
 
-/// Formats each cause in one line.
+/// Formats causes of the differences between contestants, with one line for each cause.
 fn cause_lines(out: &mut String, causes: &[&CauseSummary]) {
     for why in causes.iter().take(MOST_CAUSES) {
         let pair = format!("{} vs {}", why.winner, why.loser);
@@ -281,7 +281,7 @@ pub(super) fn most_common_outcome(shares: &Shares, names: &[String]) -> String {
     format!("{most} {} ({low:.0}-{high:.0}) of {}", percent(share.value()), shares.people)
 }
 
-/// Returns the name of the outcome with this index in [`Shares::outcomes`].
+/// Returns the name of the outcome with the index `at` in [`Shares::outcomes`].
 pub(super) fn outcome(names: &[String], at: usize) -> &str {
     names.get(at).map_or(if at == names.len() { "tie" } else { "undecided" }, String::as_str)
 }
@@ -292,7 +292,7 @@ pub(super) fn format_share(share: Share) -> String {
         return "-".to_owned();
     }
     let [low, high] = share.interval();
-    // The bounds of a small share are shown with one decimal place, other bounds without.
+    // The bounds of a small share have one decimal place, other bounds none.
     let digits = usize::from(share.value() < 0.095);
     format!("{:.1} % ({:.digits$}-{:.digits$})", share.value() * 100.0, low * 100.0, high * 100.0)
 }

@@ -1,13 +1,14 @@
 //! Finds where the lead changes along each factor whose levels are quantities ([`Scale`]).
 //!
-//! A change is reported only between two points that different contestants win. Undecided points do not count.
+//! A change of the lead is reported only between two points with different winners. Points without a winner do not
+//! count.
 
 use anabranch_results::axes::Axes;
 use anabranch_results::cell::PointResult;
 use anabranch_results::stats::crossing::Scale;
 
-/// A line of points that differ only in the level of one factor, the winners at these points, and the values of the
-/// factor at which the winner changes.
+/// A line of points that differ only in the level of one factor. It has the winners at these points, and the values of
+/// the factor at which the winner changes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
     /// The factor that varies along the line.
@@ -76,8 +77,8 @@ mod tests {
     use anabranch_results::axes::Axis;
     use anabranch_results::cell::LeaderStatus;
 
-    /// Returns a cell with the `times` of two contestants. If `wins` is true, the faster contestant wins. Otherwise,
-    /// the comparison is undecided.
+    /// Returns the result of a point at which two contestants have these `times`. If `wins` is true, the faster
+    /// contestant wins. Otherwise, the comparison is undecided.
     fn cell(times: [f64; 2], wins: bool) -> Option<PointResult> {
         let first = usize::from(times[1] < times[0]);
         let standing = if wins { LeaderStatus::Wins } else { LeaderStatus::Undecided };

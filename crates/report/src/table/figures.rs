@@ -1,5 +1,5 @@
-//! The blocks of figures of one point: the times of the contestants, and for `-v` their geometric means, the work of
-//! network and transports, and the parts of the response time.
+//! The text tables with the results of one point. They show the times of the contestants. With `-v`, they also show
+//! geometric means, packets and retransmissions, and the parts of the response time.
 
 use super::Style;
 use anabranch_results::label::labels;
@@ -10,8 +10,8 @@ use verdict::milliseconds;
 /// The greatest width of a contestant's name, in characters.
 const NAME: usize = 22;
 
-/// Renders rows below headings. The first column has the names of the contestants, which are shortened if the rows
-/// would be wider than the style allows. The other columns are aligned to the right.
+/// Renders a text table with headings. The first column has the names of the contestants, which are shortened if the
+/// rows would be wider than the style allows. The other columns are aligned to the right.
 fn layout(corner: &str, headings: &[&str], point: &Point, rows: &[Vec<String>], style: Style) -> String {
     let count = |text: &str| text.chars().count();
     let widths: Vec<usize> = headings
@@ -34,8 +34,8 @@ fn layout(corner: &str, headings: &[&str], point: &Point, rows: &[Vec<String>], 
     out
 }
 
-/// Renders the median, the 75th and the 95th percentile of each contestant's times. The other columns are the share of
-/// the runs in which it is the fastest, and the ratio of its median to the smallest.
+/// Renders a table with the median, the 75th and the 95th percentile of each contestant's times. The other columns are
+/// the share of the runs in which the contestant is the fastest, and the ratio of its median to the smallest median.
 pub(super) fn times(point: &Point, style: Style) -> String {
     let metric = point.decisive();
     let finished =
@@ -78,8 +78,8 @@ pub(super) fn times(point: &Point, style: Style) -> String {
 /// The length of the longest name that the heading of a ratio contains, in characters.
 const LONGEST_IN_HEADING: usize = 16;
 
-/// Returns the percentage of the runs in which each contestant is the fastest. Contestants that are equally fast share
-/// the run.
+/// Returns the percentage of the runs in which each contestant is the fastest. If several contestants are equally fast
+/// in a run, the run is divided among them.
 fn wins(point: &Point) -> Vec<f64> {
     let runs = point.contestants.iter().map(|contestant| contestant.runs.len()).max().unwrap_or(0);
     let mut wins = vec![0.0; point.contestants.len()];
@@ -97,7 +97,7 @@ fn wins(point: &Point) -> Vec<f64> {
     wins
 }
 
-/// Formats the ratio of a contestant's median to that of the first, with its 95 % interval.
+/// Formats the ratio of a contestant's median to the median of contestant `first`, with its 95 % interval.
 fn to_first(point: &Point, contestant: &Contestant, first: &Contestant) -> String {
     if contestant.name == first.name {
         return "1".to_owned();
@@ -123,7 +123,8 @@ fn with_interval(found: &Comparison, ratio: Option<f64>, interval: Option<[f64; 
     }
 }
 
-/// Renders the geometric means over the runs, with their ratio to the first contestant and to the limit.
+/// Renders a table with the geometric means over the runs, and their ratios to the first contestant and to the lower
+/// bound.
 pub(super) fn means(point: &Point, style: Style) -> String {
     let row = |contestant: &Contestant| {
         let page = &contestant.summary.page_ms;
@@ -140,7 +141,7 @@ pub(super) fn means(point: &Point, style: Style) -> String {
             ratio(point, &contestant.name, "page_ms"),
             limit.map_or("-".to_owned(), |x| format!("{x:.2}")),
         ];
-        // A bulk transfer is one object, and the table already has its time.
+        // A bulk transfer is a single object, whose time is already in another column.
         if !point.workload.is_bulk() {
             row.push(typical(&contestant.summary.object_ms));
         }
@@ -151,6 +152,28 @@ pub(super) fn means(point: &Point, style: Style) -> String {
     let headings = ["mean ms", "10-90 % of runs", &versus, "x limit", "object ms"];
     let shown = headings.len() - usize::from(point.workload.is_bulk());
     layout("", &headings[..shown], point, &rows, style)
+}
+
+/// Renders when a user sees the page: for each of the paint metrics the median and the 95th percentile over the runs.
+/// `None` if no browser loaded the page.
+pub(super) fn paint(point: &Point, style: Style) -> Option<String> {
+    let stats = |contestant: &Contestant| {
+        let summary = &contestant.summary;
+        [summary.start_render_ms, summary.largest_image_ms, summary.byte_index_ms]
+    };
+    if point.contestants.iter().flat_map(stats).all(|stat| stat.is_empty()) {
+        return None;
+    }
+    let cells = |stat: Stat| {
+        let cell = |ms: Option<f64>| {
+            ms.map_or("-".to_owned(), |ms| format!("{}{}", at_least(&stat), milliseconds(ms)))
+        };
+        [cell(stat.median), cell(stat.p95)]
+    };
+    let row = |contestant: &Contestant| stats(contestant).into_iter().flat_map(cells).collect();
+    let rows: Vec<Vec<String>> = point.contestants.iter().map(row).collect();
+    let headings = ["start render", "p95", "largest image", "p95", "byte index", "p95"];
+    Some(layout("medians", &headings, point, &rows, style))
 }
 
 /// Returns the prefix `>=` if some runs did not finish. An unfinished run counts as if it had finished at the deadline,
@@ -166,7 +189,7 @@ fn versus(what: &str, point: &Point) -> String {
     format!("{what} {first}")
 }
 
-/// Renders the message delays. Each figure is the geometric mean over the runs.
+/// Renders a table with the delays of messages. Each number is a geometric mean over the runs.
 pub(super) fn delays(point: &Point, style: Style) -> String {
     let row = |contestant: &Contestant| {
         let summary = &contestant.summary;
@@ -195,7 +218,7 @@ fn ratio(point: &Point, contestant: &str, metric: &str) -> String {
     found.map_or("1".to_owned(), |found| with_interval(found, found.ratio, found.ci95))
 }
 
-/// Renders connections, losses and retransmissions, each the mean over the runs.
+/// Renders a table with connections, losses and retransmissions, each as the mean over the runs.
 pub(super) fn work(point: &Point, style: Style) -> String {
     let row = |contestant: &Contestant| {
         let per_run = |count: fn(&Run) -> u64| {
@@ -215,7 +238,7 @@ pub(super) fn work(point: &Point, style: Style) -> String {
     layout("", &headings, point, &rows, style)
 }
 
-/// Says for each contestant where the response time of its objects went, the largest parts first.
+/// Describes for each contestant which parts of its objects' response times are the largest.
 pub(super) fn parts(point: &Point) -> impl Iterator<Item = String> {
     let known = point.contestants.iter().filter(|contestant| verdict::mean_parts(contestant).is_some());
     known.map(|contestant| format!("{}: {}", contestant.label(), verdict::dominant(contestant, 4)))
@@ -224,9 +247,9 @@ pub(super) fn parts(point: &Point) -> impl Iterator<Item = String> {
 /// The heading above the contestants' names in the table of failover times. These times count from the path failure.
 const FAILOVER: &str = "failover ms, until";
 
-/// Renders the effects of the first path failure: the time until the path was declared failed, until new data arrived,
-/// and until service was restored. Each figure is the mean over the runs in which the event happened. If the event did
-/// not happen in all runs, the number of runs in which it happened is shown.
+/// Renders a table with the effects of the first path failure: the time until the path was declared failed, until new
+/// data arrived, and until service was restored. Each number is the mean over the runs in which the event happened. If
+/// the event did not happen in all runs, the number of runs in which it happened is shown.
 pub(super) fn failures(point: &Point, style: Style) -> String {
     let row = |contestant: &Contestant| {
         let runs = point.runs_with_path_failure(contestant).count() as u64;
@@ -243,7 +266,8 @@ pub(super) fn failures(point: &Point, style: Style) -> String {
     layout(FAILOVER, &["declared failed", "first new data", "service restored"], point, &rows, style)
 }
 
-/// Formats the geometric mean, because the printed ratio of two contestants is the quotient of their geometric means.
+/// Formats the geometric mean of a metric. It is used because the printed ratio of two contestants is the quotient of
+/// their geometric means.
 fn typical(stat: &Stat) -> String {
     optional(stat.geometric_mean)
 }

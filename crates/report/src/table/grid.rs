@@ -6,11 +6,11 @@ use anabranch_results::cell::{LeaderStatus, PointResult};
 use anabranch_results::label::{labels, shortened};
 use std::fmt::Write;
 
-/// The maximum number of lines with cells. Further lines are only counted.
+/// The maximum number of lines with cells in all grids. Further lines are only counted.
 const MOST_LINES: usize = 48;
 
-/// Renders the results as grids. The last factor has its levels in the columns, and the factor before it in the rows.
-/// Each combination of levels of the other factors is the heading of one grid.
+/// Renders the results of the points as grids. The last factor has its levels in the columns, and the factor before it
+/// in the rows. Each combination of levels of the other factors is the heading of one grid.
 #[must_use]
 pub fn render(axes: &Axes, cells: &[Option<PointResult>], names: &[&str], line_width: usize) -> String {
     let Some(across) = axes.0.last() else { return String::new() };
@@ -72,7 +72,7 @@ pub fn render(axes: &Axes, cells: &[Option<PointResult>], names: &[&str], line_w
     out
 }
 
-/// The width of a contestant's name in a cell, in characters.
+/// The maximum width of a contestant's name in a cell of the grid, in characters.
 const NAME: usize = 14;
 
 /// Formats a factor and its level. A level is shortened, because it can be the long name of a file or page.
@@ -80,8 +80,8 @@ fn heading(factor: &str, level: &str) -> String {
     format!("{factor} {}", shortened(level, 20))
 }
 
-/// Formats a cell: the name of the fastest contestant, and the runner-up's time divided by the fastest time. For
-/// example, `sctp x1.21` if the contestant `sctp` wins, and `sctp? x1.21` if the comparison is undecided.
+/// Formats a cell of the grid: the name of the fastest contestant, and the runner-up's time divided by the fastest
+/// time. For example, `sctp x1.21` if the contestant `sctp` wins, and `sctp? x1.21` if the comparison is undecided.
 fn format_cell(cell: Option<&PointResult>, names: &[String]) -> String {
     let Some(cell) = cell else { return ".".to_owned() };
     let first = cell.first.and_then(|first| names.get(first)).map_or("", String::as_str);

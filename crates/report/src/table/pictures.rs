@@ -1,5 +1,6 @@
-//! Small pictures for a terminal: a bar for each contestant's time, a sparkline of the data that arrived over time, and
-//! a waterfall. The waterfall shows the fastest contestant's median run. Bars and sparklines become shorter on a narrow terminal.
+//! Draws small pictures for a terminal: a bar for each contestant's time, a sparkline of the data that arrived over
+//! time, and a waterfall. The waterfall shows the fastest contestant's median run. Bars and sparklines become shorter
+//! on a narrow terminal.
 
 use anabranch_results::label::{labels, shortened};
 use anabranch_results::verdict::milliseconds;
@@ -8,11 +9,11 @@ use std::fmt::Write;
 
 const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// The length of the longest bar, in columns.
+/// The length of the longest bar, in columns of the terminal.
 const BAR: usize = 40;
 /// The greatest width of a contestant's name, in characters.
 const NAME: usize = 22;
-/// The length of a sparkline of arriving data, in columns.
+/// The length of a sparkline of arriving data, in columns of the terminal.
 const SPARK: usize = 24;
 /// The maximum number of objects in a waterfall.
 const OBJECTS: usize = 10;
@@ -62,7 +63,7 @@ pub(super) fn bars(point: &Point, line_width: usize) -> String {
     let names: Vec<&str> = point.contestants.iter().map(Contestant::label).collect();
     let names = labels(&names, NAME);
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-    // The lengths are for 100 columns, and less on a narrow terminal.
+    // `BAR` and `SPARK` are the lengths on a terminal of 100 columns. On a narrower terminal, the lengths are smaller.
     let part = (line_width.saturating_sub(NAME) as f64 / 78.0).min(1.0);
     let [bar_width, spark_width] = [BAR, SPARK].map(|full| (full as f64 * part) as usize);
     let mut out = String::new();
@@ -100,7 +101,7 @@ pub(super) fn waterfall(point: &Point, line_width: usize) -> String {
     let Some(end) = shown.iter().filter_map(|object| object.delivered_ns).max().filter(|_| all > 1) else {
         return String::new();
     };
-    // Shows the objects that were delivered last, in the order in which they were issued.
+    // Keeps only the objects that were delivered last, and shows them in the order in which they were issued.
     shown.sort_by_key(|object| std::cmp::Reverse(object.delivered_ns));
     shown.truncate(OBJECTS);
     shown.sort_by_key(|object| object.issued_ns);
@@ -143,7 +144,7 @@ mod tests {
     #[test]
     fn a_sparkline_keeps_zeros_and_peaks() {
         assert_eq!(sparkline(&[0, 1, 8, 4], 4, 8.0), " ▂█▅");
-        // Each column of the sparkline is the mean of two values.
+        // The sparkline has two columns for four values, so each column shows the mean of two values.
         assert_eq!(sparkline(&[8, 0, 0, 0], 2, 8.0), "▅ ");
         assert_eq!(sparkline(&[], 4, 8.0), "");
     }

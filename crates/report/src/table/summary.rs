@@ -8,7 +8,7 @@ use anabranch_results::cell::{LeaderStatus, PointResult};
 use anabranch_results::{Contestant, Point};
 use std::cmp::Reverse;
 
-/// The summary of the points that were added so far.
+/// The summary of all points of a sweep that were added so far.
 #[derive(Clone, Debug)]
 pub struct Summary {
     axes: Axes,
@@ -24,7 +24,7 @@ impl Summary {
         Self { axes, cells, names: Vec::new() }
     }
 
-    /// Adds the point with this `index`, from 0.
+    /// Adds the point of the sweep with this `index`, counted from 0.
     pub fn add(&mut self, index: usize, point: &Point) {
         if self.names.is_empty() {
             self.names =
@@ -98,9 +98,9 @@ impl Summary {
                 (LeaderStatus::Undecided, _) => "it is undecided".to_owned(),
                 (LeaderStatus::Nobody, _) => "no run finished".to_owned(),
             };
-            // A clause gives either the levels at which its points lie, or the number of its points. It gives the
-            // levels only if all points are done and `box_of` can describe the levels. The first clause must also have
-            // only one point.
+            // A clause of the sentence gives the levels at which its points lie, if all points are done and `box_of`
+            // can describe the levels. The first clause does so only for a single point. Otherwise, a clause gives the
+            // number of its points.
             let counted = match own.len() {
                 n if n == done => format!(" at all {n} points"),
                 n => format!(" at {n} of {done} points"),
@@ -125,7 +125,7 @@ impl Summary {
             Some(_) if done < self.all() => {
                 format!("Of the points done so far ({done} of {}), {text}.", self.all())
             }
-            // The sentence begins with a contestant's name, which is not capitalised.
+            // The sentence begins with a contestant's name, whose first letter must stay as it is.
             Some(_) if groups.first().is_some_and(|(standing, ..)| *standing == LeaderStatus::Wins) => {
                 text + "."
             }

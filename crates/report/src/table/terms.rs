@@ -20,7 +20,7 @@ const DECISIVE: [(&str, &str, &str); 9] = [
     (SECURITY, "security", "security"),
 ];
 
-/// The style in which terms are written.
+/// The style in which the terms of a race (the settings of the contestants) are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum TermStyle {
     /// Short names, for the lines below a table.
@@ -35,23 +35,24 @@ const SECURITY: &str = "security";
 
 /// Settings that affect how much bandwidth a contestant gets. The first line of text about the terms of a race
 /// describes them, so the other lines leave them out.
-const BANDWIDTH_SETTINGS: [&str; 12] = [
+const BANDWIDTH_SETTINGS: [&str; 13] = [
     "connections",
     "per-object",
     "objects-per-connection",
     "streams",
-    "inbound",
+    "num_ostreams",
+    "max_instreams",
     "pipeline",
     "when-full",
     "http",
     "concurrent",
-    // The pseudo-setting `security` covers the three settings below.
+    // The pseudo-setting `security` shows the values of the settings `tls`, `dtls` and `transport`.
     "tls",
     "dtls",
     "transport",
 ];
 
-/// Returns the terms of the comparison as lines: how the contestants use the network, then unequal settings, equal
+/// Returns the terms of the race at a point as lines: how the contestants use the network, then unequal settings, equal
 /// settings, and caveats.
 #[must_use]
 pub fn lines(point: &Point, protocols: Protocols<'_>) -> Vec<String> {
@@ -59,14 +60,15 @@ pub fn lines(point: &Point, protocols: Protocols<'_>) -> Vec<String> {
     describe(point, protocols, &labels, TermStyle::Table)
 }
 
-/// Returns the caveats of the transports at a point.
+/// Returns the caveats that apply to the results of the transports at a point.
 #[must_use]
 pub fn caveats(point: &Point, protocols: Protocols<'_>) -> Vec<String> {
     let names: Vec<String> = point.contestants.iter().map(|one| one.label().to_owned()).collect();
     caveats_of(&point.contestants, &names, protocols)
 }
 
-/// Returns one line with what differs between the contestants, of at most `width` columns; none if nothing does.
+/// Returns one line, of at most `width` columns, with the settings that differ between the contestants. Returns nothing
+/// if no setting differs.
 #[must_use]
 pub fn brief(point: &Point, protocols: Protocols<'_>, width: usize) -> Vec<String> {
     let contestants = &point.contestants;
@@ -90,8 +92,8 @@ pub fn brief(point: &Point, protocols: Protocols<'_>, width: usize) -> Vec<Strin
     line.into_iter().collect()
 }
 
-/// Lists the values of a setting, each with the contestants that have it, the most frequent value without them:
-/// `TLS 1.3 (sctp-dtls DTLS 1.3)`.
+/// Lists the values of a setting, each with the contestants that have it. The most frequent value is listed without
+/// contestants, for example `TLS 1.3 (sctp-dtls DTLS 1.3)`.
 fn by_contestant(contestants: &[Contestant], values: &[Option<String>]) -> String {
     let shown: Vec<&str> = values.iter().map(|value| value.as_deref().unwrap_or("none")).collect();
     let count = |value: &str| shown.iter().filter(|other| **other == value).count();
@@ -106,7 +108,7 @@ fn by_contestant(contestants: &[Contestant], values: &[Option<String>]) -> Strin
     format!("{usual} ({})", named(&|value| value != usual).join(", "))
 }
 
-/// How to see all terms.
+/// The hint at the end of a shortened line: how to see all terms.
 const MORE: &str = "; -v lists all";
 
 /// Like [`lines`], but in full words for a report, with `names` as the names of the contestants.
@@ -153,13 +155,13 @@ fn describe(point: &Point, protocols: Protocols<'_>, names: &[String], style: Te
     lines
 }
 
-/// Returns the transport of this name.
+/// Returns the transport with this name, if `protocols` has it.
 fn find<'a>(protocols: Protocols<'a>, name: &str) -> Option<&'a dyn Protocol> {
     protocols.iter().copied().find(|protocol| protocol.name() == name)
 }
 
-/// Returns caveats of transports, each with the contestants to which it applies. The figures of a transport must not be
-/// shown without its caveats.
+/// Returns the caveats of transports, each with the contestants to which it applies. The results of a transport must
+/// not be shown without its caveats.
 fn caveats_of(contestants: &[Contestant], names: &[String], protocols: Protocols<'_>) -> Vec<String> {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     for (contestant, name) in contestants.iter().zip(names) {
@@ -224,7 +226,8 @@ fn size(bytes: u64) -> String {
 }
 
 fn term(name: &str, value: &str) -> String {
-    // The value of `security` explains itself, so it is written without the name of the setting.
+    // The value of the pseudo-setting `security`, for example `TLS 1.3`, explains itself, so it is written without the
+    // name of the setting.
     if name == SECURITY { value.to_owned() } else { format!("{name} {value}") }
 }
 
@@ -255,7 +258,8 @@ fn bandwidth_use(contestant: &Contestant, protocols: Protocols<'_>, has_requests
     // A transport that is not in `protocols` is described with the default words.
     let can = find(protocols, setting("transport")).map(|it| it.capabilities()).unwrap_or_default();
     let [session, sessions] = can.words.session;
-    // The setting is a limit for each host of the page, and the runs may open fewer.
+    // The setting is a limit for each host of the page. If the runs opened another number of connections, both numbers
+    // are given.
     let opened = opened(contestant);
     let connections = match (setting("connections"), setting("connections").parse::<u64>()) {
         (_, Ok(n)) if opened > n => {
@@ -283,9 +287,12 @@ fn bandwidth_use(contestant: &Contestant, protocols: Protocols<'_>, has_requests
             _ => "",
         };
         // A request and its response take one stream in each direction, so the smaller of the two limits counts.
-        let pairs =
-            ["streams", "inbound"].into_iter().filter_map(|key| setting(key).parse::<u64>().ok()).min();
-        let streams = pairs.map_or_else(|| setting("streams").to_owned(), |pairs| pairs.to_string());
+        let pairs = ["num_ostreams", "max_instreams"]
+            .map(|key| setting(key).parse::<u64>().ok())
+            .into_iter()
+            .flatten()
+            .min();
+        let streams = pairs.map_or_else(|| setting("num_ostreams").to_owned(), |pairs| pairs.to_string());
         terms.push(format!("{streams} {}{full}", if streams == "1" { "stream" } else { "streams" }));
     } else if can.streams == Streams::Fresh {
         let http3 = if has_requests && setting("http") == "3" { "HTTP/3, " } else { "" };

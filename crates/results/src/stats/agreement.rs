@@ -9,7 +9,7 @@ use super::rank::mann_whitney;
 /// The result of a comparison between the observed runs of a cell and the runs that a model gives for the same cell.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Agreement {
-    /// Observed median divided by the model's median; NaN if either set is empty.
+    /// The median of the observed runs divided by the median of the model's runs; NaN if either set is empty.
     pub ratio: f64,
     /// Two-sided p-value of the rank test.
     pub p: f64,
@@ -32,7 +32,7 @@ pub fn is_enough(agreed: usize, cells: usize) -> bool {
     cells > 0 && 10 * agreed >= 9 * cells
 }
 
-/// Returns the lower median; NaN for an empty slice.
+/// Returns the median, or the lower of the two middle values; NaN for an empty slice.
 fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -51,17 +51,19 @@ mod tests {
     #[test]
     fn a_cell_agrees_by_its_ranks_or_by_its_medians() {
         let model: Vec<f64> = (0..200).map(|n| 100.0 + f64::from(n) / 100.0).collect();
-        // All observed values lie within the range of the model's runs. The cell agrees by the rank test and by the
+        // All observed values lie within the range of the model's runs. The two sets agree by the rank test and by the
         // medians.
         assert!(agreement(&[100.2, 100.9, 101.1, 101.5, 101.9], &model).holds);
-        // All observed values are above the model's values, so the rank test fails. The cell agrees nevertheless,
-        // because the medians differ by less than a tenth.
+        // All observed values are above the model's values, so the rank test finds a difference. The two sets agree
+        // nevertheless, because the medians differ by less than a tenth.
         let near = agreement(&[105.0, 106.0, 107.0, 108.0, 109.0], &model);
         assert!(near.holds && near.p < MIN_P, "{near:?}");
-        // All observed values are above the model's values, and the medians differ by more than a tenth.
+        // All observed values are above the model's values, and the medians differ by more than a tenth. The two sets
+        // must not agree.
         let far = agreement(&[115.0, 116.0, 117.0, 118.0, 119.0], &model);
         assert!(!far.holds && far.p < MIN_P && far.ratio > 1.1, "{far:?}");
-        // The medians are far apart, but the sets are so small and wide that the rank test cannot separate them.
+        // The medians are far apart, but the sets are so small and wide that the rank test finds no difference. The two
+        // sets must agree.
         assert!(agreement(&[90.0, 140.0], &[80.0, 100.0, 150.0]).holds);
     }
 

@@ -10,13 +10,13 @@
 pub struct Scale {
     /// The value of each level, in the base unit of its quantity, for example nanoseconds for times.
     values: Vec<f64>,
-    /// The unit in which each level is written, and the size of that unit in the base unit.
+    /// The unit in which each level is written, and the factor that converts this unit to the base unit.
     units: Vec<(&'static str, f64)>,
     /// Indices of the levels, sorted by ascending value.
     rising: Vec<usize>,
 }
 
-/// The known units, grouped by quantity. Each unit has its size in the quantity's base unit.
+/// The known units, grouped by quantity. The number after each unit converts it to the quantity's base unit.
 const KINDS: [&[(&str, f64)]; 6] = [
     &[("%", 1.0)],
     &[("bit", 1.0), ("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)],
@@ -41,7 +41,7 @@ impl Scale {
     pub fn of<T: AsRef<str>>(levels: &[T]) -> Option<Self> {
         let numbers: Vec<(f64, &str)> =
             levels.iter().map(|level| number(level.as_ref())).collect::<Option<_>>()?;
-        // A 0 without a unit fits any kind.
+        // The level 0 may be written without a unit. It then fits any quantity.
         let unit_of = |kind: &[(&'static str, f64)], (value, unit): (f64, &str)| {
             let known = kind.iter().find(|(name, _)| *name == unit).copied();
             known.or_else(|| (value == 0.0 && unit.is_empty()).then(|| kind.first().copied()).flatten())

@@ -10,7 +10,7 @@
 use super::interval::{share_ci95, t_quantile};
 use crate::{Bound, Comparison, Verdict};
 
-/// The smallest gap that matters: a ratio of 1.03, or 3 %.
+/// The smallest ratio of two contestants' times that counts as a difference: 1.03, or a gap of 3 %.
 pub const GAP: f64 = 1.03;
 
 /// The smallest number of ratios that decides a comparison if all measured ratios are identical. Six identical ratios
@@ -19,14 +19,14 @@ pub const GAP: f64 = 1.03;
 /// ([`median_ci95`](super::interval::median_ci95)).
 pub const FEWEST_ALIKE: u64 = 6;
 
-/// How the first contestant compares with the other contestants.
+/// How the fastest contestant compares with the other contestants.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LeaderStatus {
-    /// The first contestant is faster than every other contestant.
+    /// The fastest contestant is significantly faster than every other contestant.
     Wins,
-    /// The first contestant ties with at least one other contestant, and is faster than the rest.
+    /// The fastest contestant ties with at least one other contestant, and is significantly faster than the rest.
     Level,
-    /// The comparison of the first contestant with at least one other contestant is undecided.
+    /// The comparison of the fastest contestant with at least one other contestant is undecided.
     Undecided,
     /// No run of any contestant finished.
     Nobody,
@@ -46,10 +46,10 @@ impl LeaderStatus {
     }
 }
 
-/// The figures of a comparison of two contestants.
+/// The numbers from which the comparison of two contestants is decided.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ComparisonFigures {
-    /// The geometric mean of the ratios a/b.
+    /// The geometric mean of the ratios a/b, each of a pair of runs.
     pub ratio: f64,
     /// The 95 % interval of the ratio; `None` if there is only one pair, or if all ratios are equal.
     pub ci95: Option<[f64; 2]>,
@@ -61,8 +61,8 @@ pub struct ComparisonFigures {
     pub bound: Option<Bound>,
 }
 
-/// Returns the verdict. If the verdict is undecided, also returns how many additional seeds would decide it, assuming
-/// the present spread. `None` if even [`MAX_SEEDS`] seeds in total would not decide it.
+/// Returns the verdict on the comparison. If it is undecided, also returns how many additional seeds would decide it,
+/// assuming the present spread. `None` if even [`MAX_SEEDS`] seeds in total would not decide it.
 #[must_use]
 pub fn decide(found: &ComparisonFigures) -> (Verdict, Option<u64>) {
     // The tolerance of 1e-12 is needed because of rounding errors: a gap of exactly 3 % must not count as smaller.
@@ -112,12 +112,12 @@ fn more_seeds(found: &ComparisonFigures, [low, high]: [f64; 2]) -> Option<u64> {
     (seeds <= MAX_SEEDS).then_some((seeds - n) as u64)
 }
 
-/// Whether contestant `b`, the winner of a comparison, is the faster contestant with most seeds. `Yes`, `Open` and `No`
-/// hold the percentage of seeds with which `b` is faster. A seed with equal times counts half.
+/// Whether contestant `b`, which is faster on average over all seeds, is also faster with most seeds. `Yes`, `Open` and
+/// `No` hold the percentage of seeds with which `b` is faster. A seed with equal times counts half.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WinFrequency {
-    /// No statement is made about how often the winner is faster. Possible reasons: nothing in the runs is random,
-    /// there is only one seed, or the two contestants have equal times in every seed.
+    /// The question does not arise: nothing in the runs is random, there is only one seed, or the two contestants have
+    /// equal times with every seed.
     NotAsked,
     /// Contestant `b` is faster in more than half of the seeds: the 95 % interval of its share of the seeds lies above
     /// one half.
@@ -130,7 +130,7 @@ pub enum WinFrequency {
     No(u64),
 }
 
-/// Returns whether contestant `b` wins most seeds.
+/// Returns whether contestant `b` is faster than `a` with most seeds.
 #[must_use]
 pub fn usual(found: &Comparison) -> WinFrequency {
     // A seed in which both times are equal has no winner, and does not count.
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(decided(0.90, 0.85, 0.95), (Verdict::Less, None));
         assert_eq!(decided(1.01, 0.99, 1.02), (Verdict::Level, None));
         // The interval excludes 1, so the contestants differ. However, all ratios in the interval are within 3 % of 1,
-        // so the difference does not matter.
+        // so the difference is too small to matter, and the contestants tie.
         assert_eq!(decided(1.015, 1.005, 1.025), (Verdict::Level, None));
         for (ratio, low, high) in [(1.02, 1.005, 1.04), (1.10, 0.95, 1.27), (0.99, 0.90, 1.09)] {
             let (verdict, more) = decided(ratio, low, high);

@@ -1,5 +1,5 @@
-//! Decides whether a model behaves like the system that it models. It is not enough that no difference was found: a
-//! relevant difference must be ruled out.
+//! Decides whether a model behaves like the system that it models. To decide this, a relevant difference must be ruled
+//! out. It is not enough that no difference was found.
 //!
 //! Times are equivalent if the 90 % interval of their ratio, paired by seed, lies within 5 % of 1. This is a pair of
 //! one-sided tests at the 5 % level (D. J. Schuirmann 1987). Packet counts are near one another if their means differ
@@ -7,14 +7,14 @@
 
 use super::interval::{mean, t_quantile_95};
 
-/// The ratio of observed times to the model's times.
+/// The ratio of observed times to the model's times, and whether they are equivalent.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Equivalence {
     /// Geometric mean of the ratio over the seeds; NaN if there are no seeds.
     pub ratio: f64,
     /// The 90 % t-interval of the ratio; NaN if there are fewer than two seeds.
     pub ci90: [f64; 2],
-    /// Whether the interval lies within the margin.
+    /// Whether the times are equivalent: the interval lies within the margin.
     pub holds: bool,
 }
 
@@ -40,7 +40,7 @@ pub fn near(observed: f64, modeled: f64) -> bool {
     (observed - modeled).abs() <= (SHARE * observed).max(PACKETS)
 }
 
-/// The maximum relative difference of times.
+/// The maximum difference between the times of the system and of the model, as a share of the model's times.
 const MARGIN: f64 = 0.05;
 /// The maximum difference of packet counts: `SHARE` of the observed count or `PACKETS`, whichever is more.
 const SHARE: f64 = 0.15;

@@ -264,8 +264,9 @@ mod tests {
 
     #[test]
     fn ranks_are_those_of_the_printed_tables() {
-        // Ranks from Conover, Practical Nonparametric Statistics. n = 6: the whole range; 10: 2nd to 9th value; 20: 6th
-        // to 15th; 100: 40th to 61st.
+        // The expected ranks are from Conover, Practical Nonparametric Statistics. The interval of 6 values is the
+        // whole range. That of 10 values goes from the 2nd to the 9th, of 20 from the 6th to the 15th, and of 100 from
+        // the 40th to the 61st.
         let ranks = |n: u32| {
             let values: Vec<f64> = (1..=n).map(f64::from).collect();
             median_ci95(&values)

@@ -7,20 +7,21 @@ use super::paired::Value;
 use super::summary::quantile;
 use anabranch_base::Rng;
 
-/// The number of resamples of the pairs.
+/// The number of bootstrap resamples of the pairs of runs.
 const RESAMPLES: usize = 2_000;
 /// The name of the random number stream that draws the resamples. The name and the seed are fixed, so that equal
 /// results have equal intervals.
 const LABEL: &str = "median/resamples";
-/// The smallest number of pairs that has an interval. The whole range of fewer values covers the median with less than
-/// 95 % confidence.
+/// The smallest number of pairs of runs for which an interval is computed. With fewer values, even the whole range
+/// covers the median with less than 95 % confidence.
 const MIN_PAIRS: usize = 6;
 
-/// The ratio of two medians with its interval.
+/// The ratio of two contestants' medians, with its interval.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct MedianRatio {
-    /// Median of a divided by the median of b. `None` if there is no pair, if a median is not above 0, or if unfinished
-    /// runs determine both medians. If they determine one, the ratio is a bound.
+    /// Median of contestant a divided by the median of contestant b. `None` if there is no pair, if a median is not
+    /// above 0, or if unfinished runs determine both medians. If they determine one of the medians, the ratio is a
+    /// bound.
     pub ratio: Option<f64>,
     /// 95 % percentile bootstrap interval of the ratio. `None` if there is no ratio, if there are fewer than six pairs,
     /// or if all pairs are equal.
@@ -87,7 +88,8 @@ impl Ranked {
         Some(Value { value: f64::midpoint(low.value, high.value), at_least: high.at_least })
     }
 
-    /// Returns the value at `rank`, from 0, of such a resample.
+    /// Returns the value at the position `rank`, counted from 0, of a sorted resample that contains pair i `counts[i]`
+    /// times.
     fn at_rank(&self, counts: &[usize], rank: usize) -> Option<Value> {
         let mut below = 0;
         self.0.iter().find_map(|(value, pair)| {
@@ -118,7 +120,7 @@ mod tests {
 
     #[test]
     fn pairs_are_kept_together() {
-        // Both medians vary, but their ratio does not.
+        // The medians of both contestants vary between resamples, but their ratio does not.
         let found = of(&pairs((1..=20).map(|i| (f64::from(3 * i), f64::from(i)))));
         let [low, high] = found.ci95.expect("an interval");
         assert!((low - 3.0).abs() < 1e-12 && (high - 3.0).abs() < 1e-12, "{low} to {high}");

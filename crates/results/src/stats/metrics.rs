@@ -36,6 +36,9 @@ pub fn value(run: &Run, metric: &str) -> Option<f64> {
     let milliseconds = |ns: u64| ns as f64 / 1e6;
     match metric {
         "page_ms" => run.page_ns.map(milliseconds),
+        "start_render_ms" => run.start_render_ns.map(milliseconds),
+        "largest_image_ms" => run.largest_image_ns.map(milliseconds),
+        "byte_index_ms" => run.byte_index_ns.map(milliseconds),
         // Only runs in which every object was delivered have a mean. A mean over the delivered objects alone would be
         // too optimistic.
         "object_ms" => {
@@ -110,8 +113,9 @@ fn waited(run: &Run, percent: usize, deadline: u64) -> Option<Value> {
     Some(Value { value: finished[rank] as f64 / 1e6, at_least: true })
 }
 
-/// Returns the number of distinct runs. The seed does not count as a difference. Runs differ if their outcome or page
-/// time differs. Runs also differ if an object was issued, or its first or last byte arrived, at another time.
+/// Returns the number of distinct runs. Runs are distinct if their outcomes or page times differ. They are also
+/// distinct if an object was issued, or its first or last byte arrived, at another time. A different seed alone does
+/// not count.
 #[must_use]
 pub fn distinct(runs: &[Run]) -> u64 {
     let story = |run: &Run| {
@@ -135,13 +139,14 @@ pub fn distinct(runs: &[Run]) -> u64 {
     alike.map(of_group).sum()
 }
 
-/// Returns the runs that count: only the first if nothing is random and all runs are identical, otherwise all.
+/// Returns the runs that the statistics count. If nothing is random and all runs are identical, this is only the first
+/// run. Otherwise it is all runs.
 #[must_use]
 pub fn counted(runs: &[Run], terms: PointTerms) -> &[Run] {
     if is_one_case(runs, terms) { &runs[..1] } else { runs }
 }
 
-/// Returns whether all runs are identical and any further run would be identical, too, because nothing is random.
+/// Returns whether all runs are identical because nothing is random. Any further run would then be identical, too.
 #[must_use]
 pub fn is_one_case(runs: &[Run], terms: PointTerms) -> bool {
     !terms.is_random && distinct(runs) == 1
@@ -165,7 +170,7 @@ fn percentile(run: &Run, percent: usize) -> Option<f64> {
     Some(*at as f64 / 1e6)
 }
 
-/// Returns the mean of the times that `span` returns for the objects of a finished run, in nanoseconds.
+/// Returns the mean of the times, in nanoseconds, that `span` returns for the objects of a finished run.
 fn mean_of(run: &Run, span: impl Fn(&crate::Object) -> Option<u64>) -> Option<f64> {
     if run.outcome != Outcome::Done || run.objects.is_empty() {
         return None;
@@ -187,8 +192,19 @@ pub fn summarise(runs: &[Run], terms: PointTerms) -> Summary {
         let values = runs.iter().filter_map(|run| bounded(run, metric, terms));
         describe(&values.map(|value| value.value).collect::<Vec<f64>>(), failed)
     };
+    // A contestant's runs load the same page. If one of them has the time, the others would have had it later.
+    let paint = |metric: &str| -> Stat {
+        let values = runs.iter().filter(|run| run.outcome != Outcome::Done || value(run, metric).is_some());
+        let values =
+            values.filter_map(|run| value(run, metric).or(terms.deadline_ns.map(|ns| ns as f64 / 1e6)));
+        let any = runs.iter().any(|run| value(run, metric).is_some());
+        if any { describe(&values.collect::<Vec<f64>>(), failed) } else { Stat::default() }
+    };
     Summary {
         page_ms: stat("page_ms"),
+        start_render_ms: paint("start_render_ms"),
+        largest_image_ms: paint("largest_image_ms"),
+        byte_index_ms: paint("byte_index_ms"),
         object_ms: stat("object_ms"),
         object_p50_ms: stat("object_p50_ms"),
         object_p95_ms: stat("object_p95_ms"),

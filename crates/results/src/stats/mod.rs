@@ -1,6 +1,6 @@
-//! Statistics: summarises runs as figures with their uncertainty.
+//! Statistics of the runs of a race, with their uncertainty.
 //!
-//! This module only computes, and runs no simulation.
+//! This module only computes statistics from results. It runs no simulation.
 //!
 //! - [`summary`] describes the values of one contestant.
 //! - [`interval`] computes means and medians with their intervals.

@@ -1,4 +1,4 @@
-//! Compares two contestants on the same seeds.
+//! Compares two contestants by the pairs of their runs with the same seed.
 //!
 //! Two runs with the same seed draw the same random numbers. Their conditions are still not identical: once the runs
 //! differ, packet k of one run is not packet k of the other run. Pairing by seed removes the variation that both runs
@@ -7,7 +7,7 @@
 use super::interval::{ci95, geometric_mean};
 use crate::Bound;
 
-/// The value of a metric in one run.
+/// The value of a metric in one run. It may be a lower bound.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Value {
     /// The value, in the unit of the metric.
@@ -22,7 +22,7 @@ impl From<f64> for Value {
     }
 }
 
-/// A geometric mean ratio with its interval.
+/// The geometric mean of the ratios of two contestants' values, with its interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Ratio {
     /// Geometric mean of the ratios a/b; `None` if there is no pair.
@@ -31,7 +31,7 @@ pub struct Ratio {
     pub ci95: Option<[f64; 2]>,
     /// Number of pairs that count: both values are above 0, and at least one of the two runs finished.
     pub n: u64,
-    /// If some runs did not finish, whether the ratio is a lower or an upper bound; `None` if all runs finished.
+    /// Whether the ratio is a lower or an upper bound, because some runs did not finish; `None` if all runs finished.
     pub bound: Option<Bound>,
     /// Number of pairs in which the value of `a` is less than that of `b`, and number of pairs in which it is more.
     pub wins: [u64; 2],
@@ -73,8 +73,8 @@ mod tests {
 
     #[test]
     fn by_hand() {
-        // Ratios 2 and 1/2: the geometric mean is 1, the logarithms are ±ln 2, their standard error is ln 2, and t(1) =
-        // 12.706…
+        // The two ratios are 2 and 1/2. Their geometric mean is 1, their logarithms are ±ln 2, the standard error of
+        // the logarithms is ln 2, and t(1) = 12.706…
         let both =
             ratio(&[(Some(2.0), Some(1.0)), (Some(1.0), Some(2.0)), (None, Some(1.0)), (Some(9.0), None)]);
         assert_eq!((both.n, both.wins, both.bound), (2, [1, 1], None));

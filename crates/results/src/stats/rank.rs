@@ -3,7 +3,7 @@
 //! If no two values are equal and one set is small, the test counts all arrangements and is exact. Otherwise it uses
 //! the normal distribution, corrected for ties and for continuity.
 
-/// Returns the two-sided p-value; 1 if either set is empty or all values are equal.
+/// Returns the two-sided p-value of the rank test; 1 if either set is empty or all values are equal.
 #[must_use]
 pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     let (small, large) = if a.len() <= b.len() { (a, b) } else { (b, a) };
@@ -14,8 +14,8 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     let mut all: Vec<(f64, bool)> = small.iter().map(|value| (*value, true)).collect();
     all.extend(large.iter().map(|value| (*value, false)));
     all.sort_by(|x, y| x.0.total_cmp(&y.0));
-    // `rank_sum` is twice the sum of the ranks of `small`. The doubled sum is an integer even where equal values share
-    // their mean rank.
+    // `rank_sum` is twice the sum of the ranks of `small`. Equal values share their mean rank, which may end in one
+    // half, so the doubled sum is always an integer.
     let (mut rank_sum, mut ties, mut at) = (0_u64, 0.0, 0);
     for group in all.chunk_by(|x, y| x.0 == y.0) {
         let own_count = group.iter().filter(|(_, is_own)| *is_own).count() as u64;
@@ -89,11 +89,13 @@ mod tests {
 
     #[test]
     fn arrangements_are_counted() {
-        // Of the 20 arrangements of 3 and 3 values, one in each tail is at least as extreme: p = 2/20.
+        // The 6 values can be divided into two sets of 3 in 20 ways. In each tail, one of them is at least as extreme:
+        // p = 2/20.
         assert!(near(mann_whitney(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 0.1));
-        // Here U = 1. Two arrangements in each tail are at least as extreme: p = 4/20.
+        // Here the test statistic U is 1. In each tail, two of the 20 arrangements are at least as extreme: p = 4/20.
         assert!(near(mann_whitney(&[1.0, 2.0, 4.0], &[3.0, 5.0, 6.0]), 0.2));
-        // Of the 252 arrangements of 5 and 5 values, one in each tail is at least as extreme: p = 2/252.
+        // The 10 values can be divided into two sets of 5 in 252 ways. In each tail, one of them is at least as
+        // extreme: p = 2/252.
         let low = [1.0, 2.0, 3.0, 4.0, 5.0];
         assert!(near(mann_whitney(&low, &[6.0, 7.0, 8.0, 9.0, 10.0]), 2.0 / 252.0));
         assert!(near(mann_whitney(&[1.5, 3.5], &[1.0, 2.0, 3.0, 4.0]), 1.0));

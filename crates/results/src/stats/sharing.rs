@@ -13,7 +13,7 @@ use crate::{Run, Sharing};
 pub fn of(runs: &[&Run]) -> Option<Sharing> {
     let first = runs.first()?;
     let began = |run: &Run| run.started_ns.unwrap_or(0);
-    // A run that did not finish lasts until the end of its recorded series.
+    // A run that did not finish counts until the end of its recorded time series.
     let span = |run: &Run| run.page_ns.unwrap_or(run.series.application.len() as u64 * run.series.bucket_ns);
     let from_ns = runs.iter().map(|run| began(run)).max()?;
     let until_ns = runs.iter().map(|run| began(run).saturating_add(span(run))).min()?;
@@ -57,6 +57,9 @@ mod tests {
             seed: 7,
             outcome: if page_ms.is_some() { Outcome::Done } else { Outcome::Deadline },
             page_ns: page_ms.map(|ms| ms * 1_000_000),
+            start_render_ns: None,
+            largest_image_ns: None,
+            byte_index_ns: None,
             limit_ns: None,
             connect_ns: None,
             declared_failed_ns: None,
@@ -85,7 +88,7 @@ mod tests {
         let found = of(&[&slow, &fast]).expect("bytes");
         assert_eq!((found.seed, found.until_ns, found.bytes), (7, 250_000_000, vec![2500, 7500]));
         assert_eq!(found.shares, [0.25, 0.75]);
-        // Jain's index of 1 and 3 is (1 + 3)^2 / (2 * (1 + 9)) = 0.8.
+        // Jain's index of two shares in the ratio 1 to 3 is (1 + 3)^2 / (2 * (1 + 9)) = 0.8.
         assert!((found.jain - 0.8).abs() < 1e-12);
     }
 

@@ -1,10 +1,10 @@
-//! Describes one contestant's values of one metric.
+//! Computes statistics of one contestant's values of one metric.
 
 use super::interval::{geometric_mean, mean, median_ci95};
 use crate::Stat;
 
-/// Describes the `values` of one metric, one for each run that has a value. `failed` is the number of runs that did not
-/// finish.
+/// Returns the statistics of one metric. `values` has one value for each run that has one. `failed` is the number of
+/// runs that did not finish.
 #[must_use]
 pub fn describe(values: &[f64], failed: u64) -> Stat {
     let mut sorted = values.to_vec();

@@ -1,4 +1,4 @@
-//! Checks a rendered race against the published schema.
+//! Checks whether the JSON text of a race conforms to the published schema.
 
 use anabranch_results::{Race, json};
 use serde_json::Value;
@@ -96,7 +96,7 @@ fn check(schema: &Value, value: &Value, root: &Value, at: &str) -> Result<(), St
     Ok(())
 }
 
-/// Checks a rendered race against the published schema.
+/// Checks that the JSON text of a race conforms to the published schema.
 pub fn conforms(text: &str) {
     let schema: Value = serde_json::from_str(SCHEMA).expect("the schema is JSON");
     let value: Value = serde_json::from_str(text).expect("the result is JSON");

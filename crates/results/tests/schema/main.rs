@@ -1,4 +1,4 @@
-//! Tests that results have exactly the fields of the published schema.
+//! Tests that result files have exactly the fields of the published schema.
 
 mod conforms;
 
@@ -6,7 +6,7 @@ use anabranch_results::{Race, json};
 use conforms::{SCHEMA, conforms};
 use serde_json::Value;
 
-/// Appends to `found` the properties of `schema` that none of `values` has.
+/// Adds to `found` those properties of `schema` that none of `values` has.
 fn find_absent(schema: &Value, values: &[&Value], root: &Value, at: &str, found: &mut Vec<String>) {
     if let Some(name) = schema["$ref"].as_str().and_then(|text| text.strip_prefix("#/$defs/")) {
         find_absent(&root["$defs"][name], values, root, at, found);
@@ -29,7 +29,7 @@ fn find_absent(schema: &Value, values: &[&Value], root: &Value, at: &str, found:
     }
 }
 
-/// Returns the properties of the published schema that a rendered race does not have.
+/// Returns those properties of the published schema that the JSON text of a race does not have.
 fn absent(text: &str) -> Vec<String> {
     let schema: Value = serde_json::from_str(SCHEMA).expect("the schema is JSON");
     let value: Value = serde_json::from_str(text).expect("the result is JSON");
@@ -51,7 +51,7 @@ fn a_full_result_conforms() {
     );
 }
 
-/// A result of the older version has the same content after it is read, and conforms to the newer schema.
+/// A result in the older format must have the same content after it is read, and must conform to the newer schema.
 #[test]
 fn a_result_of_the_older_version_is_read() {
     let race = Race::from_json(include_str!("../data/race-2.json")).expect("a result");

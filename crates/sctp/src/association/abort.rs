@@ -32,12 +32,12 @@ impl Association {
     /// Ends the association because the peer does not answer. An ABORT is sent, because the peer may still receive
     /// packets.
     pub(super) fn give_up(&mut self, ctx: &mut Ctx<'_>) {
-        // RFC 9260 §8.1: an unreachable peer gets no more data, so the packet contains only the ABORT.
+        // RFC 9260 §8.1: no more data is sent to an unreachable peer, so the packet contains only the ABORT.
         self.abort_for(ctx, None, CloseReason::Unreachable);
     }
 
-    /// Ends the association because the peer answers HEARTBEATs on path `index` but acknowledges no data. Only this
-    /// side knows the reason, so the ABORT contains the reason as text (RFC 9260 §3.3.10.12).
+    /// Ends the association because the peer answers HEARTBEATs on path `index` but acknowledges no data. The peer
+    /// cannot know the reason, so the ABORT contains it as text (RFC 9260 §3.3.10.12).
     pub(super) fn abort_black_hole(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.get(index);
         let headers = (packet::HEADER + path.headers()) as u64;
@@ -74,8 +74,8 @@ impl Association {
 
     /// Sends an ABORT to `target` in answer to an INIT ACK. The caller decides what happens to the association.
     pub(super) fn refuse(&mut self, ctx: &mut Ctx<'_>, target: SocketAddr, tag: u32, cause: &Cause<'_>) {
-        // RFC 9260 §3.3.3: if the Initiate Tag of the INIT ACK is 0, the ABORT reflects the tag of the received packet.
-        // This is the local tag.
+        // RFC 9260 §3.3.3: if the Initiate Tag of the INIT ACK is 0, the ABORT has the T bit and reflects the tag of
+        // the received packet, which is the local tag.
         let (tag, reflected) = if tag == 0 { (self.identity.local_tag(), true) } else { (tag, false) };
         let (source, _) = self.ends(self.handshake_path());
         let packet = StatelessPacket::new((source, target), self.identity.header(tag), |bytes| {
@@ -90,7 +90,7 @@ impl Association {
         // RFC 9260 §9.1: an ABORT ends the association, and is not answered.
         let mut causes = abort.causes;
         let first = causes.next().and_then(Result::ok).map(|cause| cause.code());
-        // RFC 9260 §9.1, §11.2.5: the reason that the peer's application gave.
+        // RFC 9260 §9.1, §11.2.5: look for the reason that the peer's application gave.
         let reason = abort.causes.flatten().find_map(|cause| match cause {
             Cause::UserAbort(reason) if !reason.is_empty() => Some(reason),
             _ => None,
@@ -103,7 +103,7 @@ impl Association {
     }
 
     pub(super) fn on_error(&mut self, ctx: &mut Ctx<'_>, error: &Error<'_>) {
-        /// At most this many causes of one ERROR are reported to the application.
+        /// The maximum number of error causes that are reported to the application from one ERROR.
         const MAX_CAUSES: usize = 8;
         for (turn, cause) in error.causes.flatten().enumerate() {
             if let Cause::StaleCookie(micros) = cause {
@@ -134,8 +134,7 @@ impl Association {
                 let mut chunk = ChunkWriter::open(&mut bytes, Error::KIND, 0);
                 cause.emit(&mut chunk);
                 chunk.close();
-                // `quoted` is the value of the cause: without the headers of the chunk and the cause, and without
-                // padding.
+                // `quoted` is the value of the error cause, without the chunk header, the cause header and the padding.
                 let end = bytes.get(6..8).map_or(8, |n| 4 + usize::from(u16::from_be_bytes([n[0], n[1]])));
                 let quoted = bytes.get(8..end).unwrap_or_default().to_vec();
                 ctx.events.push_back(Event::PeerError { id: self.id, code: cause.code(), cause: quoted });

@@ -41,21 +41,20 @@ struct AckContext {
     more: bool,
     /// Whether the acknowledgement has shown a lost chunk on any path.
     lost: bool,
-    /// The path on which the acknowledged chunks were sent. After a path failure, one SACK may acknowledge chunks of
-    /// two paths. The field then names the path on which data has resumed, not the path whose chunks were acknowledged
-    /// by earlier SACKs.
+    /// The path on which the acknowledged chunks were sent. If one SACK acknowledges chunks of two paths after a path
+    /// failure, this is the path on which data has resumed.
     acked_path: Option<usize>,
     /// Whether every loss reduces the congestion window, because there is no fast recovery.
     reduces_always: bool,
 }
 
 impl AckContext {
-    /// Returns whether losses on a path reduce its congestion window. RFC 9260 §7.2.4: the window is reduced once per
-    /// fast recovery. §6.2.1 D iv: the SACK that ends a fast recovery may begin the next fast recovery.
+    /// Returns whether a loss on a path reduces its congestion window. RFC 9260 §7.2.4: a window is reduced once per
+    /// fast recovery. §6.2.1 D iv: the SACK that ends a fast recovery may begin the next one.
     ///
-    /// After a timeout, the association is not in fast recovery, so a further loss reduces the window again. T3-rtx
-    /// marked all chunks as lost that were outstanding on its path. A chunk that is lost now was therefore sent after the
-    /// timeout, or on another path. RFC 5681 §4.3: losing a retransmission is a further sign of congestion.
+    /// After a timeout, the association is not in fast recovery, so a further loss reduces the window again. The
+    /// further loss is a new one: T3-rtx has already marked every chunk outstanding on its path as lost. RFC 5681 §4.3:
+    /// the loss of a retransmission is a further sign of congestion.
     fn reduces(&self) -> bool {
         !self.in_recovery || self.reduces_always
     }
@@ -68,8 +67,8 @@ impl Association {
         self.on_acknowledgement(ctx, Acknowledgement::Sack(sack));
     }
 
-    /// draft-natarajan-tsvwg-sctp-nrsack: handles an NR-SACK. The peer promises never to drop the chunks that are
-    /// acknowledged by NR gap blocks.
+    /// draft-natarajan-tsvwg-sctp-nrsack: handles an NR-SACK. The peer must never drop a chunk that an NR gap block
+    /// acknowledges.
     #[cold]
     pub(super) fn on_nr_sack(&mut self, ctx: &mut Ctx<'_>, nr: &NrSackView<'_>) {
         self.stats.sacks_received += 1;
@@ -141,7 +140,7 @@ impl Association {
         self.after_acknowledgement(ctx);
     }
 
-    /// Applies the effects of an acknowledgement on one path.
+    /// Applies an acknowledgement to one path: its congestion window, RTT, error counter and losses.
     #[inline]
     fn apply_to_path(
         &mut self,
@@ -175,7 +174,8 @@ impl Association {
                 polls: ack_context.polls,
             };
             let revived = path.on_newly_acked(ctx.now, newly);
-            // RFC 9260 §8.1: clear the error counter of the association, in addition to that of the path.
+            // RFC 9260 §8.1: newly acknowledged data clears the error counter of the association, in addition to that
+            // of the path.
             self.paths.clear_errors();
             if ack_context.acked_path.is_none_or(|before| self.paths.is_last_sent_on(before)) {
                 ack_context.acked_path = Some(index);
@@ -191,7 +191,7 @@ impl Association {
         if self.config.rack {
             lost += self.detect_losses_by_time(ctx.now, index, &outcome.arrived[index]);
         }
-        // RFC 9260 §7.2.4: the congestion window is reduced after it has grown by the acknowledged data.
+        // RFC 9260 §7.2.4: first the window grows by the acknowledged data, then the loss reduces it.
         if lost > 0 {
             ack_context.lost = true;
             self.record_loss(ctx.now, index, lost, ack_context.reduces());
@@ -218,8 +218,8 @@ impl Association {
             // RFC 6525 §5.2.4: the SACK contains TSNs from before a reset, so it is ignored.
             (SackError::NeverSent, _) if self.was_renumbered_recently(ctx.now) => {}
             // RFC 9260 §12.4: only a SACK that acknowledges unsent TSNs has to end the association. A SHUTDOWN that
-            // acknowledges unsent TSNs is treated as acknowledging nothing. Widely used stacks write a TSN of their own
-            // into a SHUTDOWN (interop/README.md).
+            // acknowledges unsent TSNs acknowledges nothing here. Widely used stacks write one of their own TSNs into a
+            // SHUTDOWN (interop/README.md).
             (SackError::NeverSent, Acknowledgement::Shutdown(_)) => {}
             (SackError::NeverSent, _) => {
                 self.violated(ctx, "6.2.1: a SACK acknowledges what was never sent");
@@ -289,14 +289,15 @@ impl Association {
     /// RFC 9260 §6.3.3: handles the expiration of a path's T3-rtx.
     pub(super) fn on_t3(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         if matches!(self.state, State::CookieEchoed(_)) {
-            // T1-cookie also covers the DATA bundled with COOKIE ECHO, and backs off. So T3-rtx only marks the chunks
-            // for retransmission, without a back-off of its own and without slow start.
+            // Until the COOKIE ACK arrives, DATA is sent only together with the COOKIE ECHO, and T1-cookie doubles the
+            // timeout. So T3-rtx only marks the chunks for retransmission. It neither doubles the timeout nor returns
+            // to slow start.
             self.mark_all_for_retransmission();
             return;
         }
         let Expired { probe, silent } = self.send.on_t3();
-        // The peer answers every window probe that it receives. If T3-rtx of a window probe expires and no SACK has
-        // arrived since that probe, the probe may have been too large for the path.
+        // A peer answers every window probe that it receives. If T3-rtx expires without any SACK since the last window
+        // probe, the probe may have been too large for the path.
         if self.paths.get(index).has_mtu_search() && (!probe || silent) {
             self.suspect_black_hole(ctx, index);
         }
@@ -322,14 +323,14 @@ impl Association {
         }
     }
 
-    /// Ends the association if a further retransmission on path `index` has no prospect of success. Returns true if it
+    /// Ends the association if another retransmission on path `index` cannot succeed. Returns true if the association
     /// has ended.
     fn end_without_acknowledgement(&mut self, ctx: &mut Ctx<'_>, index: usize) -> bool {
         let unreachable = self.paths.is_peer_unreachable(&self.config, ctx.now);
         let path = self.paths.at(index);
-        // RFC 9260 §6.9: a chunk that has a TSN cannot be split again. The path drops the whole packet of a chunk that
-        // is too large, and also its IP fragments. No action of the peer can help, so the association ends when its
-        // last path has failed (§8.1).
+        // RFC 9260 §6.9: a chunk that has a TSN cannot be split again. If it is too large for the path, every
+        // retransmission of it is lost, even as IP fragments. So the association ends when its last path has failed
+        // (§8.1).
         let limit = path.chunk_limit().saturating_sub(self.extensions.auth_room()) as u64;
         let lowest = self.send.lowest_size();
         let black_hole = lowest > limit && path.on_too_large_timeout(lowest);
@@ -343,7 +344,7 @@ impl Association {
         if ends {
             self.abort_black_hole(ctx, index);
         } else if lowest > limit && heartbeats_only {
-            // The answer shows before the next timeout whether small packets still arrive.
+            // Send a HEARTBEAT. Its answer shows, before the next timeout, whether small packets still arrive.
             self.paths.at(index).ask_heartbeat_once();
         }
         ends
@@ -370,7 +371,7 @@ impl Association {
 
     fn check_probe_idle(&mut self, now: Instant) {
         let Some(shut_out) = self.send.is_shut_out() else {
-            // No data waits to be sent, so there is nothing to send as a window probe. The probe timer stops.
+            // No data waits that could be sent as a window probe, so the probe timer stops.
             if self.send.is_probing() {
                 self.timers.stop(Timer::Probe);
             }
@@ -391,8 +392,8 @@ impl Association {
         }
     }
 
-    /// If the peer's window has opened, resends a window probe that the peer refused, without waiting for the probe
-    /// timer.
+    /// If the peer dropped a window probe and has now opened its window, retransmits the probe without waiting for the
+    /// probe timer.
     fn refused_probe_again(&mut self) {
         let Some((index, size)) = self.send.take_refused_probe() else {
             return;

@@ -31,11 +31,12 @@ impl Association {
         tag_and_tsn: (u32, u32),
     ) -> InitReply {
         if matches!(self.state, State::ShutdownAckSent) {
-            // RFC 9260 §9.2: the SHUTDOWN COMPLETE was lost, so the SHUTDOWN ACK is repeated.
+            // RFC 9260 §9.2: an INIT in SHUTDOWN-ACK-SENT shows that the SHUTDOWN COMPLETE was lost. The SHUTDOWN ACK
+            // is repeated.
             self.outbox.set_shutdown(true);
             return InitReply::None;
         }
-        // RFC 9260 §5.2.1: use the parameters of our original INIT.
+        // RFC 9260 §5.2.1: the answer has the stream counts of our original INIT.
         let (outbound, inbound) = self.streams.requested(&self.config);
         if matches!(self.state, State::CookieWait(_)) {
             // RFC 9260 §5.2.1: answer only an INIT from an address to which our own INIT could have been sent. The
@@ -51,7 +52,8 @@ impl Association {
         let listed = std::iter::once(source).chain(offer.addresses.iter().copied());
         let new: Vec<IpAddr> = listed.filter(|&address| self.paths.find(address).is_none()).collect();
         // RFC 5061: a delayed copy of the INIT that began this association may list addresses that were removed later.
-        // An ABORT in answer to that copy would carry the peer's tag, so the peer would end the association by mistake.
+        // That copy must not be refused. An ABORT would carry the peer's tag, so the peer would end the association by
+        // mistake.
         let late = self.extensions.asconf.is_some() && offer.tag == self.identity.peer_tag();
         if !new.is_empty() && !late {
             return InitReply::NewAddresses(new);

@@ -3,10 +3,10 @@
 //! The cookie holds all values that a responder needs to create the association. The cookie is signed with a key that
 //! only this endpoint has. The key is changed at intervals, and the previous key is kept for cookies in flight.
 //!
-//! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. The ports and the
-//! local tag are signed but not stored, because the packet of the COOKIE ECHO contains them. The local address is
-//! signed in full, but the cookie stores only one byte, the XOR of its octets. The endpoint finds the address among its
-//! own addresses.
+//! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. The signature
+//! covers the ports and the local tag, but the cookie does not store them, because the packet of the COOKIE ECHO
+//! contains them. The signature also covers the full local address, but the cookie stores only one byte of it, the XOR
+//! of its octets. The endpoint finds the address among its own addresses.
 //!
 //! A cookie has these fields, each after its offset in bytes:
 //!
@@ -74,8 +74,8 @@ pub(crate) struct CookieEchoContext<'a> {
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
     pub(crate) local_tag: u32,
-    /// The local addresses. The first is the destination of the COOKIE ECHO. It stands for the destination of the INIT,
-    /// because both were most likely sent to the same address.
+    /// The local addresses. The first is the destination of the COOKIE ECHO. It is tried first, because the INIT was
+    /// most likely sent to the same address.
     pub(crate) local_addresses: &'a [IpAddr],
 }
 
@@ -144,7 +144,7 @@ impl CookieSigner {
     pub(crate) fn new(mut rng: Rng, cookie_life: Duration) -> Self {
         let mut current = [0; 32];
         rng.fill(&mut current);
-        // A key signs cookies for one period. For a second period it only verifies cookies. A period is longer than the
+        // A key signs cookies for one period, and verifies them for one more period. A period is at least twice the
         // configured lifetime of a cookie.
         let period = cookie_life.min(MAX_LIFE).saturating_mul(2).max(Duration::from_secs(60));
         Self { rng, generation: 0, current, previous: None, changed: Instant::ZERO, period }
@@ -154,7 +154,7 @@ impl CookieSigner {
         if now - self.changed < self.period {
             return;
         }
-        // If no cookie was needed for a long time, the current key is too old to be kept as the previous key.
+        // If no cookie was needed for a long time, the current key is too old and is not kept as the previous key.
         self.previous = (now - self.changed < self.period.saturating_mul(2)).then_some(self.current);
         self.rng.fill(&mut self.current);
         self.generation = self.generation.wrapping_add(1);
@@ -199,7 +199,7 @@ impl CookieSigner {
             _ => return None,
         };
         let implied = [context.local_port.into(), context.peer_port.into(), context.local_tag];
-        // Each signature is compared in constant time, so an attacker learns nothing about it from the timing.
+        // The comparison of a signature takes constant time, so an attacker learns nothing about it from the timing.
         let is_signed = |local: &&IpAddr| {
             folded(**local) == fold
                 && signature(key, body, implied, **local).verify_truncated_left(signed).is_ok()
@@ -224,7 +224,7 @@ fn signature(key: &[u8; 32], body: &[u8], implied: [u32; 3], local: IpAddr) -> H
     mac
 }
 
-/// Derives a random number from two tags. The hashed input is shorter than any cookie, so the random number never
+/// Derives a random number from two tags. The hash input is shorter than that of any cookie, so the random number never
 /// equals the signature of a cookie.
 fn random_of(key: &[u8; 32], local_tag: u32, peer_tag: u32) -> [u8; RANDOM] {
     let mut mac = keyed(key);
@@ -241,8 +241,8 @@ fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
     <Hmac<Sha256> as hmac::digest::KeyInit>::new(&block.into())
 }
 
-/// Folds an address into one byte. The cookie stores this byte, which usually identifies the local address. The
-/// signature covers the full address.
+/// Folds an address into one byte, which usually identifies the local address. The cookie stores only this byte, but
+/// its signature covers the full address.
 fn folded(address: IpAddr) -> u8 {
     match address {
         IpAddr::V4(v4) => v4.octets().iter().fold(0, |fold, byte| fold ^ byte),
@@ -338,8 +338,8 @@ impl Cookie {
         let adaptation = if flags & flag::ADAPTATION != 0 { Some(from.word()?) } else { None };
         let count = if flags & flag::ADDRESSES != 0 { from.take::<1>()?[0] } else { 0 };
         let addresses = (0..count).map(|_| from.address()).collect::<Option<Vec<_>>>()?;
-        // The cookie stores the low 32 bits of its expiry time in milliseconds. The cookie is recent, because its key
-        // is recent. So the expiry time is the instant nearest to now that has these low bits.
+        // The cookie stores the low 32 bits of its expiry time in milliseconds. Its key is recent, so the cookie is
+        // recent too. The expiry time is therefore the instant nearest to now that has these low bits.
         let now = now.as_nanos() / 1_000_000;
         let ahead = expires.wrapping_sub(now as u32) as i32;
         let expires = Instant::from_millis(now.checked_add_signed(ahead.into())?);
@@ -437,7 +437,7 @@ mod tests {
         }
     }
 
-    /// Returns the smallest cookie, which an INIT without optional parameters gets.
+    /// Returns the smallest cookie, that is, the cookie for an INIT without optional parameters.
     fn least(now: Instant, v6: bool) -> Cookie {
         let init_source = if v6 { Ipv6Addr::LOCALHOST.into() } else { [10, 0, 0, 1].into() };
         let all = cookie(now);
@@ -448,7 +448,7 @@ mod tests {
     const FIXED: usize = 28;
     const LOCALS: [IpAddr; 3] = [
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7)),
-        // This address and the next address are folded into the same byte (`folded`).
+        // `folded` maps this address and the next address to the same byte.
         IpAddr::V4(Ipv4Addr::new(10, 0, 2, 0)),
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
     ];
@@ -459,8 +459,8 @@ mod tests {
         Instant::from_millis(s * 1000)
     }
 
-    /// RFC 9260 §5.1.5, steps 1, 2 and 4: a cookie is good until it expires and stale afterwards. A forged or shortened
-    /// cookie, or a cookie whose key was discarded, is not opened.
+    /// RFC 9260 §5.1.5, steps 1, 2 and 4: a cookie is good until it expires and stale afterwards. A cookie is rejected
+    /// if it is forged, shortened, or signed with a discarded key.
     #[test]
     fn good_stale_forged_and_forgotten() {
         let mut sealer = CookieSigner::new(Rng::new(1), Duration::from_secs(60));
@@ -533,7 +533,8 @@ mod tests {
         }
     }
 
-    /// 2^32 ms are 50 days. The expiry time is decoded correctly even when the 32-bit counter wraps.
+    /// The expiry time is decoded correctly even when the 32-bit counter of milliseconds wraps, which happens every 50
+    /// days.
     #[test]
     fn milliseconds_wrap() {
         let mut sealer = CookieSigner::new(Rng::new(1), Duration::from_secs(60));

@@ -70,7 +70,8 @@ impl EcnState {
         8 * (usize::from(self.echo.is_some()) + usize::from(self.reduced.is_some()))
     }
 
-    /// Appends an ECN Echo until the peer answers it with a CWR. Also appends a CWR if one is pending.
+    /// Appends the ECN Echo, which is repeated until the peer answers it with a CWR. Also appends a CWR if one is
+    /// pending.
     pub(super) fn write(&mut self, buffer: &mut Vec<u8>) {
         if let Some(tsn) = self.echo {
             Ecne { tsn: Tsn(tsn) }.emit(buffer);

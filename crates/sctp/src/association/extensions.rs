@@ -99,10 +99,10 @@ impl Extensions {
         kinds.contains(&kind::I_FORWARD_TSN)
     }
 
-    /// Appends the parameters that announce the extensions. Each of the parameters for ECN, FORWARD TSN and zero
-    /// checksum is appended only if `peer` contains this extension too. `peer` is what the peer has announced. For an
-    /// INIT the peer has announced nothing yet, so the caller passes `self`. The Supported Extensions list is appended
-    /// only if `list` is true.
+    /// Appends the parameters that announce the extensions. The parameters for ECN, FORWARD TSN and zero checksum are
+    /// appended only if `peer`, the peer's announcement, contains the same extension. For an INIT the peer has
+    /// announced nothing yet, so the caller passes `self`. The Supported Extensions list is appended only if `list` is
+    /// true.
     pub(crate) fn announce(self, chunk: &mut ChunkWriter<'_>, peer: Self, list: bool) {
         if self.ecn && peer.ecn {
             Param::EcnCapable.emit(chunk);

@@ -61,8 +61,8 @@ impl Association {
         }
     }
 
-    /// RFC 3758 §3.3.3: handles a peer that announced FORWARD TSN but now reports it as unrecognized. From now on, no
-    /// message that was partly sent is abandoned. If chunks were abandoned earlier, the association is aborted, because
+    /// RFC 3758 §3.3.3: handles a peer that announced FORWARD TSN but now reports it as unrecognized. From now on, a
+    /// partly sent message is never abandoned. If chunks were abandoned earlier, the association is aborted, because
     /// these chunks can be neither sent nor skipped.
     #[cold]
     pub(super) fn on_forward_tsn_unrecognized(&mut self, ctx: &mut Ctx<'_>) {
@@ -104,8 +104,8 @@ impl Association {
         }
     }
 
-    /// RFC 3758 §3.5 C5: ensures that a T3-rtx runs while a FORWARD TSN is unanswered. Once the FORWARD TSN is
-    /// answered, stops each T3-rtx that ran only because of this FORWARD TSN.
+    /// RFC 3758 §3.5 C5: ensures that a T3-rtx runs while a FORWARD TSN is unanswered. Once it is answered, stops the
+    /// T3-rtx of each path that has no chunk in flight.
     fn guard_forward(&mut self, now: Instant) {
         let pending = self.send.awaits_forward_answer();
         let running = (0..self.paths.len()).filter(|&index| self.timers.is_set(Timer::T3Rtx(index))).count();
@@ -141,9 +141,9 @@ impl Association {
         }
     }
 
-    /// RFC 3758 §3.5 F5: reduces the congestion window for skipped chunks that were lost. The FORWARD TSN skipped them
-    /// before three miss reports or T3-rtx could show the loss. Losses below the TSN offset `recovers_until` have
-    /// already reduced the window.
+    /// RFC 3758 §3.5 F5: reduces the congestion window for skipped chunks that were lost. The FORWARD TSN skipped these
+    /// chunks before three miss indications or T3-rtx could detect the loss. Losses below the TSN offset
+    /// `recovers_until` have already reduced the window.
     ///
     /// A SACK does not show whether a chunk arrived or was skipped. A chunk counts as skipped only if the SACK arrives
     /// at least half a round trip after the FORWARD TSN was sent. A skipped chunk counts as lost in any of three cases:

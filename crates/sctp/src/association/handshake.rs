@@ -58,8 +58,8 @@ impl Association {
         addresses.shrink_to_fit();
         match self.handshake.listed_addresses.is_empty() {
             true => self.handshake.listed_addresses = addresses,
-            // The INIT ACK may answer any of the INITs that were sent. An address that one INIT did not list may
-            // therefore be unknown to the peer.
+            // The INIT ACK may answer any of the INITs. The peer may therefore not know an address that is missing in
+            // one of the INITs.
             false => self.handshake.listed_addresses.retain(|address| addresses.contains(address)),
         }
         self.handshake.sent = Some(ctx.now);
@@ -93,7 +93,7 @@ impl Association {
 
     /// Moves the handshake to the next path after an INIT or COOKIE ECHO was lost.
     fn turn_handshake_path(&mut self) {
-        // RFC 9260 §5.1: INIT and COOKIE ECHO try all addresses in turn, as retransmissions of DATA do.
+        // RFC 9260 §5.1: like retransmissions of DATA, INIT and COOKIE ECHO are sent to all addresses in turn.
         let current = self.handshake_path();
         self.handshake.path = self.paths.alternate(current).unwrap_or(current) as u8;
     }
@@ -161,9 +161,8 @@ impl Association {
         match self.handshake.sent.filter(|_| !self.handshake.repeated) {
             Some(sent) => self.paths.at(path).on_round_trip(ctx.now - sent),
             // RFC 9260 §6.3.1 C5: a repeated INIT gives no round-trip time. But the peer has answered, so T1-cookie
-            // starts without the back-off of T1-init, as in Linux. If the COOKIE ACK were lost, the back-off would
-            // delay the next COOKIE ECHO. The peer may already be sending data, and might give up before that COOKIE
-            // ECHO arrives.
+            // starts without the back-off of T1-init, as in Linux. With the back-off, a lost COOKIE ACK would delay the
+            // next COOKIE ECHO, and a peer that already sends data might give up meanwhile.
             None => (0..self.paths.len()).for_each(|path| self.paths.at(path).forget_back_off()),
         }
         self.accept_offer(ctx, &offer, from);
@@ -239,8 +238,8 @@ impl Association {
             // association.
             self.streams.forget_added();
         }
-        // RFC 9260 §5.1.1: limit the outbound streams to the number that the peer accepts, and the inbound streams to
-        // the number that the peer requests.
+        // RFC 9260 §5.1.1: use no more outbound streams than the peer accepts, and no more inbound streams than the
+        // peer requests.
         self.streams.limit(offer.inbound, offer.outbound);
         let payloads = self.config.return_undelivered;
         let refused = self.send.drop_beyond(self.streams.outbound(), payloads);
@@ -343,16 +342,16 @@ impl Association {
             return;
         };
         if let Some(unanswered_echoes) = echo.unanswered_echoes.checked_sub(1) {
-            // The peer may answer each copy of a COOKIE ECHO with an ERROR. This ERROR answers a copy with an earlier
-            // cookie, which this side has already replaced.
+            // The peer may answer each copy of a COOKIE ECHO with an ERROR. This ERROR answers a copy whose cookie this
+            // side has already replaced.
             echo.unanswered_echoes = unanswered_echoes;
             return;
         }
         let (stale_cookies, unanswered_echoes) = (echo.stale_cookies + 1, echo.retries);
         let (once, init_repeated) = (echo.retries == 0, echo.init_repeated);
-        // The handshake is not repeated if the peer has acknowledged data, because acknowledged data cannot be sent
-        // again. A peer that has lost its association would create a new one and wait there forever for the TSNs of
-        // this data.
+        // If the peer has acknowledged data, the handshake is not repeated, because acknowledged data cannot be sent
+        // again. A peer that has lost its association would create a new one and wait forever for the TSNs of this
+        // data.
         let acknowledged = self.send.base() > 0;
         if stale_cookies > STALE_COOKIES || acknowledged {
             self.close(ctx, CloseReason::StaleCookie);
@@ -365,7 +364,7 @@ impl Association {
         let preserve = (u64::from(staleness_us) / 1000 + rtt).min(rtt + 1000);
         self.timers.stop(Timer::T1Cookie);
         // RFC 9260 §6.3.1 C5: the ERROR that answers a COOKIE ECHO gives an RTT sample only if the COOKIE ECHO was sent
-        // once. After a retransmission there is no sample, but the back-off ends, because the peer has answered.
+        // once. Otherwise there is no sample. In both cases the back-off ends, because the peer has answered.
         let path = self.handshake_path();
         match round_trip.filter(|_| once) {
             Some(rtt) => self.paths.at(path).on_round_trip(rtt),
@@ -388,9 +387,9 @@ impl Association {
         }
     }
 
-    /// Continues the handshake from another local address after the old address was removed. If the INIT listed the new
-    /// address, the same handshake continues. Otherwise the handshake starts again with a new INIT, which the peer
-    /// takes for another association.
+    /// Continues the handshake from another local address after the local address in use was removed. If the INIT
+    /// listed the other address, the same handshake continues. Otherwise a new INIT starts another handshake, which the
+    /// peer treats as a new association.
     pub(crate) fn begin_from_another(&mut self, ctx: &mut Ctx<'_>) {
         let (stale_cookies, unanswered_echoes) = match &self.state {
             State::CookieWait(init) => (init.stale_cookies, init.unanswered_echoes),
@@ -468,7 +467,7 @@ impl Association {
             auth.emit(&mut chunk);
         }
         if let Some(code) = self.config.adaptation {
-            // RFC 5061 §4.2.6: the peer's stack passes the adaptation layer indication to its application.
+            // RFC 5061 §4.2.6: announce the adaptation layer indication of this side's application.
             Param::Adaptation(code).emit(&mut chunk);
         }
         if let Some(ms) = preserve {

@@ -96,7 +96,7 @@ impl Identity {
         self.tie_tags
     }
 
-    /// Returns whether this association put `tie_tags` into a cookie, which it does when it answers a second INIT.
+    /// Returns whether this association put `tie_tags` into a cookie. It does so when it answers a second INIT.
     pub(crate) fn is_tied_by(&self, tie_tags: (u32, u32)) -> bool {
         tie_tags == self.tie_tags && self.tie_tags != (0, 0)
     }

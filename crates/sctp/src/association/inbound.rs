@@ -54,7 +54,7 @@ impl Association {
         let mut data = false;
         let mut at_start = true;
         let mut next = first;
-        // Reads the flag once, so that each chunk costs only one branch if authentication is not in use.
+        // Read once, so that each chunk costs only one branch if authentication is not in use.
         let guarded = self.extensions.agreed.auth;
         let mut authenticated = arrived.authenticated;
         while let Some(raw) = next {
@@ -125,7 +125,7 @@ impl Association {
             // RFC 9260 §6.10: a partial chunk is dropped, and nothing after it can be parsed.
             next = rest.next_raw().and_then(Result::ok);
         }
-        // A FORWARD TSN has to be acknowledged like DATA, so its packet is processed like a packet with DATA.
+        // A packet with a FORWARD TSN must be acknowledged like a packet with DATA, so both are processed alike.
         if data || self.recv.packet_counts() {
             self.data_packet_done(ctx, arrived);
         }
@@ -149,12 +149,12 @@ impl Association {
         let chunk = match Chunk::parse(raw) {
             _ if !self.extensions.recognizes(raw.kind) => Chunk::Unknown(UnknownChunk { raw }),
             Ok(chunk) => chunk,
-            // RFC 9260 §5.2.3: in any state but COOKIE-WAIT an INIT ACK is ignored, even a malformed one. In
-            // COOKIE-WAIT a valid INIT ACK may follow the malformed INIT ACK, so T1-init keeps running.
+            // RFC 9260 §5.2.3: an INIT ACK is ignored in any state but COOKIE-WAIT, even if it is malformed. In
+            // COOKIE-WAIT, a valid INIT ACK may follow the malformed one, so T1-init keeps running.
             Err(Malformed::Chunk { kind: InitAck::KIND }) => return false,
             // RFC 9260 §3.3.5: the Heartbeat Information is mandatory, but pion (v1.11.3) sends HEARTBEATs without it.
-            // Without the information there is nothing to return to the peer. The HEARTBEAT is ignored and does not end
-            // the association, because it does no harm.
+            // Such a HEARTBEAT is ignored, because there is nothing to return to the peer. It does no harm, so the
+            // association does not end.
             Err(Malformed::Chunk { kind: Heartbeat::KIND }) => return true,
             Err(_) => {
                 self.on_malformed_chunk(ctx);
@@ -181,8 +181,8 @@ impl Association {
             Chunk::Ecne(ecne) => self.on_ecne(ctx, ecne.tsn.0),
             Chunk::Cwr(cwr) => self.extensions.ecn.on_cwr(cwr.tsn.0),
             Chunk::ReConfig(chunk) => self.on_re_config(ctx, &chunk, arrived),
-            // The endpoint itself handles INIT and COOKIE ECHO. Here these chunks are misplaced: an INIT must be alone
-            // in its packet, and a COOKIE ECHO must come first.
+            // The endpoint itself handles a correct INIT or COOKIE ECHO. One that reaches this point is misplaced: an
+            // INIT must be alone in its packet, and a COOKIE ECHO must be the first chunk.
             Chunk::Init(_) => return false,
             Chunk::CookieEcho(_) | Chunk::Data(_) | Chunk::Sack(_) | Chunk::NrSack(_) => {}
             Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) => {}
@@ -263,9 +263,9 @@ impl Association {
         }
     }
 
-    /// Records that the DATA of a packet is late, if two conditions hold. The previous DATA arrived more than an RTO
-    /// ago, although the receive window was open. A chunk or a part of a message has been missing since then. Called
-    /// before the first chunk of the packet is taken.
+    /// Records late DATA, before the first chunk of its packet is taken. The DATA is late if two conditions hold. The
+    /// previous DATA arrived more than an RTO ago, although the receive window was open. A chunk or a part of a message
+    /// has been missing since then.
     #[inline]
     fn check_overdue(&mut self, now: Instant, arrived: &PacketMeta, had_data: bool) {
         if !had_data && self.paths.is_data_overdue(now, arrived.path) && self.recv.is_unfinished() {

@@ -106,9 +106,9 @@ impl Ctx<'_> {
     }
 }
 
-/// Returns the addresses in `local_addresses` at which the peer at the address `peer` can reach this host. A peer on a
-/// loopback address is on this host. It reaches the loopback addresses in the list or, if there are none, all addresses
-/// in the list.
+/// Returns the addresses in `local_addresses` at which the peer at the address `peer` can reach this host. If `peer` is
+/// a loopback address, the peer is on this host and can reach the loopback addresses in the list. If the list has no
+/// loopback address, such a peer can reach all addresses in the list.
 pub(crate) fn local_addresses_for(
     local_addresses: &[Local],
     peer: IpAddr,
@@ -159,9 +159,9 @@ pub(crate) struct Association {
     extensions: ActiveExtensions,
     stats: AssociationCounters,
     rng: Rng,
-    /// The reason why the sender cannot send more, as last recorded in the trace.
+    /// The reason why the sender cannot send more, as last written to the trace.
     limit: Option<Limit>,
-    /// The congestion window, as last recorded in the trace.
+    /// The congestion window, as last written to the trace.
     recorded_window: u64,
 }
 
@@ -297,7 +297,7 @@ impl Association {
     #[cold]
     pub(crate) fn set_udp_port(&mut self, path: usize, port: u16) {
         self.paths.set_udp_port(path, port);
-        // RFC 6951 §5.6: a UDP header takes eight bytes of each packet, so the fragment size is set again.
+        // RFC 6951 §5.6: a UDP header takes eight bytes of each packet, so the fragment size changes.
         self.set_fragment_size();
     }
 
@@ -447,7 +447,8 @@ impl Association {
         Ok(())
     }
 
-    /// RFC 6458 §6.1.2: an event informs the application of a new primary path, whichever side requested it.
+    /// Makes a path the primary path. RFC 6458 §6.1.2: an event informs the application, whichever side requested the
+    /// change.
     pub(crate) fn make_primary(&mut self, ctx: &mut Ctx<'_>, path: usize) {
         let before = self.paths.primary();
         self.paths.set_primary(path);
@@ -517,13 +518,12 @@ impl Association {
                 Timer::Sack => self.recv.sack_now(),
                 Timer::Probe => self.send.allow_probe(),
                 Timer::Reconfig => self.on_reconfig_timer(ctx),
-                // Expired messages are abandoned after every change of the association, so this timer has no work of
-                // its own.
+                // Every change of the association abandons expired messages, so there is nothing to do here.
                 Timer::Lifetime => {}
                 Timer::Asconf => self.on_t4(ctx),
                 Timer::Loss(path) => self.on_loss_timer(ctx, path),
-                // The expiration itself makes the caller call `poll_transmit`, which may now send a packet. So this
-                // timer has no work of its own.
+                // After any timer expires, the caller calls `poll_transmit`, which may now send a packet. There is
+                // nothing to do here.
                 Timer::Pace(_) => {}
                 Timer::T3Rtx(path) => self.on_t3(ctx, path),
                 Timer::Heartbeat(path) => self.on_heartbeat_timer(ctx, path),

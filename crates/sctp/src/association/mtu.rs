@@ -61,8 +61,8 @@ impl Association {
         }
     }
 
-    /// RFC 8899 §6.2.1.2: handles a PAD chunk. The chunk shows that the peer probes its path MTU. This side assumes
-    /// that such a peer accepts packets as large as this side's interface MTU.
+    /// RFC 8899 §6.2.1.2: handles a PAD chunk, which shows that the peer probes its path MTU. This side assumes that
+    /// such a peer accepts packets as large as this side's interface MTU.
     pub(super) fn on_pad(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         if self.paths.at(index).on_peer_probes() {
             self.searched(ctx, index, SearchResult { change: MtuChange::Same, ended: false });
@@ -85,7 +85,7 @@ impl Association {
         self.searched(ctx, index, found);
     }
 
-    /// RFC 8899 §4.3: checks whether packets on the path are too large to get through (a black hole). One sign is that
+    /// RFC 8899 §4.3: checks for a black hole: packets on the path may be too large to get through. One sign is that
     /// T3-rtx has expired twice for a chunk that was never IP-fragmented. The other sign is that T3-rtx has expired
     /// twice while HEARTBEATs were answered. A wrong suspicion costs two probes.
     #[cold]

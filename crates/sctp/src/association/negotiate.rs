@@ -25,8 +25,8 @@ pub(crate) struct InitContents {
     pub(crate) preserve_ms: u32,
     /// The extensions that the sender supports, after the dependencies between extensions were applied.
     pub(crate) extensions: Extensions,
-    /// The extensions that the sender announced, before the dependencies between extensions were applied. If the
-    /// sender's chunk is an INIT, the INIT ACK of this side announces extensions according to this field.
+    /// The extensions that the sender announced, before the dependencies between extensions were applied. The INIT ACK
+    /// that answers an INIT announces extensions according to this field.
     pub(crate) announced: Extensions,
     pub(crate) lists_extensions: bool,
     /// The peer's authentication parameters, if this side uses authentication.
@@ -118,8 +118,8 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<In
                     break;
                 }
             }
-            // RFC 3758 §3.3.2: a known extension that is not enabled is reported to the peer like any unrecognized
-            // parameter.
+            // RFC 3758 §3.3.2: if this side has disabled FORWARD TSN, the parameter is reported to the peer like any
+            // unrecognized parameter.
             Param::ForwardTsnSupported if offer.unrecognized.len() < 16 => {
                 offer.unrecognized.push(raw.bytes.to_vec());
             }
@@ -139,7 +139,8 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<In
         }
     }
     offer.announced = offer.extensions;
-    // RFC 8260 §2.3.1: with I-DATA, only I-FORWARD-TSN can skip TSNs.
+    // RFC 8260 §2.3.1: with I-DATA, only I-FORWARD-TSN can skip TSNs. Without I-FORWARD-TSN there is no partial
+    // reliability.
     if ours.interleaving && offer.extensions.interleaving && !i_forward {
         offer.extensions.partial_reliability = false;
     }
@@ -157,7 +158,7 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<In
 }
 
 /// Returns whether `address` means the same host to this side and to a peer at `peer`. A loopback address always means
-/// the host that uses it. A loopback address of a remote peer would lead this side's packets back to itself. For the
+/// the host that uses it. So packets to a loopback address that a remote peer lists would stay on this host. For the
 /// same reason this side does not list its own loopback address to a remote peer (as in Linux, `sctp_in_scope`).
 pub(crate) fn in_scope(address: IpAddr, peer: IpAddr) -> bool {
     address.is_loopback() == peer.is_loopback()

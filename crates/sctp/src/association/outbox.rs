@@ -32,8 +32,8 @@ struct Chunks {
     errors: VecDeque<(usize, Vec<u8>)>,
 }
 
-/// The maximum number of queued chunks of one kind. A longer queue would be a sign of a flood, so further chunks are
-/// dropped.
+/// The maximum number of queued chunks of one kind. Further chunks are dropped, because a longer queue suggests a
+/// flood.
 const MAX_WAITING: usize = 8;
 
 impl Outbox {
@@ -72,7 +72,7 @@ impl Outbox {
     }
 
     /// Appends the HEARTBEAT ACKs for `path` that fit up to `end`. If the packet is still empty (`alone`), the first
-    /// HEARTBEAT ACK is appended whether it fits or not. Returns whether the packet is still empty.
+    /// HEARTBEAT ACK is appended even if it does not fit. Returns whether the packet is still empty.
     pub(super) fn write_heartbeat_acks(
         &mut self,
         path: usize,
@@ -105,7 +105,7 @@ impl Outbox {
     }
 
     /// Appends the ERRORs for `path` that fit up to `end`. If the packet is still empty (`alone`), the first ERROR is
-    /// appended whether it fits or not.
+    /// appended even if it does not fit.
     pub(super) fn write_errors(&mut self, path: usize, end: usize, buffer: &mut Vec<u8>, mut alone: bool) {
         let Some(chunks) = &mut self.chunks else { return };
         while let Some((target, chunk)) = chunks.errors.front() {

@@ -18,8 +18,7 @@ use std::net::IpAddr;
 /// The maximum number of path changes that an endpoint stores. The number of stored interruptions has the same limit.
 const CHANGES_KEPT: usize = 1024;
 
-/// An ICMP message may report that the peer's host does not run SCTP. This number of consecutive timeouts confirms the
-/// report.
+/// The number of consecutive timeouts that confirm an ICMP report that the peer's host does not run SCTP.
 const SILENCES: u32 = 2;
 
 impl Association {
@@ -57,9 +56,9 @@ impl Association {
         self.timers.set(Timer::Heartbeat(index), ctx.now + period);
     }
 
-    /// RFC 9260 §8.3: returns whether HEARTBEATs may be sent. HEARTBEATs stop once SHUTDOWN is sent, except if the peer
-    /// has removed all its verified addresses (RFC 5061 §5.3 F14). Then a HEARTBEAT must verify another address before
-    /// the SHUTDOWN can be retransmitted.
+    /// RFC 9260 §8.3: returns whether HEARTBEATs may be sent. Normally, HEARTBEATs stop once SHUTDOWN is sent. But if
+    /// the peer has removed all its verified addresses (RFC 5061 §5.3 F14), a HEARTBEAT must verify another address
+    /// before the SHUTDOWN can be retransmitted.
     fn may_heartbeat(&self) -> bool {
         self.state.may_send_data() || matches!(self.state, State::ShutdownSent) && self.is_stranded()
     }
@@ -117,8 +116,7 @@ impl Association {
         let outstanding = self.send.has_outstanding();
         let evidence = Evidence {
             outstanding,
-            // `retry` is `None` if there is no other path. Then data is sent on this path even after the path has
-            // failed.
+            // Without another path, `retry` is `None`: data is sent on this path even after the path has failed.
             retry: self.config.hb_interval.filter(|_| self.paths.alternate(index).is_some()),
             max_retrans: self.config.path_max_retrans,
         };
@@ -154,8 +152,8 @@ impl Association {
             return;
         }
         if known && !path.is_active() && path.has_potentially_failed_state() {
-            // RFC 7829 §4.1 (3): if all paths have failed, their error counts decide which path is tried. A HEARTBEAT
-            // that the host could not send must not change these counts.
+            // RFC 7829 §4.1 (3): if all paths have failed, the path with the fewest errors is tried. So a HEARTBEAT
+            // that the host could not send must not count as an error.
             self.schedule_heartbeat(ctx, index);
             return;
         }
@@ -163,9 +161,9 @@ impl Association {
         let health = path.on_error(ctx.now, most);
         path.back_off();
         let active = path.is_active();
-        // RFC 9260 §8.1, §5.4: an error on the current path increases the error counter of the association if this path
-        // is verified. While only HEARTBEATs can be sent, because the current path is unverified, its errors are
-        // counted too.
+        // RFC 9260 §8.1, §5.4: an error on the current path also counts for the association if the path is verified.
+        // Errors of an unverified current path count too while this path is stranded, that is, while only HEARTBEATs
+        // can be sent.
         let is_stranded = self.is_stranded();
         if (confirmed || is_stranded) && index == self.paths.current() {
             self.paths.count_error(ctx.now);
@@ -202,12 +200,12 @@ impl Association {
         }
     }
 
-    /// Retransmits the data in flight on a path on which a HEARTBEAT was not answered. T3-rtx may expire much later,
-    /// because timeouts double its duration and a tail loss probe restarts it. Until then the peer's application would
-    /// get no data, because later data waits for the data in flight.
+    /// Retransmits the data in flight on a path on which a HEARTBEAT was not answered. The peer's application gets no
+    /// later data until this data arrives. T3-rtx may retransmit it much later, because timeouts double its duration
+    /// and a tail loss probe restarts it.
     fn rescue_flight(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.get(index);
-        // If data was sent less than one round-trip time ago, its acknowledgement may still be on the way.
+        // If data was sent less than one round-trip time ago, its acknowledgement may still arrive.
         let is_fresh = ctx.now < path.last_data_sent() + path.round_trip();
         let elsewhere = self.paths.alternate(index).is_some_and(|other| self.paths.get(other).is_sound());
         if path.flight() == 0 || is_fresh || !elsewhere || self.send.is_probing() {
@@ -336,9 +334,9 @@ impl Association {
         match icmp::advice(report.kind, report.target.is_ipv6(), encapsulated) {
             Advice::Ignore => {}
             Advice::Shrink(mtu) => self.on_too_big(ctx, index, mtu),
-            // Linux also sends this ICMP error if the buffer of a raw socket is full (raw_v4_input). RFC 5927 §5.2
-            // treats the error as a soft error for TCP. Here the error ends the association only if it arrives after
-            // `SILENCES` consecutive timeouts.
+            // RFC 9260 §10 ICMP8 treats this ICMP error like an ABORT, but Linux also sends it if the buffer of a raw
+            // socket is full (raw_v4_input). RFC 5927 §5.2 treats it as a soft error for TCP. So with `icmp_doubt`, the
+            // error ends an association only after `SILENCES` consecutive timeouts.
             Advice::Abort if self.is_icmp_unconfirmed(index) && !of_init && !encapsulated => {}
             Advice::Abort => {
                 if of_init == matches!(self.state, State::CookieWait(_)) {
@@ -351,8 +349,8 @@ impl Association {
         }
     }
 
-    /// An ICMP message may report that the peer's host does not run SCTP. Returns whether too few timeouts have
-    /// occurred on path `index` to confirm this report.
+    /// Returns whether path `index` has had too few timeouts to confirm an ICMP report that the peer's host does not
+    /// run SCTP.
     fn is_icmp_unconfirmed(&self, index: usize) -> bool {
         self.config.icmp_doubt && self.paths.get(index).errors() < SILENCES
     }

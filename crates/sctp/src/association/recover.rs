@@ -35,7 +35,7 @@ impl Association {
         if self.config.fast_recovery {
             self.send.enter_recovery();
         } else {
-            // RFC 2960 §7.2.4 has no fast recovery. One packet is retransmitted regardless of the window.
+            // Without fast recovery (RFC 2960 §7.2.4), one packet is retransmitted regardless of the window.
             self.send.allow_free_packet();
         }
         self.stats.rare_mut().fast_recoveries += 1;
@@ -73,7 +73,8 @@ impl Association {
         match self.paths.at(index).loss_deadline(is_quiet) {
             None => {}
             Some(LossDeadline::Lost(at)) => self.timers.set(timer, at.max(now)),
-            // RFC 8985 §7.2: the probe is sent no later than T3-rtx would expire. Sending the probe restarts T3-rtx.
+            // RFC 8985 §7.2: the probe is sent no later than T3-rtx would expire. When the probe is sent, T3-rtx is
+            // restarted.
             Some(LossDeadline::Probe(wait)) => {
                 self.timers.set(timer, (now + wait).min(self.timers.at(Timer::T3Rtx(index))));
             }
@@ -95,8 +96,8 @@ impl Association {
                 if reduces {
                     self.enter_recovery();
                 }
-                // One packet may be sent regardless of the congestion window. Otherwise the retransmission might wait
-                // for an acknowledgement that never comes.
+                // One packet may be sent regardless of the congestion window. Otherwise, if the window is full, the
+                // retransmission would wait for an acknowledgement that may never arrive.
                 self.send.allow_free_packet();
                 if self.paths.get(index).wants_reports() {
                     self.paths.at(index).report(ctx.now, 0, &Delivered::default(), true);
@@ -123,8 +124,8 @@ impl Association {
         let path = self.paths.at(index);
         path.probe_tail(has_new_data, end);
         if path.flight() == 0 {
-            // No chunk is in flight on this path, because the probe has not been sent yet. T3-rtx starts when the probe
-            // is sent, for the path that carries the probe.
+            // The probe has not been sent yet, so no chunk is in flight on this path. T3-rtx starts when the probe is
+            // sent, on the path that carries it.
             self.timers.stop(Timer::T3Rtx(index));
         } else {
             self.timers.set(Timer::T3Rtx(index), now + rto);

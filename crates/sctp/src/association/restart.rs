@@ -20,8 +20,8 @@ pub(crate) enum CookieCase {
     Restart,
     /// B: both sides began an association at the same time.
     Collision,
-    /// C: the COOKIE ECHO is late. After this side had sent the cookie, it began the association itself, with a new
-    /// local tag.
+    /// C: the COOKIE ECHO is late. After sending the cookie, this side began the association itself, with a new local
+    /// tag.
     Late,
     /// D: the COOKIE ECHO is repeated, because the COOKIE ACK was lost.
     Repeated,
@@ -87,8 +87,8 @@ impl Association {
                     self.establish(ctx);
                     self.emit_established(ctx);
                 } else {
-                    // RFC 9260 §8.1: the COOKIE ECHO shows that the peer is alive. The errors so far do not count,
-                    // because the peer could accept no data before the COOKIE ACK.
+                    // RFC 9260 §8.1: the COOKIE ECHO shows that the peer is alive. Earlier errors do not count, because
+                    // the peer could accept no data before the COOKIE ACK.
                     self.paths.clear_errors();
                 }
             }
@@ -127,8 +127,8 @@ impl Association {
         self.extensions.auth = cookie.auth.as_ref().map(|auth| {
             let keys = before.as_ref().map_or(ctx.keys, |auth| auth.keys()).clone();
             let mut auth = Auth::new(auth.ours(&self.config), keys);
-            // Keys that the old association has deactivated may be freed. The new association signs no packet with
-            // them.
+            // The new association signs no packet with the keys that the old association has deactivated, so these keys
+            // may be freed.
             auth.add_deactivated(before.iter().flat_map(|auth| auth.deactivated_keys()));
             Box::new(auth)
         });
@@ -140,8 +140,8 @@ impl Association {
         self.accept_offer(ctx, &offer, from);
     }
 
-    /// RFC 9260 §5.2.4 A: the peer has restarted. The restart has the effect of an ABORT followed by a new COOKIE ECHO,
-    /// but the application keeps its association.
+    /// RFC 9260 §5.2.4 A: the peer has restarted. For the protocol, this has the same effect as an ABORT followed by a
+    /// new COOKIE ECHO. For the application, the association continues.
     fn restart(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) {
         self.identity.restart(cookie.local_tag, cookie.local_tsn);
         let mut before = std::mem::replace(&mut self.send, SendHalf::new(&self.config, cookie.local_tsn));

@@ -2,9 +2,9 @@
 //!
 //! A packet without a route never left the host, so the failure is known before any protocol timer expires. The
 //! packet's data is sent on another path at once, as if the path without a route were potentially failed. If there is
-//! no other path, the data waits until the host reports a change of its routes. The missing route itself is not counted
-//! as an error of the path or association. T3-rtx and the HEARTBEAT timer keep running and count errors as usual. So
-//! the association still ends after the usual time if the host stays without a network.
+//! no other path, the data waits until the host reports a change of its routes. The missing route itself does not count
+//! as an error, but T3-rtx and the HEARTBEAT timer keep running and count errors. So if the host stays without a
+//! network, the association still ends after the usual time.
 //!
 //! Implements RFC 7829 §3 (2) for failures that this host detects itself, and RFC 1122 §3.3.1.4 (advice about dead
 //! gateways).
@@ -38,8 +38,8 @@ impl Association {
         true
     }
 
-    /// Called when the routes of the host have changed. Sends at once the data and the ASCONF that the host could not
-    /// send before.
+    /// Called when the routes of the host have changed. Sends the data and the ASCONF that the host could not send
+    /// before, without waiting for a timer.
     pub(crate) fn routes_changed(&mut self, ctx: &mut Ctx<'_>) {
         self.asconf_again();
         for index in 0..self.paths.len() {

@@ -14,8 +14,8 @@ use anabranch_wire::sctp::{Cause, ShutdownComplete, Tsn};
 pub(crate) struct ShutdownProgress {
     /// Whether the application asked to close the association during the handshake.
     requested: bool,
-    /// The path for SHUTDOWN and SHUTDOWN ACK. `None` means the current path. Another path is used after a timeout, or
-    /// to answer a SHUTDOWN.
+    /// The path for SHUTDOWN and SHUTDOWN ACK; `None` for the current path. After a timeout, or to answer a SHUTDOWN,
+    /// another path may be used.
     path: Option<u8>,
     /// The number of consecutive expirations of T2-shutdown.
     retries: u32,
@@ -47,9 +47,9 @@ impl Association {
     /// Closes the association at the application's request.
     pub(crate) fn shutdown(&mut self, ctx: &mut Ctx<'_>) {
         match self.state {
-            // In COOKIE-WAIT the peer does not know the association yet. If there is nothing to deliver, the
-            // association is simply aborted. In COOKIE-ECHOED the peer may have established the association and sent
-            // data. So the handshake continues in COOKIE-ECHOED, and also in COOKIE-WAIT if data is queued.
+            // In COOKIE-WAIT the peer does not know the association yet, so the association is simply aborted if there
+            // is nothing to deliver. In COOKIE-ECHOED the peer may have established the association and sent data. So
+            // the handshake continues in COOKIE-ECHOED, and in COOKIE-WAIT if data is queued.
             State::CookieWait(_) if self.send.is_idle() => {
                 self.abort_with(ctx, &Cause::UserAbort(&[]), CloseReason::Local);
             }
@@ -63,8 +63,8 @@ impl Association {
         }
     }
 
-    /// Starts the shutdown at the request of either side. RFC 3758 §3.5 A2: abandoned chunks that a FORWARD TSN has
-    /// already announced do not count as outstanding. The shutdown does not wait for these chunks.
+    /// Starts the shutdown at the request of either side. RFC 3758 §3.5 A2: the shutdown does not wait for abandoned
+    /// chunks that a FORWARD TSN has already announced, because such chunks do not count as outstanding.
     fn begin_shutdown(&mut self, ctx: &mut Ctx<'_>) {
         if self.send.is_given_up(0) {
             self.leave_given_up();
@@ -233,8 +233,8 @@ impl Association {
     }
 
     /// RFC 9260 §9.2: any packet from the peer shows that the peer is alive and resets the retry count. A packet
-    /// without a HEARTBEAT also restarts T2-shutdown (§8.3). HEARTBEATs are not answered during the shutdown. If each
-    /// HEARTBEAT restarted T2-shutdown, a lost SHUTDOWN would never be repeated to a peer that sends HEARTBEATs more
+    /// without a HEARTBEAT also restarts T2-shutdown. HEARTBEATs are not answered during the shutdown (§8.3) and must
+    /// not restart T2-shutdown. Otherwise a lost SHUTDOWN would never be repeated to a peer that sends HEARTBEATs more
     /// than once per RTO.
     pub(super) fn reset_shutdown_retry_count(&mut self, ctx: &mut Ctx<'_>, heartbeat: bool) {
         self.closing.retries = 0;

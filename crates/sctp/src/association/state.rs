@@ -8,8 +8,8 @@ use crate::stats::AssociationState;
 
 /// The state according to RFC 9260 §4. An association in CLOSED keeps only unread data.
 ///
-/// The state is read several times per packet. With `repr(u8)` the discriminant is stored in a byte of its own. That is
-/// faster to read than a niche in the data of COOKIE-ECHOED.
+/// The state is read several times per packet. With `repr(u8)` the discriminant has a byte of its own, which is faster
+/// to read than a niche in the data of COOKIE-ECHOED.
 #[derive(Debug)]
 #[repr(u8)]
 pub(crate) enum State {
@@ -55,8 +55,8 @@ pub(crate) struct CookieEchoedState {
 }
 
 impl CookieEchoedState {
-    /// Returns whether an earlier COOKIE ECHO was sent without success: the same COOKIE ECHO was retransmitted, or the
-    /// peer reported an earlier cookie as stale.
+    /// Returns whether an earlier COOKIE ECHO was sent without success: this COOKIE ECHO was retransmitted, or the peer
+    /// reported an earlier cookie as stale.
     pub(crate) fn is_overdue(&self) -> bool {
         self.retries > 0 || self.stale_cookies > 0
     }

@@ -15,12 +15,12 @@ pub(crate) struct StreamCounts {
 
 impl StreamCounts {
     pub(crate) fn new(config: &Config, requested: u16) -> Self {
-        Self { requested, outbound: requested, inbound: config.inbound.unwrap_or(requested) }
+        Self { requested, outbound: requested, inbound: config.max_instreams.unwrap_or(requested) }
     }
 
     /// Returns the outbound and inbound stream counts that our INIT requests.
     pub(crate) fn requested(&self, config: &Config) -> (u16, u16) {
-        (self.requested, config.inbound.unwrap_or(self.requested))
+        (self.requested, config.max_instreams.unwrap_or(self.requested))
     }
 
     #[inline]

@@ -1,8 +1,8 @@
 //! The deadlines of all timers of an association, in one table.
 //!
-//! The association's `poll_timeout` depends on this table only. A deadline that depends on the last packet is not set
-//! again for every packet. Instead, when the deadline passes, the time of the last packet is checked and the deadline
-//! is set again.
+//! The association's `poll_timeout` reads only this table. A deadline that depends on the last packet is not set again
+//! for every packet. Instead, when the deadline passes, the time of the last packet is checked and the deadline is set
+//! again.
 
 use anabranch_base::Instant;
 
@@ -89,8 +89,8 @@ timers! {
 #[derive(Debug)]
 pub(crate) struct Timers {
     deadlines: Box<[Instant]>,
-    /// A lower bound of all deadlines. Setting an earlier deadline lowers the bound. A search of the table sets the
-    /// bound to the earliest deadline.
+    /// A lower bound of all deadlines. Setting an earlier deadline lowers the bound. A search of the table sets it to
+    /// the earliest deadline.
     floor: Instant,
 }
 

@@ -7,7 +7,7 @@ pub(super) use anabranch_base::knobs::forms::{SpanOrZero, Text};
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_duration;
 
-/// A value that is written as a name. If several names stand for the same value, it is shown as the first of them.
+/// A value that is written as a name. A value with several names is shown as the first of them.
 pub(super) struct Names<T: 'static>(pub(super) &'static [(&'static str, T)]);
 
 impl<T: Copy + PartialEq> Form<T> for Names<T> {

@@ -73,11 +73,11 @@ anabranch_base::knobs! {
         /// meanwhile.
         fast_recovery: bool = true, "RFC 9260 §7.2.4",
             SWITCH, "the losses of a window reduce the congestion window once; no = each fast retransmit reduces it (RFC 2960): yes or no";
-        /// A chunk that was retransmitted is fast retransmitted again after another `dupthresh` miss indications,
-        /// whatever they acknowledge.
+        /// A chunk that was retransmitted is fast retransmitted again after another `dupthresh` miss indications, even
+        /// if they acknowledge only chunks that were sent before the retransmission.
         fast_again: bool = false, "RFC 9260 §7.2.4: a chunk is fast retransmitted once",
             SWITCH, "a chunk may be fast retransmitted more than once (Linux 2.6.11): yes or no";
-        /// Max.Burst lowers the congestion window for good, to the bytes in flight and `max_burst` packets.
+        /// Max.Burst lowers the congestion window permanently: to the bytes in flight plus `max_burst` packets.
         burst_window: bool = false, "RFC 9260 §6.1 D (may)",
             SWITCH, "max_burst lowers the congestion window (RFC 4460 §2.14.2); no = it limits packets at one occasion: yes or no";
         /// RFC 8985 §6: losses are detected by time (RACK) instead of by miss indications.
@@ -150,11 +150,11 @@ anabranch_base::knobs! {
         /// DATA may be sent in the packet of the COOKIE ECHO.
         cookie_data: bool = true, "RFC 9260 §5.1 C (may)", SWITCH, "DATA is sent with COOKIE ECHO: yes or no";
         /// The number of streams in each direction. INIT and INIT ACK carry this number.
-        streams: u16 = 100, OURS, Count(1, 65_535), "streams in each direction, from 1 to 65535";
-        /// The number of streams that the peer may send on; `None` for the number in `streams`.
-        inbound: Option<u16> = None, OURS,
+        num_ostreams: u16 = 100, OURS, Count(1, 65_535), "outbound streams, from 1 to 65535; with max_instreams=auto as many inbound ones";
+        /// The number of streams that the peer may send on; `None` for the number in `num_ostreams`.
+        max_instreams: Option<u16> = None, OURS,
             Or("auto", Count(1, 65_535)),
-            "streams that the peer may send on, from 1 to 65535; auto = as many as streams";
+            "streams that the peer may send on, from 1 to 65535; auto = as many as num_ostreams";
         /// The order in which the sender serves the streams.
         scheduler: SchedulerKind = SchedulerKind::Fcfs, OURS,
             Names(&[
@@ -252,8 +252,8 @@ anabranch_base::knobs! {
         /// reads no events can turn this setting off, which saves the copies. The setting has no key for `Config::set`.
         return_undelivered: bool = false;
         /// The payload protocol identifier of messages and byte streams for which the application gives none. A byte
-        /// stream accepts received messages with this identifier or with 0. The application chooses this value, so it
-        /// is not a knob.
+        /// stream accepts received messages with this identifier or with 0. This is no knob, because the protocol of
+        /// the application determines the value.
         ppid: u32 = 0;
         /// Endpoint pair shared keys that sign chunks if `auth` is on (RFC 4895 §4). They are not a knob, because the
         /// values of knobs are printed and secrets must not be printed.
@@ -262,8 +262,8 @@ anabranch_base::knobs! {
         /// packet. Set by [`over_layer`](Self::over_layer); it is not a knob.
         layer_overhead: u32 = 0;
         /// The memory that all associations share, across endpoints. With a budget, the sizes of send and receive
-        /// buffers depend on how much each association needs and on the free memory. `sndbuf` and `rcvbuf` are the
-        /// upper limits of these sizes. With `None`, each association has its own two buffers.
+        /// buffers depend on the needs of each association and on the free memory, up to `sndbuf` and `rcvbuf`. With
+        /// `None`, each association has its own two buffers.
         memory: Option<Budget> = None;
     }
 }

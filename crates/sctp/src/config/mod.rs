@@ -79,8 +79,8 @@ pub enum Algorithm {
     Bbr,
 }
 
-/// The settings that BBR needs. BBR derives rates from send times, so losses must be detected by time. PRR and HyStart
-/// must be off, because no other mechanism may limit sending.
+/// The settings that BBR needs. BBR derives rates from send times, so RACK must be on: losses are detected by time. PRR
+/// and HyStart must be off, because no other mechanism may limit sending.
 const WITH_BBR: [(&str, &str); 3] = [("rack", "yes"), ("prr", "no"), ("hystart", "no")];
 
 /// The initial congestion window.
@@ -195,8 +195,8 @@ impl Config {
         self.set_row(at, value, BY_USER)
             .map_err(|why| KnobError(format!("sctp:{key}={value}: {why} ({})", Self::ROWS[at].help)))?;
         if self.cc == Algorithm::Bbr && key == "cc" {
-            // A knob that BBR needs is set here only if the user has not set it. If the user's value contradicts BBR,
-            // `check` rejects it.
+            // BBR needs the knobs in `WITH_BBR`. Each of them is set only if the user has not set it. If the user's
+            // value contradicts BBR, `check` rejects it.
             self.set_if_unset(&WITH_BBR, "goes with cc=bbr");
         }
         Ok(())
@@ -336,7 +336,7 @@ impl Config {
     /// Returns the number of streams that the peer may send on.
     #[must_use]
     pub fn inbound_streams(&self) -> u16 {
-        self.inbound.unwrap_or(self.streams)
+        self.max_instreams.unwrap_or(self.num_ostreams)
     }
 }
 
@@ -399,7 +399,7 @@ mod tests {
     fn a_wrong_value_is_answered_with_the_accepted_forms() {
         let mut config = Config::default();
         for (key, value) in
-            [("cc", "vegas"), ("delack", "5"), ("streams", "70000"), ("iw", "0"), ("nope", "1")]
+            [("cc", "vegas"), ("delack", "5"), ("num_ostreams", "70000"), ("iw", "0"), ("nope", "1")]
         {
             let error = config.set(key, value).expect_err(key).to_string();
             assert!(!error.contains('\n') && error.contains(key), "{error}");

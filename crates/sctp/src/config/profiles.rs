@@ -124,8 +124,8 @@ const LKSCTP_2_6: Profile = Profile {
     ],
 };
 
-/// Linux 2.6.11 of March 2005. The values were read in Linux 2.6.12-rc2 (commit 1da177e4c3f4), the first version in the
-/// public history and the next release after 2.6.11. docs/period-hosts.md has a table of its behaviours.
+/// Linux 2.6.11 of March 2005. The values were read in Linux 2.6.12-rc2 (commit 1da177e4c3f4), which followed 2.6.11
+/// and is the first version in the public git history. docs/period-hosts.md has a table of its behaviours.
 const LKSCTP_2_6_11: Profile = Profile {
     name: "lksctp-2.6.11",
     parent: Some(&LKSCTP_2_6),

@@ -1,8 +1,8 @@
 //! Endpoint pair shared keys: secrets configured at both ends, each with an identifier. One of the keys signs the
 //! chunks that are sent. This module also parses key files.
 //!
-//! Without configured keys the empty key is used. The signing key is then derived from the handshake alone, so anyone
-//! who has seen the handshake can sign chunks in the peer's name.
+//! Without configured keys, the only key is the empty key. The signing key is then derived from the handshake alone, so
+//! anyone who has seen the handshake can sign chunks in the peer's name.
 //!
 //! Implements RFC 4895 §4 (endpoint pair shared keys) and the first paragraph of §6.1.
 
@@ -59,8 +59,8 @@ impl SharedKeys {
         Self { keys: BTreeMap::from([(id, secret.into())]), active: id }
     }
 
-    /// Adds a key, with which the peer may then sign. Replaces a key with the same identifier. Returns false if there
-    /// are too many keys.
+    /// Adds a key. From then on, the peer may sign with this key. Replaces a key with the same identifier. Returns
+    /// false if there are too many keys.
     ///
     /// ```
     /// use anabranch_sctp::SharedKeys;

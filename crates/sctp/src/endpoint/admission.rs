@@ -157,9 +157,10 @@ impl Endpoint {
         self.send_stateless(abort);
     }
 
-    /// RFC 9260 §8.5.1 B: withdraws the request of a peer that sends an ABORT. `header` is the header of the ABORT,
-    /// and its tag must be the local tag in the cookie of the request. If the configuration requires that ABORT is
-    /// authenticated (RFC 4895 §6.3), the request stays. Without an association there are no keys to verify the ABORT.
+    /// RFC 9260 §8.5.1 B: withdraws the request of a peer that sends an ABORT. `header` is the header of the ABORT, and
+    /// its tag must be the local tag in the cookie of the request. If the configuration requires that ABORT is
+    /// authenticated (RFC 4895 §6.3), the request stays, because without an association there are no keys to verify the
+    /// ABORT.
     pub(super) fn withdraw(&mut self, now: Instant, header: Header) {
         if self.config.auth && self.config.guarded_chunks().has(Abort::KIND) {
             return;

@@ -93,7 +93,7 @@ impl Endpoint {
         identity: Option<(u32, u32, bool)>,
     ) -> Result<u32, AssociateError> {
         self.accepts_zero_checksum |= config.zero_checksum;
-        let streams = ask.streams.unwrap_or(config.streams);
+        let streams = ask.streams.unwrap_or(config.num_ostreams);
         if ask.peer.is_empty() {
             return Err(AssociateError::NoPeer);
         }
@@ -184,8 +184,8 @@ impl Endpoint {
         self.send_on(now, id, |association| association.send(now, message, payload))
     }
 
-    /// Queues `payload` as messages of `piece` bytes; the last message holds the remainder. Queues as many messages as
-    /// the send buffer has room for, and returns the number of bytes queued.
+    /// Queues `payload` as messages of `piece` bytes; the last message holds the remainder. If the send buffer has no
+    /// room for all of them, queues only as many as fit. Returns the number of bytes queued.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
@@ -258,7 +258,7 @@ impl Endpoint {
         self.read(now, id, |association| association.recv(stream, buffer), Option::is_none)
     }
 
-    /// Runs `read` on an association. If the read opens the receive window and so makes a SACK due, the SACK is sent.
+    /// Runs `read` on an association. If the read opens the receive window, so that a SACK is due, the SACK is sent.
     /// `is_nothing` returns true for a result of `read` that contains no data.
     #[inline]
     fn read<R>(
@@ -396,7 +396,7 @@ impl Endpoint {
     }
 
     /// Closes the association gracefully: messages already queued are delivered first. `Event::Closed` follows. The
-    /// association is forgotten once everything has been read, or when [`release`](Self::release) is called.
+    /// endpoint forgets the association once everything has been read, or when [`release`](Self::release) is called.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::{Pair, Side}, Config, Event, Message};

@@ -1,15 +1,15 @@
 //! Verification of packets whose checksum may be missing.
 //!
 //! If the configuration states that a lower layer detects errors, a checksum of zero is accepted, except on packets
-//! that begin an association. With this configuration, a checksum of zero is accepted even on packets out of the blue.
-//! This lets a host that has lost its state answer packets of the old association.
+//! that begin an association. It is accepted even on packets out of the blue, so that a host that has lost its state
+//! can answer packets of the old association.
 //!
 //! Implements RFC 9653 §5.3. Which packets are sent without a checksum is decided in `association::outbound`.
 
 use anabranch_wire::sctp::{CookieEcho, Init, PacketView, packet};
 
-/// Parses a packet. Returns `None` if the packet is malformed or its checksum is wrong. If `may` returns true for the
-/// packet's tag, the checksum may be absent (0). INIT and COOKIE ECHO always need a checksum.
+/// Parses a packet. Returns `None` if the packet is malformed or its checksum is wrong. The checksum may be absent (0)
+/// if `may` returns true for the packet's tag, except on INIT and COOKIE ECHO.
 pub(super) fn read(bytes: &[u8], may: impl FnOnce(u32) -> bool) -> Option<PacketView<'_>> {
     if !packet::has_zero_checksum(bytes) {
         return PacketView::parse(bytes).ok();

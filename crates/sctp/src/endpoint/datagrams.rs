@@ -58,8 +58,8 @@ impl Endpoint {
         Self::over_datagrams_with(config, mtu, rng)
     }
 
-    /// Like [`over_datagrams`](Self::over_datagrams), with a configuration. Settings that concern addresses (`asconf`,
-    /// `address_types`) are always off (RFC 8261 §6.1). `ecn` is always off, too, because a datagram carries no ECN
+    /// Like [`over_datagrams`](Self::over_datagrams), with a configuration. The settings that concern addresses
+    /// (`asconf`, `address_types`) are always off (RFC 8261 §6.1), and so is `ecn`, because a datagram carries no ECN
     /// mark. `zero_checksum=yes` omits the checksum if the peer accepts packets without a checksum (RFC 9653). Set it
     /// only if the channel is DTLS, or detects errors as reliably as DTLS.
     ///

@@ -18,8 +18,8 @@ pub(super) struct AddressKey {
     udp_port: u16,
 }
 
-/// The maximum number of associations to which one ICMP message is passed. Associations over UDP can have the same
-/// address and SCTP ports. The message does not contain the UDP port that would distinguish them.
+/// The maximum number of associations to which one ICMP message is passed. Several associations over UDP can have the
+/// same address and SCTP ports, and the message lacks the UDP port that would distinguish them.
 const MAX_LOOKED_AT: usize = 16;
 
 /// Hashes a tag to itself. Tags are random and this side chooses them, so an attacker cannot cause collisions.

@@ -18,8 +18,8 @@ pub(super) fn follow_port(association: &mut Association, path: usize, source: So
     // RFC 6951 §5.4: use the port of the last valid packet, because a NAT may have changed it. If the packet has no UDP
     // header, encapsulation ends.
     let address = association.paths().get(path).address();
-    // RFC 5061 §5.2 D2: the packet may be an ASCONF that came from another address than the address of this path. In
-    // that case the UDP port of this path does not change.
+    // RFC 5061 §5.2 D2: an ASCONF may come from an address other than that of this path. In that case the UDP port of
+    // this path does not change.
     if address.port() != source.port() && address.ip() == source.ip() {
         association.set_udp_port(path, source.port());
     }

@@ -33,7 +33,7 @@ impl Endpoint {
             return false;
         }
         let next = association.timeout_before(entry.deadline);
-        // With tracing on, an association that sends nothing is polled as well, to record what limits the sender.
+        // With tracing on, an association that sends nothing is polled too: the trace records what limits its sender.
         let quiet = association.sends_nothing() && !ctx.trace.on;
         let skip_queueing = quiet || std::mem::replace(&mut entry.queued, true);
         if !skip_queueing {
@@ -122,8 +122,8 @@ impl Endpoint {
         out.source = packet.source();
         out.target = packet.target();
         out.first_tag = self.next_tag;
-        // Packets of different lanes may be reordered. This packet gets a lane of its own, because its order relative
-        // to other packets does not matter.
+        // Packets of different lanes may be reordered. The order of this packet does not matter, so it gets a lane of
+        // its own.
         out.lane = self.next_tag as u32;
         self.next_tag += 1;
         out.push(packet.bytes());
@@ -152,8 +152,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether the source or destination address of the packet is not unicast. An unspecified destination
-    /// address stands for an unknown address, and is not examined.
+    /// Returns whether the source or destination address of the packet is not unicast. An unspecified destination is
+    /// not checked, because it means that the address is unknown.
     fn is_of_group(&self, packet: &Packet<'_>) -> bool {
         let target = packet.target.ip();
         let group = !is_unicast(packet.source.ip()) || !is_unicast(target) && !target.is_unspecified();
@@ -260,8 +260,8 @@ impl Engine for Endpoint {
         let Some(header) = wire::Header::parse(quoted) else {
             return;
         };
-        // RFC 9260 §10: this side sent the quoted packet, so the packet's source port is the local port. Several
-        // associations may match. Each of them checks the tag of the quoted packet.
+        // RFC 9260 §10: this side sent the quoted packet, so its source port is the local port. Several associations
+        // may match, and each of them checks the tag of the quoted packet.
         for slot in self.demux.by_address(icmp.target, header.target_port, header.source_port) {
             self.with(now, slot, |association, ctx| association.on_icmp(ctx, icmp, header.tag, quoted));
         }
@@ -280,7 +280,7 @@ impl Engine for Endpoint {
     }
 
     fn handle_routes(&mut self, now: Instant) {
-        // Routes change often, so the associations are visited only if one of them waits for a change.
+        // Routes change often, so the associations are visited only if one of them waits for a route.
         if std::mem::take(&mut self.awaits_route) {
             for slot in 0..self.slots.len() as u32 {
                 self.with(now, slot, |association, ctx| association.routes_changed(ctx));

@@ -82,7 +82,7 @@ mod tests {
         }
     }
 
-    /// After a port was chosen, about a thousand other ports are chosen before it is chosen again.
+    /// A port is chosen again only after about a thousand other ports.
     #[test]
     fn a_port_rests_after_its_use() {
         let mut ephemeral = ephemeral(2);

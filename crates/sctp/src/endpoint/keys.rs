@@ -205,8 +205,8 @@ impl Endpoint {
         signature: Option<(RawChunk<'_>, &[u8])>,
     ) -> bool {
         let Some(sealed) = &cookie.auth else {
-            // If the peer did not offer AUTH, it cannot send an AUTH chunk, so a COOKIE ECHO after an AUTH chunk is not
-            // authentic.
+            // A peer that did not offer AUTH cannot send an AUTH chunk. So if an AUTH chunk precedes its COOKIE ECHO,
+            // the COOKIE ECHO is not authentic.
             return signature.is_none();
         };
         let Some((auth, behind)) = signature else {

@@ -77,7 +77,7 @@ impl Endpoint {
                 tag: tag_and_tsn.0,
                 tsn: tag_and_tsn.1,
                 // RFC 9260 §3.3.3: request no more streams than the INIT allows.
-                outbound: config.streams.min(offer.inbound),
+                outbound: config.num_ostreams.min(offer.inbound),
                 inbound: config.inbound_streams(),
                 tie_tags: (0, 0),
             }),
@@ -174,14 +174,15 @@ impl Endpoint {
             let rest = length_of(|chunk| write_rest(chunk, offer.lists_extensions));
             let length = HEADER + chunk.length().next_multiple_of(4) + rest;
             let room = most.saturating_sub(length);
-            // RFC 5061 §4.2.6: the peer's stack passes the adaptation layer indication to its application.
+            // RFC 5061 §4.2.6: announce the adaptation layer indication of this side's application, if there is room
+            // for it.
             let adaptation = config.adaptation.map(Param::Adaptation).filter(|_| room >= ADAPTATION);
             let room = room - if adaptation.is_some() { ADAPTATION } else { 0 };
             let addresses =
                 local_addresses_for(&self.local_addresses, packet.source.ip()).map(|local| local.ip());
             let room = write_addresses_that_fit(&mut chunk, addresses, packet.target.ip(), room);
-            // RFC 5061 §4.2.7: an INIT ACK lists the extensions of this side. If the peer's INIT has no such list, the
-            // peer hardly needs ours. In that case our list is left out when it does not fit.
+            // RFC 5061 §4.2.7: an INIT ACK lists the extensions of this side. If the INIT has no list of extensions,
+            // the peer probably ignores such a list. Then this side leaves out its list if there is not enough room.
             let list = offer.lists_extensions || length_of(|chunk| write_rest(chunk, true)) - rest <= room;
             write_rest(&mut chunk, list);
             if let Some(adaptation) = adaptation {
@@ -296,8 +297,8 @@ struct InitAckValues {
     outbound: u16,
     inbound: u16,
     tie_tags: (u32, u32),
-    /// The random number for AUTH (RFC 4895 §3.1) of the existing association, if the INIT ACK keeps the local
-    /// verification tag of this association. `None` if the INIT ACK offers a new tag.
+    /// The AUTH random number (RFC 4895 §3.1) of the existing association, if the INIT ACK keeps the local verification
+    /// tag of this association. `None` if the INIT ACK offers a new tag.
     random: Option<[u8; RANDOM]>,
 }
 

@@ -18,7 +18,7 @@ use std::mem::size_of;
 
 impl Endpoint {
     /// Returns the number of bytes held for peers: associations, demultiplexer entries, used cookies, and queued
-    /// packets and events. Associations count with their fixed size, without their buffers. Settings do not count. The
+    /// packets and events. An association counts with its fixed size, without its buffers. Settings do not count. The
     /// call takes time in proportion to the number of slots.
     ///
     /// ```
@@ -31,7 +31,7 @@ impl Endpoint {
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let Self {
-            // These fields are owned by the application or have a fixed size, so they do not count.
+            // These fields belong to the application or have a fixed size, so they do not count.
             config: _,
             addresses: _,
             local_addresses: _,

@@ -38,10 +38,10 @@ fn address_keys_of<'a>(
 }
 
 impl Endpoint {
-    /// Returns whether the packet is possibly meant for another SCTP stack on this host. Without UDP encapsulation,
-    /// every SCTP stack on the host receives each packet, even a packet from this host to itself. If `other_shards` is
-    /// set, it says whether another stack uses the port. A loopback packet with equal source and destination address
-    /// could belong to any stack, so it is never answered.
+    /// Returns whether the packet may be meant for another SCTP stack on this host. Without UDP encapsulation, every
+    /// SCTP stack on the host receives every packet, even a packet from this host to itself. `other_shards`, if set,
+    /// knows whether another stack uses the port. A loopback packet with equal source and destination address could
+    /// belong to any stack, so it is never answered.
     pub(super) fn is_overheard(&self, packet: &Packet<'_>, port: u16) -> bool {
         let (source, target) = (packet.source, packet.target);
         source.port() == 0 && source.ip().is_loopback() && source.ip() == target.ip()
@@ -122,8 +122,9 @@ impl Endpoint {
         if abort {
             self.withdraw(now, view.header);
         }
-        // RFC 9260 §8.4, 2, 6, 7: never answer a chunk whose answer could cause an endless exchange. Rule 5 precedes
-        // rules 6 and 7: a SHUTDOWN ACK is answered, even if the packet contains chunks named in rules 6 and 7.
+        // RFC 9260 §8.4, 2, 6, 7: some chunks are never answered, because the answers could cause an endless exchange.
+        // But rule 5 precedes rules 6 and 7: a SHUTDOWN ACK is answered, even if the packet also contains chunks named
+        // in rules 6 and 7.
         let silent = abort || silent && !shutdown_ack;
         // A packet that is too short for a chunk header is not answered.
         if silent || view.body().len() < 4 {
@@ -207,25 +208,25 @@ impl Endpoint {
                     self.pass(now, slot, packet, rest, authenticated);
                 }
             }
-            // The association of this cookie has already ended. If the COOKIE ECHO is a delayed copy, the ABORT has no
-            // effect. If the peer never received the COOKIE ACK, the ABORT informs the peer that the association has
-            // ended.
+            // The association of this cookie has already ended, so the COOKIE ECHO is answered by an ABORT. If the peer
+            // never received the COOKIE ACK, the ABORT informs the peer that the association has ended. If the COOKIE
+            // ECHO is a delayed copy, the ABORT has no effect.
             None if self.used_cookies.contains(now, cookie.local_tag) => {
                 self.refuse_cookie(packet, header, &cookie)
             }
-            // RFC 9260 §5.2.4: another shard has the association with these addresses and ports. This cookie has a tag
-            // of this shard, so the cookie does not belong to that association and is discarded.
+            // RFC 9260 §5.2.4: another shard has the association with these addresses and ports. The tag in this cookie
+            // belongs to this shard, not to that association, so the cookie is discarded.
             None if self.is_known_elsewhere(&cookie, packet) => self.totals.discarded += 1,
             None if self.needs_admission(&cookie) => self.hold_for_admission(packet, header, &cookie),
             None => match self.accept(now, &cookie, packet) {
                 Some(slot) => self.pass(now, slot, packet, rest, authenticated),
-                // There is no longer a listener on this port.
+                // The port has no listener any more.
                 None => self.refuse_cookie(packet, header, &cookie),
             },
         }
     }
 
-    /// Returns whether the cookie begins a new association in place of the one in `slot`. It does if the peer has
+    /// Returns whether the cookie begins a new association that replaces the one in `slot`. This is so if the peer has
     /// restarted and [`Endpoint::replace_restarted`] is on.
     fn is_replaced_by(&self, slot: u32, cookie: &Cookie) -> bool {
         self.replaces_restarted
@@ -267,8 +268,8 @@ impl Endpoint {
 
     /// Queues a packet that belongs to no association.
     pub(super) fn send_stateless(&mut self, packet: StatelessPacket) {
-        /// The maximum number of queued packets, which limits the number of answers to a flood. The maximum is reached
-        /// only if the caller does not poll the endpoint.
+        /// The maximum number of queued packets. It limits the number of answers to a flood, and is reached only if the
+        /// caller does not poll the endpoint.
         const MAX_WAITING: usize = 1024;
         if self.stateless_packets.len() < MAX_WAITING {
             self.totals.stray_sent += 1;

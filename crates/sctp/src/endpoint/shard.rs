@@ -23,8 +23,8 @@ pub struct Shard {
     count: u32,
 }
 
-/// A notice by an endpoint to the other shards: the endpoint has gained or lost an association. The claim names the
-/// peer's address and both ports of the association.
+/// A notice by an endpoint to the other shards that it has gained or lost an association. The claim names the peer's
+/// address and both ports of the association.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Claim {
     /// The peer's address.
@@ -86,8 +86,8 @@ impl Shard {
         u32::from(port) % self.count == self.index
     }
 
-    /// Each block of `count` consecutive tags has one tag of each shard. Returns the tag of this shard in the block
-    /// that contains `tag`; `None` on overflow.
+    /// Returns the tag of this shard in the block that contains `tag`; `None` on overflow. A block is `count`
+    /// consecutive tags, one for each shard.
     fn own(self, tag: u32) -> Option<u32> {
         (tag - Self::of_tag(tag, self.count)).checked_add(self.index)
     }
@@ -150,8 +150,8 @@ impl Endpoint {
     pub(super) fn new_tag(&mut self) -> u32 {
         loop {
             let Some(tag) = self.shard.own(self.rng.next_u32()) else { continue };
-            // Excludes tags of used cookies. The COOKIE ECHO of a new association with such a tag would look like a
-            // delayed copy of an old COOKIE ECHO.
+            // A new association must not get the tag of a used cookie. Its COOKIE ECHO would look like a delayed copy
+            // of the old COOKIE ECHO.
             if tag != 0 && !self.demux.has_tag(tag) && !self.used_cookies.has(tag) {
                 return tag;
             }
@@ -214,7 +214,7 @@ mod tests {
                 let mut endpoint = endpoint(shard);
                 let tags: Vec<u32> = (0..2000).map(|_| endpoint.new_tag()).collect();
                 assert!(tags.iter().all(|&tag| tag != 0 && Shard::of_tag(tag, count) == index));
-                // The upper bits of the tags stay fully random.
+                // In the upper bits of the tags, zeros and ones are still equally frequent.
                 for bit in 8..32 {
                     let ones = tags.iter().filter(|&&tag| tag >> bit & 1 == 1).count();
                     assert!((850..1150).contains(&ones), "bit {bit} of {count}: {ones}");

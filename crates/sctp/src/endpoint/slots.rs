@@ -122,8 +122,8 @@ impl Endpoint {
         let Some(association) = &mut entry.association else {
             return;
         };
-        // A deadline that has moved to a later time needs no heap entry now. When the earlier deadline passes, the
-        // later deadline is entered.
+        // A deadline that has moved to a later time gets no heap entry now. Its entry is added when the earlier
+        // deadline passes.
         if let Some(next) = association.timeout_before(entry.deadline) {
             self.arm_at(slot, next);
         }

@@ -37,7 +37,7 @@ impl Endpoint {
         let init = Init {
             tag: self.new_tag(),
             window: crate::recv::first_window(&config),
-            outbound_streams: config.streams,
+            outbound_streams: config.num_ostreams,
             inbound_streams: config.inbound_streams(),
             tsn: Tsn(self.rng.next_u32()),
             ..Init::default()
@@ -99,7 +99,7 @@ impl Endpoint {
         config.reconfig = announced.reconfig;
         config.zero_checksum = announced.zero_checksum;
         config.nr_sack = announced.nr_sack;
-        config.inbound = Some(local.inbound);
+        config.max_instreams = Some(local.inbound);
         let ask = Associate { streams: Some(local.outbound), ..ask };
         // Traces identify the association by the initiator's port. The side with the larger tag counts as the
         // initiator, so that both sides choose the same one.
@@ -111,7 +111,7 @@ impl Endpoint {
     }
 }
 
-/// Returns the configuration for an INIT that is exchanged through signalling, so that no INIT ACK is needed.
+/// Returns the configuration for an association without INIT ACK, whose INITs are exchanged through signalling.
 /// Authentication is off, because its keys cannot be derived from the INIT alone.
 fn bare(config: &Config) -> Config {
     let mut config = config.clone().without_addresses();

@@ -19,7 +19,7 @@ impl Endpoint {
     /// # use anabranch_sctp::Config;
     /// # let mut endpoint = Pair::new(Config::default(), Config::default(), 1, 1).a;
     /// let mut config = endpoint.config().clone();
-    /// config.set("streams", "1000")?;
+    /// config.set("num_ostreams", "1000")?;
     /// endpoint.listen_with(80, config)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -42,7 +42,7 @@ impl Endpoint {
     /// # let mut pair = Pair::new(Config::default(), Config::default(), 1, 1);
     /// # pair.b.listen(80)?;
     /// let mut config = pair.a.config().clone();
-    /// config.set("streams", "3")?;
+    /// config.set("num_ostreams", "3")?;
     /// let id = pair.a.associate_with(pair.now, Associate::to(address(Side::B, 0), 80), config)?;
     /// pair.settle();
     /// assert_eq!(pair.a.info(id).map(|info| info.outbound_streams), Some(3));

@@ -48,8 +48,7 @@ impl UsedCookies {
         self.expiries.len()
     }
 
-    /// Returns whether the tag is stored. The tag of a stale cookie may still be stored, because this call removes
-    /// none.
+    /// Returns whether the tag is stored. This may include tags of stale cookies, because this call removes none.
     pub(super) fn has(&self, tag: u32) -> bool {
         self.tags.contains(&tag)
     }

@@ -109,7 +109,7 @@ impl Path {
         }
     }
 
-    /// Whether the path uses loss recovery beyond RFC 9260 §7.2, or will use it after the first data is sent.
+    /// Returns whether the path uses loss recovery beyond RFC 9260 §7.2, or will use it after the first data is sent.
     pub(crate) fn is_controlled(&self) -> bool {
         match &self.congestion {
             Congestion::Running { loss_control, .. } => loss_control.is_some(),
@@ -119,7 +119,7 @@ impl Path {
         }
     }
 
-    /// Whether the controller needs a report of each SACK and of each loss found by the loss timer (BBR does).
+    /// Returns whether the controller needs a report of each SACK and of each loss found by the loss timer (BBR does).
     #[inline]
     pub(crate) fn wants_reports(&self) -> bool {
         match &self.congestion {
@@ -140,7 +140,7 @@ fn begin(config: &Config, max_chunk_size: u64, v6: bool, seed: u64) -> Algorithm
         Choice::Rfc4960 => variant(Variant::Rfc4960),
         Choice::Rfc9260 => variant(Variant::Rfc9260),
         // RFC 9260 §7.2.3: after a loss, ssthresh is computed from cwnd, not from the bytes in flight. The other
-        // settings are those of Linux's CUBIC, but its mechanisms that count segments are off.
+        // settings are those of Linux's CUBIC, except for its mechanisms that count segments, which are off.
         Choice::Cubic => AlgorithmConfig::Cubic(cubic::Config {
             threshold_of_window: true,
             alpha_rises: false,
@@ -200,7 +200,7 @@ mod tests {
         path.on_too_big(1200);
         assert!(has_begun(&path));
         assert_eq!(path.window(), before);
-        // Data stays in flight after the local address changes.
+        // Data is in flight when the local address changes, and stays in flight.
         let mut path = fresh(|_| ());
         path.on_chunk_sent(Instant::ZERO, 0, 1000, false);
         let config = Arc::new(Config::default());
@@ -208,8 +208,8 @@ mod tests {
         assert!(has_begun(&path) && path.flight() == 1000);
     }
 
-    /// The state of an association and of a path stays below a limit, because servers have many associations. Before
-    /// raising the limit, move rarely used state into a `Box`.
+    /// The size of the state of an association, and of a path, must stay below a limit, because servers have many
+    /// associations. Before you raise the limit, move rarely used state into a `Box`.
     #[test]
     #[cfg(target_pointer_width = "64")]
     fn an_association_and_its_paths_stay_small() {

@@ -32,9 +32,9 @@ impl ErrorCounter {
         self.count = self.count.saturating_add(1);
     }
 
-    /// RFC 9260 §8.1: whether the peer is unreachable. The RFC only compares the number of errors with a limit. With
-    /// more paths or a smaller RTO.Min, the limit is reached earlier, so the association would survive only shorter
-    /// outages. The setting `assoc_silence` therefore also requires a minimum time since the first error.
+    /// RFC 9260 §8.1: returns whether the peer is unreachable. The RFC only compares the number of errors with a limit.
+    /// With more paths or a smaller RTO.Min, this limit is reached earlier, so the association would survive only
+    /// shorter outages. The setting `assoc_silence` therefore also requires a minimum time since the first error.
     pub(crate) fn is_exceeded(&self, config: &Config, now: Instant) -> bool {
         self.count > config.assoc_max_retrans && now.since(self.since) >= config.assoc_silence
     }

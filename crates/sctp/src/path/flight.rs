@@ -75,20 +75,20 @@ impl Path {
         self.flight
     }
 
-    /// Whether the bytes in flight fill the congestion window.
+    /// Returns whether the bytes in flight fill the congestion window.
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
         self.flight >= self.window()
     }
 
-    /// RFC 9260 §7.2.3: whether only one packet may be in flight. This limit applies from a timeout until DATA or a
-    /// FORWARD TSN is acknowledged.
+    /// RFC 9260 §7.2.3: returns whether only one packet may be in flight. This limit applies from a timeout until DATA
+    /// or a FORWARD TSN is acknowledged.
     pub(crate) fn sends_one_packet(&self) -> bool {
         self.one_packet
     }
 
-    /// Whether a packet may be sent on this path now. `is_recovering` returns whether the association is in loss
-    /// recovery. It is called only if the path uses proportional rate reduction (RFC 6937).
+    /// Returns whether a packet may be sent on this path now. `is_recovering` returns whether the association is in
+    /// loss recovery, and is called only if the path uses proportional rate reduction (RFC 6937).
     #[inline(always)]
     pub(crate) fn is_open(&self, is_recovering: impl Fn() -> bool) -> bool {
         // RFC 9260 §7.2.3: after a timeout only one packet may be in flight, until data is acknowledged.
@@ -102,8 +102,8 @@ impl Path {
         self.flight < self.window() && !blocked
     }
 
-    /// RFC 4460 §2.14.2 (Max.Burst): lowers the congestion window to the bytes in flight and `packets` packets. In Linux
-    /// 2.6.11 (sctp_packet_append_data, net/sctp/output.c) the window stays that small.
+    /// RFC 4460 §2.14.2 (Max.Burst): lowers the congestion window to the bytes in flight plus `packets` packets. As in
+    /// Linux 2.6.11 (sctp_packet_append_data, net/sctp/output.c), the window is not restored afterwards.
     #[cold]
     pub(crate) fn limit_burst(&mut self, packets: u32) {
         let window = self.flight + u64::from(packets) * self.chunk_limit() as u64;
@@ -121,9 +121,9 @@ impl Path {
         }
     }
 
-    /// RFC 9260 §6.3.1 C5 (Karn): stops the measurement if the measured chunk is at or after the retransmitted
-    /// `offset`. A retransmitted chunk gives no sample. The acknowledgement of a later chunk may have waited for the
-    /// retransmission.
+    /// RFC 9260 §6.3.1 C5 (Karn): stops the measurement if the measured chunk is the retransmitted chunk at `offset` or
+    /// a later chunk. A retransmitted chunk gives no sample. The acknowledgement of a later chunk may have waited for
+    /// the retransmission.
     pub(super) fn end_measurement_from(&mut self, offset: u64) {
         if self.timed.is_some_and(|(timed, _)| timed >= offset) {
             self.timed = None;
@@ -144,7 +144,7 @@ impl Path {
         is_earliest_resent
     }
 
-    /// Records that the chunk at `offset` was retransmitted to this destination. `moved` says whether it was last
+    /// Records that the chunk at `offset` was retransmitted to this destination. `moved` is true if the chunk was last
     /// sent to another destination.
     pub(crate) fn on_chunk_repeated(&mut self, now: Instant, offset: u64, moved: bool) {
         if let Some(control) = self.congestion().1 {
@@ -156,8 +156,8 @@ impl Path {
         }
     }
 
-    /// Records that a packet with DATA was sent. `new` is true for new DATA, which can give a round-trip sample.
-    /// Retransmitted DATA cannot.
+    /// Records that a packet with DATA was sent. `new` is true for new DATA. Only new DATA can give a round-trip
+    /// sample.
     #[inline(always)]
     pub(crate) fn on_data_sent(&mut self, now: Instant, new: bool) {
         if new {
@@ -193,8 +193,8 @@ impl Path {
 
     // Acknowledgements.
 
-    /// Returns the lowest TSN in flight, as an offset from the initial TSN. If the search for it was cut short, returns
-    /// `u64::MAX`. The caller must then assume that any acknowledged chunk was the lowest in flight.
+    /// Returns the lowest TSN in flight, as an offset from the initial TSN. Returns `u64::MAX` if the search for this
+    /// TSN was cut short. The caller must then assume that any acknowledged chunk was the lowest in flight.
     ///
     /// Also returns the TSN offset and the send time of the chunk whose round trip is measured; `None` if no chunk is
     /// measured.
@@ -204,7 +204,7 @@ impl Path {
         (earliest, self.timed)
     }
 
-    /// Whether the chunk at `offset` is, or may be, the lowest in flight on this path.
+    /// Returns whether the chunk at `offset` is, or may be, the lowest in flight on this path.
     #[inline]
     pub(crate) fn may_be_earliest(&self, offset: u64) -> bool {
         self.is_earliest_a_bound || offset <= self.earliest
@@ -372,8 +372,8 @@ impl Path {
         self.one_packet = true;
     }
 
-    /// RFC 9260 §6.3.3 E3: removes all data from the flight, because it is marked for retransmission. New data has TSN
-    /// offsets from `next` on.
+    /// RFC 9260 §6.3.3 E3: no data counts as in flight any more, because all of it is marked for retransmission. New
+    /// data has TSN offsets from `next` on.
     pub(crate) fn lose_flight(&mut self, next: u64) {
         self.timed = None;
         self.flight = 0;
@@ -388,8 +388,8 @@ impl Path {
         self.flight = 0;
     }
 
-    /// Called after chunks were abandoned. Ends the measurement of the round trip if the measured chunk is no longer
-    /// in flight. `first` is the lowest TSN offset in flight on this path. `flies` returns whether the chunk at a TSN
+    /// Called after chunks were abandoned. If the chunk whose round trip is measured is no longer in flight, ends the
+    /// measurement. `first` is the lowest TSN offset in flight on this path. `flies` returns whether the chunk at a TSN
     /// offset is in flight.
     pub(crate) fn disregard(&mut self, first: u64, flies: impl Fn(u64) -> bool) {
         self.set_earliest(first);

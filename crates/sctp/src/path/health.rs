@@ -11,12 +11,13 @@ use super::{Path, mtu};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// If T3-rtx has expired more than this number of times in a row, the path probably drops all data. An answered
-/// HEARTBEAT then no longer clears the errors of the path. The value is MAX_PROBES of RFC 8899 §5.1.2.
+/// The number of consecutive T3-rtx expirations that may happen by chance. After more expirations, the path probably
+/// drops all data, so an answered HEARTBEAT no longer clears the errors of the path. The value is MAX_PROBES of RFC
+/// 8899 §5.1.2.
 const EXCUSED: u32 = 3;
-/// If more timeouts than this occur in a row while HEARTBEATs are answered, the loss of data is no coincidence. The
-/// value is the default of Path.Max.Retrans in RFC 9260 §16. A smaller configured Path.Max.Retrans makes the path fail
-/// earlier, but does not end the association earlier.
+/// The number of consecutive timeouts above which the loss of data is no coincidence, although HEARTBEATs are answered.
+/// The value is the default of Path.Max.Retrans in RFC 9260 §16. A smaller configured Path.Max.Retrans makes the path
+/// fail earlier, but does not end the association earlier.
 const NO_COINCIDENCE: u32 = 5;
 
 /// The T3-rtx expirations since data was last acknowledged.
@@ -27,13 +28,13 @@ pub(super) struct UnansweredData {
     last: Instant,
     /// Whether the peer has answered a HEARTBEAT since the first of the T3-rtx expirations that `timeouts` counts.
     heartbeats_pass: bool,
-    /// How many of the T3-rtx expirations in `timeouts` came while the lowest chunk was too large for the path.
+    /// The number of expirations in `timeouts` that occurred while the lowest chunk was too large for the path.
     too_large: u32,
 }
 
 impl UnansweredData {
-    /// Whether T3-rtx has expired more than [`EXCUSED`] times since data was last acknowledged, although a HEARTBEAT
-    /// was answered.
+    /// Returns whether T3-rtx has expired more than [`EXCUSED`] times since data was last acknowledged, although a
+    /// HEARTBEAT was answered.
     fn is_lost_for_good(&self) -> bool {
         self.timeouts > EXCUSED && self.heartbeats_pass
     }
@@ -45,7 +46,7 @@ pub(crate) struct Evidence {
     /// Whether data is outstanding.
     pub(crate) outstanding: bool,
     /// The time from the last timeout until data is tried again on a path that answers HEARTBEATs but loses data. With
-    /// `None`, data is not tried again on this path.
+    /// `None`, data is not sent on this path again.
     pub(crate) retry: Option<Duration>,
     /// The value of Path.Max.Retrans.
     pub(crate) max_retrans: u32,
@@ -76,22 +77,22 @@ impl Path {
         self.on_error(now, max_retrans)
     }
 
-    /// Whether the peer answers HEARTBEATs but does not acknowledge data. T3-rtx has expired, a HEARTBEAT was answered
-    /// after that, and no data has been acknowledged since the expiry.
+    /// Returns whether the peer answers HEARTBEATs but does not acknowledge data: since T3-rtx first expired, a
+    /// HEARTBEAT was answered, but no data was acknowledged.
     pub(crate) fn passes_heartbeats_only(&self) -> bool {
         self.unanswered.as_ref().is_some_and(|unanswered| unanswered.heartbeats_pass)
     }
 
-    /// Whether data has been lost too often to be a coincidence, although all HEARTBEATs were answered.
+    /// Returns whether data has been lost too often to be a coincidence, although all HEARTBEATs were answered.
     pub(crate) fn delivers_heartbeats_only(&self) -> bool {
         let lost = self.unanswered.as_ref().is_some_and(|unanswered| unanswered.is_lost_for_good());
         lost && !self.awaits_heartbeat_ack()
     }
 
     /// Counts a timeout at which the chunk with the lowest TSN no longer fits the path's MTU. `size` is the chunk's
-    /// size in bytes. Returns whether the path seems to drop all packets of that size. This is so if three conditions
-    /// hold: `size` exceeds BASE_PLPMTU, which every path delivers (RFC 8899 §5.1.2); the peer answers HEARTBEATs; and
-    /// there were more timeouts than random losses explain.
+    /// size in bytes. Returns whether the path seems to drop all packets of that size. Three conditions must hold:
+    /// `size` exceeds BASE_PLPMTU, which every path delivers (RFC 8899 §5.1.2); the peer answers HEARTBEATs; and there
+    /// were more timeouts than random losses explain.
     pub(crate) fn on_too_large_timeout(&mut self, size: u64) -> bool {
         let above_base = size > u64::from(mtu::base_plpmtu(self.address().is_ipv6()));
         let passes = !self.awaits_heartbeat_ack();
@@ -107,7 +108,7 @@ impl Path {
     pub(super) fn on_heartbeat_answered(&mut self, now: Instant, rtt: Duration, evidence: Evidence) -> bool {
         let Evidence { outstanding, retry, max_retrans } = evidence;
         if !outstanding {
-            // RFC 9260 §8.3: the answer makes the address active again.
+            // RFC 9260 §8.3: an answered HEARTBEAT makes the address active again.
             self.rtt.on_sample(rtt);
             return self.on_answer(now);
         }
@@ -117,18 +118,18 @@ impl Path {
         }
         let mut errors = 0;
         if let Some(lost) = unanswered.as_ref().filter(|it| it.is_lost_for_good()) {
-            // RFC 9260 §8.1: HEARTBEATs may reach an address that DATA does not reach. Therefore, while data is
-            // outstanding, a HEARTBEAT ACK does not clear the association's error counter. For the same reason, it
-            // clears neither the path's error counter nor the back-off of the RTO (§6.3.3 E2).
+            // RFC 9260 §8.1: HEARTBEATs may reach an address that DATA does not reach. So while data is outstanding, a
+            // HEARTBEAT ACK clears neither the error counters of the path and of the association nor the back-off of
+            // the RTO (§6.3.3 E2).
             if retry.is_none_or(|wait| now < lost.last + wait) {
                 self.unanswered = unanswered;
                 return false;
             }
-            // The answer lowers the error counter to at most Path.Max.Retrans. The path is then active, and data is
-            // tried on it. If the counter is at this limit, the next timeout marks the path as failed again.
+            // The answer lowers the error counter to Path.Max.Retrans or less, so the path is active and gets data
+            // again. If the counter is equal to Path.Max.Retrans, the next timeout makes the path fail again.
             errors = self.errors.min(max_retrans);
         }
-        // RFC 9260 §8.3: the answer gives a round-trip sample.
+        // RFC 9260 §8.3: an answered HEARTBEAT gives a round-trip sample.
         self.rtt.on_sample(rtt);
         let revived = self.on_answer(now);
         (self.errors, self.unanswered) = (errors, unanswered);
@@ -171,17 +172,18 @@ impl Path {
         self.errors
     }
 
-    /// RFC 9260 §8.2: whether the destination address is active.
+    /// RFC 9260 §8.2: returns whether the destination address is active.
     pub(crate) fn is_active(&self) -> bool {
         self.active
     }
 
-    /// RFC 7829 §3: whether the path is potentially failed. Such a path carries no data while another path is active.
+    /// RFC 7829 §3: returns whether the path is potentially failed. Such a path carries no data while another path is
+    /// active.
     pub(crate) fn is_potentially_failed(&self) -> bool {
         self.potentially_failed
     }
 
-    /// RFC 7829 §3 (PFMR): whether paths can become potentially failed.
+    /// RFC 7829 §3 (PFMR): returns whether paths can become potentially failed.
     pub(crate) fn has_potentially_failed_state(&self) -> bool {
         self.pf_max.is_some()
     }
@@ -191,13 +193,13 @@ impl Path {
         self.awaits_route = true;
     }
 
-    /// Whether the last packet was not sent, because the host had no route to this destination.
+    /// Returns whether the last packet was not sent, because the host had no route to this destination.
     pub(crate) fn is_unsent(&self) -> bool {
         self.awaits_route
     }
 
-    /// Returns whether the last packet was not sent, because the host had no route to this destination. Then clears
-    /// this record, because the next packet can perhaps be sent.
+    /// Returns whether the last packet was not sent, because the host had no route to this destination. Clears this
+    /// record, because the next packet may have a route.
     pub(crate) fn take_unsent(&mut self) -> bool {
         std::mem::take(&mut self.awaits_route)
     }
@@ -217,7 +219,7 @@ impl Path {
             return std::mem::take(&mut self.potentially_failed);
         }
         if self.removed {
-            // RFC 5061 §5.3 F13: the address was removed, so the acknowledgement does not make it active again.
+            // RFC 5061 §5.3 F13: an acknowledgement does not make a removed address active again.
             return false;
         }
         self.active = true;
@@ -225,8 +227,8 @@ impl Path {
         true
     }
 
-    /// Whether an acknowledgement of all TSNs below `base` shows that this path works. If false, the acknowledged
-    /// chunks may have arrived through another path.
+    /// Returns whether an acknowledgement of all TSNs below `base` shows that this path works. Returns false if the
+    /// acknowledged chunks may have arrived through another path.
     #[inline]
     pub(super) fn is_shown_by(&self, base: u64) -> bool {
         // RFC 7829 §3 (9): if a chunk was sent to several addresses, its acknowledgement does not show which of them

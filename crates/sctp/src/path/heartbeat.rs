@@ -81,7 +81,7 @@ impl Path {
         self.heartbeat.send_pending |= self.heartbeat.outstanding.is_none();
     }
 
-    /// Whether a HEARTBEAT is outstanding.
+    /// Returns whether a HEARTBEAT is outstanding.
     pub(super) fn awaits_heartbeat_ack(&self) -> bool {
         self.heartbeat.outstanding.is_some()
     }
@@ -91,7 +91,7 @@ impl Path {
         self.heartbeat.send_pending = false;
     }
 
-    /// Whether a HEARTBEAT is to be sent.
+    /// Returns whether a HEARTBEAT is to be sent.
     #[inline]
     pub(crate) fn wants_heartbeat(&self) -> bool {
         self.heartbeat.send_pending
@@ -105,25 +105,25 @@ impl Path {
         self.stats.heartbeats_sent += 1;
     }
 
-    /// Returns whether another timer counts the path's silence as an error, so that the unanswered HEARTBEAT does not
-    /// count. While data is in flight, this timer is T3-rtx (RFC 9260 §8.3 sends HEARTBEATs only to idle addresses).
+    /// Returns whether an unanswered HEARTBEAT must not count as an error of the path, because another timer counts the
+    /// same silence. While data is in flight, T3-rtx counts it (RFC 9260 §8.3 sends HEARTBEATs only to idle addresses).
     ///
-    /// When T3-rtx expires, all data counts as lost, so none is in flight. `error_counted` then shows that the error is
-    /// already counted. On a potentially failed path, the unanswered HEARTBEAT then counts no second error and does not
-    /// double the RTO (§6.3.3 E2).
+    /// After T3-rtx has expired, no data is in flight, but `error_counted` shows that the silence was already counted.
+    /// So a HEARTBEAT on a potentially failed path counts no second error and does not double the RTO again (§6.3.3
+    /// E2).
     pub(crate) fn is_silence_known(&self) -> bool {
         self.flight > 0 || self.heartbeat.error_counted
     }
 
     /// RFC 9260 §8.3: returns the time of the next HEARTBEAT: one heartbeat period, with random jitter, after the path
-    /// was last used. `None` if a HEARTBEAT is due now, because the path has been idle for the shortest possible
-    /// period: `interval` plus half the RTO.
+    /// was last used. Returns `None` if a HEARTBEAT is due now. It is due once the path has been idle for the shortest
+    /// possible period: `interval` plus half the RTO.
     pub(crate) fn next_heartbeat(&self, now: Instant, interval: Duration, rng: &mut Rng) -> Option<Instant> {
         let used = self.last_used + interval + self.rto() / 2 > now;
         used.then(|| self.last_used + self.heartbeat_period(interval, rng))
     }
 
-    /// RFC 9260 §8.3: HB.interval plus the RTO, with a jitter of +/- 50 % of the RTO.
+    /// RFC 9260 §8.3: returns HB.interval plus the RTO, with a jitter of +/- 50 % of the RTO.
     pub(crate) fn heartbeat_period(&self, interval: Duration, rng: &mut Rng) -> Duration {
         let rto = nanos(self.rto());
         let jittered = rto / 2 + rng.below(rto.saturating_add(1));

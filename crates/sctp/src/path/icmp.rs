@@ -48,7 +48,7 @@ mod tests {
         for encapsulated in [false, true] {
             assert_eq!(advice(IcmpKind::Unreachable(2), false, encapsulated), Advice::Abort);
             assert_eq!(advice(IcmpKind::UnknownNextHeader, true, encapsulated), Advice::Abort);
-            // ICMPv6 code 2 means "beyond scope of source address", so it does not report a host without SCTP.
+            // ICMPv6 code 2 means "beyond scope of source address". It does not say that the host has no SCTP.
             assert_eq!(advice(IcmpKind::Unreachable(2), true, encapsulated), Advice::Error);
         }
         assert_eq!(advice(IcmpKind::Unreachable(4), true, false), Advice::Ignore);

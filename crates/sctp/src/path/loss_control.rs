@@ -1,6 +1,5 @@
-//! The state of a path for loss recovery beyond RFC 9260 §7.2. The mechanisms are loss detection by time (RACK), tail
-//! loss probes, HyStart, pacing and proportional rate reduction. A path without any of these mechanisms has no such
-//! state.
+//! The state that a path needs for loss recovery beyond RFC 9260 §7.2: loss detection by time (RACK), tail loss probes,
+//! HyStart, pacing and proportional rate reduction. A path without any of these mechanisms has no such state.
 //!
 //! The algorithms of loss recovery are in the crate `congestion` and shared with TCP. `send::rack` applies them to
 //! chunks, and `association::recover` applies them to timers.
@@ -15,19 +14,19 @@ use anabranch_congestion::{
 };
 use std::collections::VecDeque;
 
-/// RFC 8985 §7.2: the longest time for which the receiver may delay the acknowledgement of a single packet (RFC 9260
-/// §16, SACK.Delay).
+/// RFC 8985 §7.2: the longest time for which the receiver may delay the acknowledgement of a single packet. It is the
+/// default of SACK.Delay (RFC 9260 §16).
 pub(crate) const LONGEST_ACK_DELAY: Duration = Duration::from_millis(200);
 
 /// RFC 8985 §6: detection of losses by time on one path.
 #[derive(Debug, Default)]
 pub(crate) struct LossByTime {
     rack: Rack,
-    /// The next search for lost chunks begins at this TSN offset. A chunk below this offset that was sent only once is
-    /// acknowledged, marked as lost, or in flight on a path other than this one.
+    /// The TSN offset at which the next search for lost chunks begins. Each chunk below it that was sent only once is
+    /// acknowledged, marked as lost, or in flight on another path.
     edge: u64,
-    /// The chunks retransmitted on this path, oldest first: the TSN offset of each chunk and the time of its
-    /// retransmission.
+    /// The chunks retransmitted on this path, oldest retransmission first. Each entry has the chunk's TSN offset and
+    /// the time of its retransmission.
     retransmissions: VecDeque<(u64, Instant)>,
     /// The time at which a chunk in flight will be declared lost, unless an acknowledgement arrives earlier. `None` if
     /// no loss is suspected.
@@ -42,9 +41,9 @@ impl LossByTime {
         self.lost.add(at, bytes);
     }
 
-    /// Returns the reordering window: the time beyond one round trip after which an unacknowledged chunk counts as
-    /// lost, if a later chunk was delivered. `sure` (a gap means loss) is true in a recovery, or after DupThresh later
-    /// chunks were delivered.
+    /// Returns the reordering window. If a later chunk was delivered, a chunk counts as lost when it is unacknowledged
+    /// for longer than a round trip plus this window. `sure` is true if a gap alone already indicates a loss: during a
+    /// recovery, or after DupThresh later chunks were delivered.
     pub(crate) fn window(&self, smoothed: Option<Duration>, sure: bool) -> Duration {
         self.rack.window(smoothed, sure)
     }
@@ -121,8 +120,8 @@ pub(crate) struct LossControl {
     /// Linux's HyStart is off on paths whose round-trip time is shorter than this value.
     hystart_min_rtt: Duration,
     pacer: Option<Pacer>,
-    /// The TSN offset of the chunk that was next to be sent when the pacer last held back data. Until all chunks below
-    /// this offset are acknowledged, the window counts as full.
+    /// The TSN offset of the chunk that was next to be sent when the pacer last held back data. The window counts as
+    /// full until all chunks below this offset are acknowledged.
     paced_until: u64,
     /// Whether proportional rate reduction (RFC 6937) is on. `reduction` is its state in the current recovery.
     proportional: bool,
@@ -130,7 +129,7 @@ pub(crate) struct LossControl {
 }
 
 impl LossControl {
-    /// Whether the configuration uses any of the mechanisms of this module.
+    /// Returns whether the configuration uses any of the mechanisms of this module.
     pub(super) fn is_wanted(config: &Config, paced: bool) -> bool {
         config.rack || config.hystart.is_some() || paced || config.prr
     }
@@ -193,8 +192,8 @@ impl LossControl {
         }
     }
 
-    /// Tells proportional rate reduction and the pacer that `bytes` bytes were sent in packets of `mss` bytes. The
-    /// pacer uses the controller's pacing rate. If there is none, the pacer derives a rate from the congestion window.
+    /// Informs proportional rate reduction and the pacer that `bytes` bytes were sent in packets of `mss` bytes. The
+    /// pacer uses the controller's pacing rate or, if there is none, a rate derived from the congestion window.
     fn pace(
         &mut self,
         now: Instant,
@@ -250,20 +249,20 @@ impl Path {
     }
 
     /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes that count as in flight before a SACK. `polls` is
-    /// the number of calls of `poll_transmit` so far, and `more` says whether more data waits to be sent. If a SACK
-    /// since the last call of `poll_transmit` found the window full, and more data waits, returns at least the window.
-    /// Without this rule, a host that reads several SACKs at once would grow the window for the first SACK only.
+    /// the number of calls of `poll_transmit` so far, and `more` says whether more data waits to be sent. If more data
+    /// waits, and an earlier SACK since the last `poll_transmit` found the window full, the window still counts as
+    /// full. Otherwise a host that reads several SACKs at once would grow the window for the first SACK only.
     #[inline]
     pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
         if more && self.window_full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }
     }
 
-    /// Whether the sender used the whole congestion window. `flight` is the number of bytes in flight before a SACK
-    /// arrived. `acked` is the TSN offset below which the SACK acknowledges all chunks.
+    /// Returns whether the sender used the whole congestion window. `flight` is the number of bytes in flight before a
+    /// SACK arrived. `acked` is the TSN offset below which the SACK acknowledges all chunks.
     ///
-    /// RFC 9260 §7.2.1 requires a full window. With a mechanism of this module, the rules of TCP (and Linux) apply
-    /// instead. The window then counts as used in three cases: less than one packet was free, or slow start used half
-    /// of the window, or the pacer held data back (RFC 9002 §7.8). In these cases the application did not limit the
+    /// RFC 9260 §7.2.1 requires a full window. If the path uses a mechanism of this module, the rules of TCP (and
+    /// Linux) apply instead. The window then counts as used if less than one packet was free, slow start used half of
+    /// the window, or the pacer held data back (RFC 9002 §7.8). In these cases the application did not limit the
     /// sender.
     #[inline]
     pub(super) fn fills_window(&self, flight: u64, acked: u64) -> bool {
@@ -286,9 +285,10 @@ impl Path {
         if control.tail_probe_allowed {
             return Some(true);
         }
-        // RFC 6937: in a recovery, the amount of data sent follows the amount delivered.
+        // RFC 6937: in a recovery, an allowance limits the data sent. It grows with the data delivered.
         let prr = control.reduction.as_ref().filter(|_| is_recovering())?;
-        // If no chunk is in flight, no acknowledgement will come that could raise the allowance.
+        // If no chunk is in flight, a packet may be sent even if the allowance is used up, because no acknowledgement
+        // will come to raise it.
         Some((prr.allowance() > 0 || self.flight == 0) && !blocked)
     }
 
@@ -371,14 +371,14 @@ impl Path {
             }
         }
         if control.probe.on_ack(base, needless, idle) && is_recovered {
-            // RFC 8985 §7.4: the tail loss probe repaired a loss, which reduces the window like any other loss.
+            // RFC 8985 §7.4: the tail loss probe has repaired a loss. This reduces the window like any other loss.
             controller.on_loss(now, flight, false);
             control.end_hystart();
         }
     }
 
     /// Returns the deadline of the loss timer, or `None` if losses are not detected by time (RFC 8985). `is_quiet`
-    /// returns true if no loss is known.
+    /// returns true if no chunk is known to be lost.
     #[inline]
     pub(crate) fn loss_deadline(&mut self, is_quiet: impl Fn() -> bool) -> Option<LossDeadline> {
         let (flight, alone) = (self.flight, self.flight <= self.chunk_limit() as u64);
@@ -387,8 +387,8 @@ impl Path {
         let control = control?;
         let by_time = control.by_time.as_mut()?;
         if flight == 0 {
-            // The path has no data in flight. The chunk that might be lost has arrived or moved to another path, so the
-            // deadline must not apply to a chunk that is sent later.
+            // The path has no data in flight: the chunk that might be lost has arrived or moved to another path. The
+            // old deadline must not apply to a chunk that is sent later.
             by_time.reorder_at = None;
         }
         if let Some(at) = by_time.reorder_at {
@@ -401,8 +401,8 @@ impl Path {
         Some(LossDeadline::Probe(LossProbe::timeout(smoothed, alone, LONGEST_ACK_DELAY)))
     }
 
-    /// Whether the loss timer runs for a chunk that may be lost. The chunk counts as lost if it is not acknowledged
-    /// before the timer expires.
+    /// Returns whether the loss timer runs for a chunk that may be lost. The chunk counts as lost if it is not
+    /// acknowledged before the timer expires.
     pub(crate) fn suspects_loss(&self) -> bool {
         self.loss_control().and_then(|control| control.by_time.as_ref()?.reorder_at).is_some()
     }
@@ -449,7 +449,7 @@ impl Path {
         Some(at)
     }
 
-    /// Whether data packets are paced.
+    /// Returns whether data packets are paced.
     #[inline]
     pub(crate) fn is_paced(&self) -> bool {
         self.loss_control().is_some_and(|control| control.pacer.is_some())

@@ -42,8 +42,8 @@ pub(crate) struct Path {
     source: SocketAddr,
     /// RFC 9260 §5.4: whether the address is confirmed to be the peer's.
     confirmed: bool,
-    /// RFC 5061 §5.3 F13: whether the peer has deleted the address. The entry stays because chunks may still refer to
-    /// the index of the path.
+    /// RFC 5061 §5.3 F13: whether the peer has deleted the address. The path stays in the list, because chunks may
+    /// still refer to its index.
     removed: bool,
     /// RFC 5061 §5.3 F1: whether no local address can be used for this destination now.
     has_no_source: bool,
@@ -70,8 +70,8 @@ pub(crate) struct Path {
     seed: u64,
     /// Number of bytes of DATA chunks in flight, headers and padding included.
     flight: u64,
-    /// The value of `Paths::polls` (the number of calls of `poll_transmit`) when a SACK last acknowledged new data of
-    /// this path. `None` if the congestion window was not full at that time.
+    /// The number of calls of `poll_transmit` when a SACK last acknowledged new data of this path, if the congestion
+    /// window was full at that time; otherwise `None`.
     window_full_at: Option<u64>,
     /// The lowest TSN offset in flight on this path, or a lower bound at which the search for the lowest TSN offset
     /// starts.
@@ -193,7 +193,7 @@ impl Path {
         fresh.last_data = self.last_data;
         fresh.stats = std::mem::take(&mut self.stats);
         if fresh.flight > 0 {
-            // Creates the congestion controller, which the acknowledgements of the data in flight need.
+            // Create the congestion controller now: acknowledgements of the data in flight need it.
             fresh.congestion();
         }
         *self = fresh;
@@ -211,7 +211,7 @@ impl Path {
         self.source
     }
 
-    /// RFC 9260 §5.4: whether the address is confirmed to be the peer's.
+    /// RFC 9260 §5.4: returns whether the address is confirmed to be the peer's.
     #[inline]
     pub(crate) fn is_confirmed(&self) -> bool {
         self.confirmed
@@ -222,14 +222,14 @@ impl Path {
         self.confirmed = true;
     }
 
-    /// RFC 5061 §5.3 F13: whether the peer has deleted the address. Its entry stays because chunks may refer to the
-    /// index of the path.
+    /// RFC 5061 §5.3 F13: returns whether the peer has deleted the address. Its entry stays because chunks may refer to
+    /// the index of the path.
     #[inline]
     pub(crate) fn is_removed(&self) -> bool {
         self.removed
     }
 
-    /// RFC 5061 §5.3 F1: whether a local address can be used for this destination now.
+    /// RFC 5061 §5.3 F1: returns whether a local address can be used for this destination now.
     pub(crate) fn has_source(&self) -> bool {
         !self.has_no_source
     }
@@ -259,20 +259,20 @@ impl Path {
         self.stats.bytes_received += bytes;
     }
 
-    /// Whether data may be sent on this path: the address is confirmed and active, and there is a source address for
-    /// it.
+    /// Returns whether data may be sent on this path: the address is confirmed and active, and there is a source
+    /// address for it.
     #[inline]
     pub(crate) fn is_usable(&self) -> bool {
         self.confirmed && self.active && !self.has_no_source
     }
 
-    /// Whether the peer's address is confirmed and this host has a source address for it. Also true for a path that has
+    /// Returns whether the peer's address is confirmed and this host has a source address for it, even if the path has
     /// failed.
     pub(crate) fn is_reachable(&self) -> bool {
         self.confirmed && !self.has_no_source
     }
 
-    /// Whether the path is usable and not potentially failed.
+    /// Returns whether the path is usable and not potentially failed.
     #[inline]
     pub(crate) fn is_sound(&self) -> bool {
         self.is_usable() && !self.potentially_failed

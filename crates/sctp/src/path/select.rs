@@ -30,8 +30,7 @@ pub(crate) struct Paths {
     /// The counter of consecutive errors on all paths together.
     errors: ErrorCounter,
     /// For each direction, the time and the path of the last progress of user data. `None` until the association has
-    /// several paths and has sent data. If no data was sent, silence of the peer does not mean that a path is
-    /// interrupted.
+    /// several paths and has sent data. Before that, silence of the peer does not mean that a path is interrupted.
     progress: Option<Box<[Progress; 2]>>,
 }
 
@@ -39,12 +38,12 @@ pub(crate) struct Paths {
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     at: Instant,
-    /// The path on which user data last made progress: sent data was acknowledged, or received data arrived. When this
-    /// side sends data with no chunk outstanding, the records of both directions start anew. For sent data, this is
-    /// then the path of the new data; for received data, it is `None`.
+    /// The path of the last progress: the path on which data was last acknowledged, or on which data last arrived. When
+    /// this side sends data while no chunk is outstanding, both directions start anew. For sent data, the path is then
+    /// that of the new data; for received data, it is `None`.
     path: Option<usize>,
-    /// Whether the data of this direction is interrupted, so that its next progress ends an interruption. True if,
-    /// since the last progress, the path has failed, or outstanding data has waited for longer than an RTO.
+    /// Whether this direction is interrupted: since the last progress, either the path has failed, or outstanding data
+    /// has waited for longer than an RTO. The next progress ends the interruption.
     late: bool,
     /// For received data: whether this side's receive window was full when DATA last arrived, so that the peer must not
     /// send. For sent data: always false.
@@ -63,7 +62,7 @@ impl Progress {
 }
 
 /// An interruption of user data that began at `since` and has just ended. The data resumed on another path, or on the
-/// same path. In the second case, the path had failed, or data had waited for longer than an RTO.
+/// same path after this path had failed or data had waited for longer than an RTO.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interruption {
     pub(crate) since: Instant,
@@ -73,7 +72,7 @@ pub(crate) struct Interruption {
     pub(crate) received: bool,
 }
 
-/// Interruptions shorter than this time are not reported. Such short ones also occur without a failure: concurrent
+/// Interruptions shorter than this time are not reported. Short interruptions also occur without a failure: concurrent
 /// multipath transfer changes paths all the time, and receivers delay SACKs.
 const SHORTEST_INTERRUPTION: Duration = Duration::from_millis(100);
 
@@ -144,8 +143,8 @@ impl Paths {
         self.changes += 1;
     }
 
-    /// Removes a path. Where it was the primary path, the path for new data or the path for SACKs, `successor` replaces
-    /// it. The index stays unused until another address gets it.
+    /// Removes a path. If it was the primary path, the path for new data or the path for SACKs, `successor` becomes
+    /// that path instead. The index stays unused until another address gets it.
     pub(crate) fn remove(&mut self, path: usize, successor: usize) {
         self.list[path].removed = true;
         self.list[path].withdraw();
@@ -173,7 +172,7 @@ impl Paths {
         self.find(address).unwrap_or(self.current)
     }
 
-    /// Whether `address` was an address of the peer that the peer has deleted (RFC 5061 §5.3 F13).
+    /// Returns whether `address` was an address of the peer that the peer has deleted (RFC 5061 §5.3 F13).
     pub(crate) fn was_deleted(&self, address: IpAddr) -> bool {
         self.list.iter().any(|path| path.removed && path.address.ip() == address)
     }
@@ -210,7 +209,7 @@ impl Paths {
         self.errors.count(now);
     }
 
-    /// RFC 9260 §8.1: whether the peer is unreachable.
+    /// RFC 9260 §8.1: returns whether the peer is unreachable.
     pub(crate) fn is_peer_unreachable(&self, config: &Config, now: Instant) -> bool {
         self.errors.is_exceeded(config, now)
     }
@@ -234,8 +233,8 @@ impl Paths {
         self.data_from
     }
 
-    /// Whether no DATA has arrived for longer than an RTO although the receive window was open. The peer's RTO is not
-    /// known, so this side's RTO for the same path is used.
+    /// Returns whether no DATA has arrived for longer than an RTO although the receive window was open. The peer's RTO
+    /// is unknown, so this side's RTO for the same path is used.
     #[inline]
     pub(crate) fn is_data_overdue(&self, now: Instant, path: usize) -> bool {
         let overdue = |it: &Progress| !it.closed && now.since(it.at) > self.list[path].rto();
@@ -267,13 +266,13 @@ impl Paths {
         self.progress.as_mut()?[0].advance(now, path)
     }
 
-    /// Whether the chunk that was acknowledged last was sent on this path.
+    /// Returns whether the chunk that was acknowledged last was sent on this path.
     pub(crate) fn is_last_sent_on(&self, path: usize) -> bool {
         self.progress.as_ref().is_some_and(|progress| progress[0].path == Some(path))
     }
 
-    /// Records that data is sent on `path` while no chunk is outstanding. Interruptions are measured from now on, in
-    /// both directions: the pause before this data does not count as an interruption.
+    /// Records that data is sent on `path` while no chunk is outstanding. The measurement of interruptions starts anew
+    /// in both directions, so the pause before this data does not count.
     pub(crate) fn on_data_begun(&mut self, now: Instant, path: usize) {
         if self.list.len() > 1 {
             let progress = |path| Progress { at: now, path, late: false, closed: false };
@@ -286,7 +285,7 @@ impl Paths {
     }
 
     /// Records that the path has failed or potentially failed. If the last progress of data was on this path, the time
-    /// until the next progress counts as an interruption. This holds even if the next progress is on this path again.
+    /// until the next progress counts as an interruption, even if the next progress is on this path again.
     pub(crate) fn on_failed(&mut self, path: usize) {
         for progress in self.progress.iter_mut().flat_map(|both| both.iter_mut()) {
             progress.late |= progress.path == Some(path);
@@ -301,8 +300,8 @@ impl Paths {
         }
     }
 
-    /// RFC 9260 §6.4: returns the path for SACKs. This is the path on which DATA last arrived. If `elsewhere` is true,
-    /// another path is preferred.
+    /// RFC 9260 §6.4: returns the path for SACKs: the path on which DATA last arrived or, if `elsewhere` is true,
+    /// preferably another path.
     #[inline]
     pub(crate) fn for_sack(&self, elsewhere: bool) -> usize {
         let same = self.data_from;
@@ -357,7 +356,7 @@ impl Paths {
         if self.list[path].confirmed { path } else { self.current }
     }
 
-    /// Whether data cannot be sent, because the current path is unconfirmed or has no source address.
+    /// Returns whether data cannot be sent, because the current path is unconfirmed or has no source address.
     pub(crate) fn is_stranded(&self) -> bool {
         !self.list[self.current].is_reachable()
     }
@@ -368,8 +367,8 @@ impl Paths {
         self.list.iter().filter(|path| !path.removed).map(Path::chunk_limit).min().unwrap_or(512)
     }
 
-    /// RFC 9260 §6.3.1 C5: stops the round-trip measurements that a retransmission of the chunk at `offset` would
-    /// spoil, on all paths.
+    /// RFC 9260 §6.3.1 C5: on all paths, stops the round-trip measurements that would be wrong after the retransmission
+    /// of the chunk at `offset`.
     pub(crate) fn end_measurements_from(&mut self, offset: u64) {
         self.list.iter_mut().for_each(|path| path.end_measurement_from(offset));
     }
@@ -379,10 +378,10 @@ impl Paths {
         self.list[0].address.ip()
     }
 
-    /// Returns the usable path whose source and destination address share the longest prefix (RFC 6724 §6 rule 9). An
-    /// ASCONF is sent on this path when the host has lost the source address of its data. The source address of another
-    /// path may be in a network that cannot reach the peer's address. The ASCONF would then be lost, and only an expiry
-    /// of T4 would reveal the loss.
+    /// Returns the usable path whose source and destination address share the longest prefix (RFC 6724 §6 rule 9).
+    /// After the local address that data was sent from has been removed, the ASCONF is sent on this path. On another
+    /// path, the local address may belong to a network that cannot reach the peer. The ASCONF would then be lost, and
+    /// only an expiry of T4 would reveal the loss.
     pub(crate) fn nearest(&self) -> usize {
         let near = |index: usize| {
             let path = &self.list[index];
@@ -417,9 +416,9 @@ impl Paths {
             .filter(|_| better)
     }
 
-    /// If every destination has failed, chooses a confirmed destination as the current one. The choice is the next
-    /// destination in the list (RFC 9260 §8.2 leaves it open). If the state "potentially failed" is enabled, the choice
-    /// is the destination with the fewest errors (RFC 7829 §4.1).
+    /// If every destination has failed, makes another confirmed destination the current one: the next in the list (RFC
+    /// 9260 §8.2 leaves the choice open). If the state "potentially failed" is enabled, the destination with the fewest
+    /// errors becomes the current one (RFC 7829 §4.1).
     pub(crate) fn rotate(&mut self) {
         if self.list.iter().any(Path::is_usable) {
             return;
@@ -443,8 +442,8 @@ impl Paths {
 }
 
 /// Returns the local address from which to reach `target`: the address that shares the longest prefix with `target`. If
-/// several addresses share equally long prefixes, `turn` selects one of them. Callers pass the index of the path, so
-/// the n-th path uses the n-th address.
+/// several addresses share equally long prefixes, `turn` selects one of them. Callers pass the index of a path as
+/// `turn`, so different paths use different addresses.
 pub(crate) fn source_for(local: &[SocketAddr], target: IpAddr, turn: usize) -> Option<SocketAddr> {
     let shared = |source: &SocketAddr| common_bits(source.ip(), target);
     let longest = local.iter().filter_map(shared).max()?;

@@ -1,7 +1,7 @@
 //! Decides when to send a SACK.
 //!
-//! Stores the number of packets not yet acknowledged, the reasons not to wait, and the permitted size of a SACK. The
-//! delay itself is a deadline in the association's timer table.
+//! Stores the number of packets not yet acknowledged, the reasons to acknowledge at once, and the permitted size of a
+//! SACK. The delay itself is a deadline in the association's timer table.
 //!
 //! Implements RFC 9260 §6.2 (delayed acknowledgements) and RFC 7053 §5.2.
 
@@ -75,13 +75,13 @@ impl Ack {
     /// Returns the largest permitted size in bytes of a SACK sent now. The packet header of `header` bytes is not part
     /// of this size.
     pub(crate) fn most_bytes(&self, header: usize) -> usize {
-        // RFC 9260 §6.2: a packet of duplicates is answered by an immediate SACK. If there are gaps, that SACK may be
-        // forty times as large as the packet. To prevent amplification, all these SACKs together may have only as many
-        // bytes as the received packets with DATA.
+        // RFC 9260 §6.2: a packet of duplicates is answered by an immediate SACK. If there are gaps, this SACK may be
+        // forty times as large as the packet. To prevent amplification, SACKs in answer to duplicates have, in total,
+        // at most as many bytes as the received packets with DATA.
         if self.is_only_repeated() { self.allowance.saturating_sub(header).min(MAX_SACK) } else { MAX_SACK }
     }
 
-    /// Whether only duplicates or refused data have arrived since the last SACK.
+    /// Returns whether only duplicates or refused data have arrived since the last SACK.
     fn is_only_repeated(&self) -> bool {
         self.has_repeated_packet && !self.has_new_data
     }
@@ -109,7 +109,7 @@ impl Ack {
         self.in_packet.refused = true;
     }
 
-    /// Whether the packet contains a chunk that must be acknowledged.
+    /// Returns whether the packet contains a chunk that must be acknowledged.
     #[inline]
     pub(crate) fn packet_counts(&self) -> bool {
         self.in_packet.data
@@ -152,18 +152,18 @@ impl Ack {
         self.due = true;
     }
 
-    /// Whether data was refused since the last SACK. Only a SACK can report this refusal to the peer.
+    /// Returns whether data was refused since the last SACK. Only a SACK can report this refusal to the peer.
     pub(crate) fn has_refused(&self) -> bool {
         self.refused
     }
 
-    /// Whether a SACK must be sent.
+    /// Returns whether a SACK must be sent.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.due
     }
 
-    /// Whether a SACK may be bundled with other chunks, because some data is not acknowledged yet.
+    /// Returns whether a SACK may be bundled with other chunks, because some data is not acknowledged yet.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         self.due || self.packets > 0

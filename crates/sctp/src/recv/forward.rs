@@ -1,8 +1,8 @@
 //! Receives FORWARD TSN chunks, with which the peer skips abandoned chunks.
 //!
-//! A new cumulative TSN is accepted however far ahead it is. A sender that abandoned more chunks than a receiver tracks
-//! would wait forever if its FORWARD TSN were refused. The work is proportional to the data dropped or delivered and to
-//! the streams listed in the chunk, not to the number of skipped TSNs.
+//! A new cumulative TSN is accepted however far ahead it is. If a FORWARD TSN were refused, a sender that has abandoned
+//! more chunks than a receiver tracks would wait forever. The work is proportional to the data dropped or delivered and
+//! to the streams listed in the chunk, not to the number of skipped TSNs.
 //!
 //! Implements RFC 3758 §3.6 and RFC 8260 §2.3.1 (the receiver's half).
 
@@ -39,8 +39,8 @@ impl RecvHalf {
                 }
             }
             self.credit_dropped();
-            // Now that these chunks are skipped, perhaps an unfinished message can be delivered in parts. While the
-            // window is closed, no further chunk arrives that would trigger this delivery.
+            // Some chunks are now skipped, so it may be possible to deliver an unfinished message in parts. This is
+            // tried here, because no further chunk arrives to trigger the delivery while the window is closed.
             let at_once = self.window.is_pressed();
             if let Some(reassembly) = &mut self.reassembly {
                 reassembly.deliver_in_parts(self.tracker.next(), &mut self.order, at_once);
@@ -57,8 +57,8 @@ impl RecvHalf {
     ) -> Result<Forwarded, Violation> {
         let (forwarded, _) = self.skip_tsns(cumulative);
         if forwarded == Forwarded::New && self.interleaves {
-            // `interleaved` stores which messages were skipped, so it is created even if no I-DATA chunk has arrived
-            // before.
+            // `interleaved` must exist even if no I-DATA chunk has arrived, because it stores which messages were
+            // skipped.
             let shared = self.account.is_some();
             let interleaved = self.interleaved.get_or_insert_with(|| Box::new(Interleaved::new(shared)));
             for SkippedMessage { stream, unordered, mid } in streams {
@@ -151,8 +151,8 @@ mod tests {
         (point != cumulative).then(|| (Tsn(point), skipped.collect()))
     }
 
-    /// RFC 3758 §3.6: abandoned messages may be missing. All other messages are delivered whole, once and in order.
-    /// When data of an abandoned message is dropped, the data takes no more room in the receive buffer.
+    /// RFC 3758 §3.6: abandoned messages may be missing, and all other messages are delivered whole, once and in order.
+    /// Dropped data of abandoned messages takes no room in the receive buffer.
     #[test]
     fn messages_that_are_not_abandoned_arrive_whole_and_in_order() {
         for seed in 0..400 {
@@ -306,7 +306,7 @@ mod tests {
     }
 
     /// RFC 9260 §6.9: an unfinished message may be delivered in parts once all chunks before it have arrived or were
-    /// skipped. Here the window is closed, so no more chunks arrive. The FORWARD TSN itself must trigger the delivery.
+    /// skipped. While the window is closed, no more chunks arrive, so the FORWARD TSN itself must trigger the delivery.
     #[test]
     fn what_is_given_up_sets_free_what_lies_behind_it() {
         let mut config = Config::default();
@@ -350,7 +350,7 @@ mod tests {
     }
 
     /// RFC 3758 §3.6: the cumulative TSN advances as far as the peer says, even beyond the reach of a Gap Ack Block
-    /// (RFC 9260 §3.3.4). The FORWARD TSN lists as many streams as it has room for.
+    /// (RFC 9260 §3.3.4). In this test the FORWARD TSN lists as many streams as it has room for.
     #[test]
     fn the_most_that_one_chunk_can_ask_for() {
         let mut half = RecvHalf::new(&Config::default(), 1, u16::MAX, 100);
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(half.on_forward(Tsn(1 << 20), many.iter().copied()), Ok(Forwarded::New));
         assert_eq!(half.cumulative(), Tsn(1 << 20));
         assert_eq!(half.on_forward(Tsn(1 << 20), many.iter().copied()), Ok(Forwarded::Old));
-        // Half of all TSNs are ahead of the cumulative TSN, the other half is behind it.
+        // The largest accepted skip: half of all TSNs are ahead of the cumulative TSN, the other half is behind it.
         let far = Tsn((1 << 20) + (1 << 31) - 1);
         assert_eq!(half.on_forward(far, std::iter::empty()), Ok(Forwarded::New));
         assert_eq!(half.on_forward(far.plus(1 << 31), std::iter::empty()), Ok(Forwarded::Old));
@@ -374,7 +374,7 @@ mod tests {
             payload: b"x",
             ..Data::default()
         };
-        // Therefore the next message that can be read has SSN 10.
+        // So the next readable message has SSN 10.
         half.on_data(&data(10)).expect("an honest peer");
         assert_eq!(half.readable_bytes(27), 1);
     }

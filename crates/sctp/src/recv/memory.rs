@@ -3,11 +3,11 @@
 //!
 //! Bookkeeping is the memory of fragment entries, message boundaries and stream states. While there is little
 //! bookkeeping, the window counts only message bytes. Bookkeeping beyond 512 KiB (or a quarter of the buffer, if that
-//! is more) lowers the window as message bytes do. Therefore a peer that sends single bytes, or uses very many streams,
-//! cannot take more of this host's memory than other peers.
+//! is more) reduces the window as message bytes do. Otherwise a peer that sends single bytes, or uses very many
+//! streams, could take more of this host's memory than other peers.
 //!
 //! If associations share memory, the window also depends on the memory that this association may still use
-//! (`base::Budget`). The same memory is offered to all peers, and the first to send takes it. Data that arrives when
+//! (`base::Budget`). All peers are offered the same free memory, and the first to send takes it. Data that arrives when
 //! the memory is used up is refused, and the peer retransmits it.
 //!
 //! Implements RFC 9260 §6.2 (a receiver without room may drop data that it has not acknowledged).
@@ -60,18 +60,19 @@ impl RecvHalf {
         self.bookkeeping() > self.allowance()
     }
 
-    /// RFC 9260 §6.2: whether the chunk at `offset` is accepted while the window is closed. Chunks beyond the highest
-    /// received TSN are refused. Chunks that fill a gap are accepted until the buffer exceeds the window by `SLACK`
-    /// bytes. An honest sender counted these chunks against the window before it sent the later chunks.
+    /// RFC 9260 §6.2: returns whether the chunk at `offset` is accepted while the window is closed. Chunks beyond the
+    /// highest received TSN are refused. Chunks that fill a gap are accepted until the buffer exceeds the window by
+    /// `SLACK` bytes. An honest sender has sent these chunks within an earlier, open window.
     ///
-    /// If associations share memory, the window may have shrunk below the size of the gaps. Only the lowest missing
-    /// chunk is then accepted, because the application can read on after this chunk.
+    /// If associations share memory, the gaps may need more bytes than the window now allows. Then only the lowest
+    /// missing chunk is accepted, because the application can continue to read after this chunk.
     pub(super) fn takes_beyond(&self, offset: u64) -> bool {
         let Some(account) = &self.account else {
             return offset < self.tracker.end() && !self.window.is_overrun(SLACK);
         };
         let fills = offset < self.tracker.end() && offset == self.tracker.next();
-        // An empty buffer accepts one chunk if the account's limit is larger than the memory for bookkeeping.
+        // With shared memory, an empty buffer accepts one chunk, unless the bookkeeping alone takes all memory of the
+        // account.
         let alone = self.window.is_empty() && account.limit() > self.bookkeeping();
         alone || fills && !self.window.is_overrun(1)
     }
@@ -110,7 +111,7 @@ impl RecvHalf {
 
 /// The receive buffer gets 1/`PART` of the guaranteed minimum memory of an association.
 const PART: u64 = 4;
-/// Bytes of memory per message byte held: buffers have spare capacity, and empty buffers are kept for reuse.
+/// Bytes of memory for each message byte held. Buffers have spare capacity, and empty buffers are kept for reuse.
 const TIMES: u64 = 3;
 /// The memory in bytes for the bookkeeping of one waiting fragment or message.
 const PIECE: u64 = 256;
@@ -118,7 +119,7 @@ const PIECE: u64 = 256;
 const MESSAGE: u64 = 32;
 /// The memory in bytes for the bookkeeping of one stream in use, in the receiving half and in the layers above.
 const STREAM: u64 = 768;
-/// Chunks that fill gaps between received TSNs may exceed the advertised window by this number of bytes.
+/// The number of bytes by which chunks that fill gaps between received TSNs may exceed the advertised window.
 const SLACK: u64 = 1 << 16;
-/// Bookkeeping of up to this number of bytes never reduces the advertised window, however small the receive buffer is.
+/// The amount of bookkeeping in bytes that never reduces the advertised window, however small the receive buffer is.
 const LITTLE: u64 = 512 << 10;

@@ -222,7 +222,7 @@ impl RecvHalf {
         Some((offset, became_readable))
     }
 
-    /// Whether the packet contained a chunk that must be acknowledged.
+    /// Returns whether the packet contained a chunk that must be acknowledged.
     #[inline]
     pub(crate) fn packet_counts(&self) -> bool {
         self.ack.packet_counts()
@@ -264,13 +264,13 @@ impl RecvHalf {
         self.ack.sent(0);
     }
 
-    /// Whether the next SACK has duplicates to report.
+    /// Returns whether the next SACK has duplicates to report.
     #[inline]
     pub(crate) fn has_duplicates(&self) -> bool {
         !self.tracker.duplicates().is_empty()
     }
 
-    /// Whether a SACK is needed in addition to a SHUTDOWN chunk, which reports neither gaps nor duplicates.
+    /// Returns whether a SACK is needed in addition to a SHUTDOWN chunk, which reports neither gaps nor duplicates.
     pub(crate) fn needs_sack_beside_shutdown(&self) -> bool {
         self.tracker.has_gaps() || !self.tracker.duplicates().is_empty() || self.ack.has_refused()
     }
@@ -295,7 +295,7 @@ impl RecvHalf {
     /// The part of [`emit_sack`](Self::emit_sack) for a SACK with gap blocks.
     #[inline(never)]
     fn emit_sack_with_gaps(&mut self, buffer: &mut Vec<u8>, room: usize) {
-        // `FEW_GAPS` is usually enough. Clearing an array for the maximum number would touch kilobytes.
+        // `FEW_GAPS` is usually enough, and a larger array would take time to clear.
         if self.tracker.gap_blocks().count() <= FEW_GAPS {
             self.emit_sack_with::<FEW_GAPS>(buffer, room);
         } else {
@@ -399,13 +399,13 @@ impl RecvHalf {
         (bytes, false)
     }
 
-    /// Whether a SACK should inform the peer that the window has opened.
+    /// Returns whether a SACK should inform the peer that the window has opened.
     #[inline]
     pub(crate) fn wants_window_update(&self) -> bool {
         self.window.wants_update()
     }
 
-    /// Whether the receive window is closed.
+    /// Returns whether the receive window is closed.
     pub(crate) fn is_window_closed(&self) -> bool {
         self.window.is_closed()
     }
@@ -423,7 +423,7 @@ impl RecvHalf {
         self.order.completed()
     }
 
-    /// Whether any message can be read.
+    /// Returns whether any message can be read.
     pub(crate) fn has_unread(&self) -> bool {
         self.order.has_unread()
     }

@@ -24,7 +24,7 @@ impl Pool {
 
     pub(crate) fn put(&mut self, mut buffer: Vec<u8>) {
         /// The largest total capacity in bytes of the free buffers in the pool. Without this limit, many large buffers
-        /// could later hold messages of a single byte each.
+        /// could stay allocated for messages of a single byte each.
         const KEPT: usize = 256 << 10;
         if !self.shared && self.kept_bytes + buffer.capacity() <= KEPT {
             buffer.clear();

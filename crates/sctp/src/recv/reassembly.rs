@@ -71,7 +71,7 @@ impl Assembly {
 /// The fragments and unfinished messages of an association.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
-    /// Waiting fragments by TSN offset. In a tree, a fragment far ahead of the others costs no more memory than its
+    /// Waiting fragments by TSN offset. In this tree, a fragment far ahead of the others costs no more memory than its
     /// bytes.
     waiting: BTreeMap<u64, WaitingFragment>,
     /// True once the peer has abandoned a message. Fragments of abandoned messages may then be left in `waiting`.
@@ -102,7 +102,7 @@ impl Reassembly {
         self.waiting.len() + self.assemblies.len()
     }
 
-    /// Whether no fragment waits for another fragment.
+    /// Returns whether no fragment waits for another fragment.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.assemblies.is_empty()
@@ -128,9 +128,10 @@ impl Reassembly {
         Ok(())
     }
 
-    /// RFC 9260 §6.9: delivers a large message in parts so that buffer space does not run out. Until the message is
-    /// complete, it can block later messages of its stream. So only the earliest incomplete message is delivered in
-    /// parts, and only if all TSNs before it have arrived. Its missing fragments are the first to get buffer space.
+    /// RFC 9260 §6.9: delivers a large message in parts so that buffer space does not run out. A message delivered in
+    /// parts can block later messages of its stream until it is complete. So only the earliest incomplete message is
+    /// delivered in parts, and only if all TSNs before it have arrived. Its missing fragments are the first to get
+    /// buffer space.
     #[inline]
     pub(super) fn deliver_in_parts(&mut self, next: u64, order: &mut Order, at_once: bool) {
         let Some(first) = self.assemblies.front_mut().filter(|first| first.begin < next) else {
@@ -167,7 +168,8 @@ impl Reassembly {
                 return Err(Violation("6.9: a message begins inside another"));
             }
             if self.assemblies.len() == self.assemblies.capacity() {
-                // The capacity is not doubled, to limit the memory that one packet can allocate.
+                // Grow by a bounded number of entries, not by doubling, to limit the memory that one packet can
+                // allocate.
                 self.assemblies.reserve_exact(self.assemblies.len().clamp(4, 256));
             }
             self.assemblies.insert(at, assembly);
@@ -250,7 +252,7 @@ impl Reassembly {
         Ok(true)
     }
 
-    /// Whether a message of one of `streams` is incomplete. An empty list stands for any stream.
+    /// Returns whether a message of one of `streams` is incomplete. An empty list stands for any stream.
     pub(crate) fn is_inside(&self, streams: &[u16]) -> bool {
         if streams.is_empty() {
             return !self.assemblies.is_empty() || !self.waiting.is_empty();
@@ -282,9 +284,9 @@ impl Reassembly {
         if self.waiting.is_empty() { None } else { self.waiting.remove(&offset) }
     }
 
-    /// Removes the stored fragments whose TSN offsets are below `next`. All chunks below `next` have arrived, and these
-    /// fragments were not joined to a message. If the peer has abandoned no message, such fragments are a protocol
-    /// violation by the peer.
+    /// Removes the stored fragments whose TSN offsets are below `next`. All chunks below `next` have arrived, but these
+    /// fragments belong to no message. They are a protocol violation by the peer, unless the peer has abandoned a
+    /// message.
     #[inline]
     fn advance(&mut self, next: u64) -> Result<(), Violation> {
         if self.waiting.is_empty() { Ok(()) } else { self.advance_waiting(next) }

@@ -21,7 +21,7 @@ impl RecvHalf {
         self.ack.on_refused();
     }
 
-    /// Whether a message of one of `streams` is incomplete. An empty list stands for any stream.
+    /// Returns whether a message of one of `streams` is incomplete. An empty list stands for any stream.
     pub(crate) fn is_inside(&self, streams: &[u16]) -> bool {
         match &self.interleaved {
             Some(interleaved) => interleaved.is_inside(streams),
@@ -29,7 +29,7 @@ impl RecvHalf {
         }
     }
 
-    /// Whether a chunk is missing or a message is incomplete.
+    /// Returns whether a chunk is missing or a message is incomplete.
     pub(crate) fn is_unfinished(&self) -> bool {
         self.tracker.has_gaps() || self.is_inside(&[])
     }
@@ -37,7 +37,7 @@ impl RecvHalf {
     /// Sets the next expected sequence number of each stream in `streams` to 0. An empty list stands for all streams.
     pub(crate) fn reset(&mut self, streams: &[u16]) {
         if let Some(interleaved) = &mut self.interleaved {
-            // Messages are released in order and no message is in progress, so this call cannot fail.
+            // This call cannot fail, because messages are released in order and no message is in progress.
             interleaved.reset(streams, &mut self.order).unwrap_or(());
         }
         let shared = self.account.is_some();

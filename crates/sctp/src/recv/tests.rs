@@ -115,8 +115,8 @@ fn part(tsn: u32, (stream, ssn): (u16, u16), begin: bool, end: bool) -> Data<'st
     Data { tsn: Tsn(tsn), stream, ssn: Ssn(ssn), begin, end, payload: &[7; 20], ..Data::default() }
 }
 
-/// RFC 9260 §5.2.4 A: the application has read the first part of a message when the peer restarts. After the restart
-/// the message ends as incomplete.
+/// RFC 9260 §5.2.4 A: the peer restarts when the application has read the first part of a message. After the restart
+/// the message must end as incomplete.
 #[test]
 fn a_message_read_in_part_ends_with_the_peer() {
     let mut config = Config::default();
@@ -192,7 +192,7 @@ fn nonsense_is_a_violation_and_never_a_panic() {
     }
 }
 
-/// Messages of one byte need much bookkeeping, so their number is limited although their bytes would fit.
+/// The number of messages of one byte is limited because of their bookkeeping, although their bytes would fit.
 #[test]
 fn tiny_messages_that_wait_are_bounded() {
     let mut config = Config::default();
@@ -208,8 +208,8 @@ fn tiny_messages_that_wait_are_bounded() {
         let count = (0..40_000).take_while(|&n| matches!(send(n), DataOutcome::New(_))).count();
         (half, count)
     };
-    // First, the messages wait for an earlier message of their stream. Then, they wait until the application reads
-    // them. In both cases their memory is limited to the receive buffer (64 KiB) plus 512 KiB.
+    // In the first case, the messages wait for an earlier message of their stream; in the second case, for the
+    // application. In both cases their memory is limited to the receive buffer (64 KiB) plus 512 KiB.
     for (first_ssn, readable, each) in [(1, false, 256 + 1), (0, true, 32 + 1)] {
         let (mut half, count) = taken(first_ssn);
         let most = (64 + 512) << 10;
@@ -265,8 +265,8 @@ fn a_hole_of_a_closed_window_is_filled_up_to_a_bound() {
     assert_eq!(half.take(104), DataOutcome::Refused);
 }
 
-/// If other associations have taken all shared memory, only the lowest missing chunk is accepted. This chunk, too, is
-/// refused if the buffer holds more data than at the moment when the window was lowered.
+/// If other associations have taken all shared memory, only the lowest missing chunk is accepted. Even this chunk is
+/// refused if the buffer holds more data than when the window was lowered.
 #[test]
 fn a_lowered_window_accepts_only_the_lowest_gap() {
     let budget = Budget::new(16 << 20, 1_000);

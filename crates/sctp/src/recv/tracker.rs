@@ -74,7 +74,7 @@ impl Tracker {
         self.initial.wrapping_add(self.next as u32).wrapping_sub(1)
     }
 
-    /// Whether a TSN is missing below a TSN that has arrived.
+    /// Returns whether a TSN is missing below a TSN that has arrived.
     #[inline]
     pub(crate) fn has_gaps(&self) -> bool {
         !self.runs.is_empty()
@@ -86,7 +86,7 @@ impl Tracker {
         self.runs.back().map_or(self.next, |run| run.end)
     }
 
-    /// Whether no TSN is missing and `tsn` is the next TSN.
+    /// Returns whether no TSN is missing and `tsn` is the next TSN.
     #[inline]
     pub(crate) fn is_next(&self, tsn: u32) -> bool {
         self.runs.is_empty() && tsn == self.initial.wrapping_add(self.next as u32)
@@ -117,7 +117,7 @@ impl Tracker {
         Arrival::New(offset)
     }
 
-    /// Whether `offset` is adjacent to a run.
+    /// Returns whether `offset` is adjacent to a run.
     #[cold]
     fn touches(&self, offset: u64) -> bool {
         let at = self.runs.partition_point(|run| run.end < offset);

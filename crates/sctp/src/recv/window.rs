@@ -1,9 +1,9 @@
 //! Computes the advertised receiver window.
 //!
 //! Stores how many bytes are buffered and which window was advertised last. Every accepted byte, in order or not,
-//! reduces the window until the application reads the byte. If the receiver needs much memory besides the data, the
-//! module `memory` also reduces the window. Without this reduction, single-byte messages or very many streams would
-//! take many times the size of the buffer.
+//! reduces the window until the application reads the byte. If bookkeeping takes much memory besides the data, the
+//! module `memory` also reduces the window. Otherwise single-byte messages or very many streams would take many times
+//! the size of the buffer.
 //!
 //! Implements RFC 9260 §6.2 (a_rwnd), and the receiver's half of silly-window avoidance (RFC 1122 §4.2.3.3).
 
@@ -18,7 +18,7 @@ pub(crate) struct Window {
     used: u64,
     /// The free space as the peer sees it: the last a_rwnd minus the data that has arrived since that SACK.
     peer_view: u64,
-    /// If fewer bytes than this number are free, the window is not opened, to avoid the silly window syndrome.
+    /// The number of free bytes below which the window is not opened, to avoid the silly window syndrome.
     sws_threshold: u64,
     /// Whether the last advertised a_rwnd was 0.
     shut: bool,
@@ -54,26 +54,26 @@ impl Window {
         self.used = bytes;
     }
 
-    /// RFC 9260 §6.2: returns whether chunks are refused. Chunks are refused while the buffer is full. After a window
-    /// of 0 was advertised, chunks are also refused while the free space is too small to be advertised. Once enough
-    /// space is free to be advertised, chunks are accepted, even before a new window is advertised.
+    /// RFC 9260 §6.2: returns whether chunks are refused, because the buffer is full. After a window of 0 was
+    /// advertised, chunks are also refused while the free space is too small to be advertised. Once the free space is
+    /// large enough, chunks are accepted, even if the new window was not advertised yet.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.used >= self.ceiling || self.shut && self.free() == 0
     }
 
-    /// Whether the receive buffer holds at least `slack` bytes more than the largest advertised window allows.
+    /// Returns whether the receive buffer holds at least `slack` bytes more than the largest advertised window allows.
     pub(crate) fn is_overrun(&self, slack: u64) -> bool {
         self.used >= self.ceiling.max(self.used_before) + slack
     }
 
-    /// Whether more than half of the window is in use, so that unfinished messages must be delivered in parts.
+    /// Returns whether more than half of the window is in use, so that unfinished messages must be delivered in parts.
     #[inline]
     pub(crate) fn is_pressed(&self) -> bool {
         self.used > self.ceiling / 2
     }
 
-    /// Whether no bytes are buffered.
+    /// Returns whether no bytes are buffered.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.used == 0
@@ -90,7 +90,7 @@ impl Window {
         self.capacity
     }
 
-    /// Whether less than the full capacity may be used now.
+    /// Returns whether less than the full capacity may be used now.
     #[inline]
     pub(crate) fn is_lowered(&self) -> bool {
         self.ceiling < self.capacity
@@ -114,7 +114,7 @@ impl Window {
         if free < self.min_advertised() { 0 } else { free }
     }
 
-    /// Whether the free space is zero, or too small to be advertised as a window.
+    /// Returns whether the free space is zero, or too small to be advertised as a window.
     pub(crate) fn is_closed(&self) -> bool {
         self.free() == 0
     }
@@ -130,15 +130,14 @@ impl Window {
     pub(crate) fn advertise(&mut self) -> u32 {
         let free = self.ceiling.saturating_sub(self.used);
         // RFC 1122 §4.2.3.3: a window that was advertised is not withdrawn, however small it is. Data that the peer
-        // sent into this window may be in flight. If the window became 0, that data would have to be dropped (RFC 9260
-        // §6.2).
+        // sent into this window may be in flight, and would have to be dropped if the window became 0 (RFC 9260 §6.2).
         self.peer_view = if free < self.min_advertised() { free.min(self.peer_view) } else { free };
         self.shut = self.peer_view == 0;
         self.peer_view.min(u64::from(u32::MAX)) as u32
     }
 
-    /// RFC 9260 §6.2: whether to send a SACK only to advertise the window. True if the free space is larger than the
-    /// last advertised window by at least a quarter of the usable buffer.
+    /// RFC 9260 §6.2: returns whether to send a SACK only to advertise the window. This is so if the free space exceeds
+    /// the last advertised window by at least a quarter of the usable buffer.
     #[inline]
     pub(crate) fn wants_update(&self) -> bool {
         self.free() >= self.peer_view + (self.ceiling / 4).max(1)

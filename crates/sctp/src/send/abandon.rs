@@ -6,13 +6,13 @@
 //! the timers.
 //!
 //! An unsent message has no sequence number yet and is simply dropped. A partly sent message takes one more TSN, which
-//! is never sent and stands for the rest of the message. The peer may already have acknowledged all sent parts. Without
-//! the extra TSN, a FORWARD TSN would then skip nothing, and the peer would wait for the rest of the message.
+//! is never sent and stands for the rest of the message. Without this extra TSN, a FORWARD TSN would skip nothing if
+//! the peer has already acknowledged all sent parts. The peer would then wait for the rest of the message.
 //!
-//! RFC 3758 §3.5 A2 says that an abandoned chunk is no longer outstanding. This holds here for the peer's window and
-//! for retransmissions. For the congestion window, a chunk abandoned in flight still counts until it is acknowledged,
-//! skipped or found missing. Otherwise a sender that abandons messages quickly could exceed its congestion window,
-//! which RFC 7496 §5 forbids.
+//! RFC 3758 §3.5 A2 says that an abandoned chunk is no longer outstanding. This module applies the rule to the peer's
+//! window and to retransmissions. For the congestion window, a chunk abandoned in flight still counts until it is
+//! acknowledged, skipped or found missing. Otherwise a sender that abandons messages quickly could exceed its
+//! congestion window, which RFC 7496 §5 forbids.
 //!
 //! Implements RFC 3758 §3.5 (A1 – A4, F3) and §4.1, and RFC 7496 §3.
 
@@ -60,9 +60,9 @@ impl Limited {
     }
 }
 
-/// The rank of a message with a priority: the priority value, the age, and the index in the queue. The message with the
-/// highest rank is abandoned first to make room. A higher priority value means a less important message. Of messages
-/// with equal priority values, older messages have a higher rank.
+/// The rank of a message with a priority: the priority value, the age, and the index in the queue. To make room, the
+/// message with the highest rank is abandoned first. A higher priority value means a less important message. Among
+/// messages with equal priority values, older messages have a higher rank.
 type Rank = (u32, std::cmp::Reverse<u64>, u32);
 
 /// A message that was abandoned.
@@ -218,9 +218,9 @@ impl SendHalf {
         }
     }
 
-    /// RFC 7496 §3.2: abandons messages of lower priority to make room for a new message. The lowest priority goes
-    /// first. Within a priority, unsent messages go before sent messages, and older before newer messages. No message
-    /// is abandoned if all of them together would not make enough room.
+    /// RFC 7496 §3.2: abandons messages of lower priority to make room for a new message, the lowest priority first.
+    /// Among messages of equal priority, unsent messages go before sent messages, and older before newer messages. If
+    /// even all these messages would not make enough room, none is abandoned.
     fn make_room(&mut self, missing: u64, reliability: Reliability, skips: bool) {
         let Some(limits) = &self.limits else {
             return;
@@ -310,8 +310,9 @@ impl SendHalf {
         self.advance();
     }
 
-    /// RFC 3758 §4.1 TR5: abandons an expired message once chunks sent after it have arrived and one of its own chunks
-    /// has not. Waiting for a timer would block the message's stream for longer than the message's lifetime.
+    /// RFC 3758 §4.1 TR5: abandons an expired message once one of its chunks is found missing, because chunks sent
+    /// later have arrived. Without this rule, the message would block its stream until a timer expires, longer than the
+    /// message's lifetime.
     fn give_up_overdue(&mut self) {
         let highest = self.outstanding.runs.last().map_or(self.outstanding.base(), |run| run.end);
         while let Some(&(first, message)) = self.limits.as_ref().and_then(|limits| limits.overdue.first()) {
@@ -393,8 +394,8 @@ impl SendHalf {
                 // counts as outstanding at the peer.
                 self.peer_window += u64::from(entry.length);
             }
-            // A chunk abandoned in flight counts as in flight until it is acknowledged or found missing. `fast` of an
-            // abandoned chunk is true once the chunk no longer counts as in flight.
+            // A chunk abandoned in flight still counts as in flight until it is acknowledged or found missing. `fast`
+            // is true for an abandoned chunk that does not count as in flight.
             let is_settled = entry.state != ChunkState::InFlight;
             if let Some(entry) = self.outstanding.at(offset) {
                 entry.fast = is_settled;
@@ -425,7 +426,7 @@ impl SendHalf {
         self.limits.as_ref().map(|limits| limits.count(stream, policy)).unwrap_or_default()
     }
 
-    /// Whether an outstanding chunk was abandoned.
+    /// Returns whether an outstanding chunk was abandoned.
     pub(crate) fn has_abandoned(&self) -> bool {
         let outstanding = &self.outstanding;
         let is_given_up = |offset| outstanding.get(offset).is_some_and(|e| e.state == ChunkState::Abandoned);

@@ -17,9 +17,9 @@ impl BurstLimit {
         Self { left: 0, at: Instant::MAX }
     }
 
-    /// RFC 9260 §6.1 D: whether one more packet may be sent. `most` is the number of packets allowed at one instant. If
-    /// no chunk is outstanding, a new burst starts even if the clock has not advanced. Without an outstanding chunk, no
-    /// acknowledgement will come that could start a burst.
+    /// RFC 9260 §6.1 D: returns whether one more packet may be sent. `most` is the number of packets allowed at one
+    /// instant. If no chunk is outstanding, a new burst starts even if the clock has not advanced, because no
+    /// acknowledgement will come that could start one.
     #[inline]
     pub(crate) fn allows(&mut self, most: u32, now: Instant, nothing_outstanding: bool) -> bool {
         if self.at != now || nothing_outstanding {

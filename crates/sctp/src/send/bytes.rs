@@ -5,20 +5,20 @@
 //! queued on the stream. Bytes are freed as their TSNs are acknowledged, usually in order. Bytes freed out of order
 //! keep their memory until all bytes before them are freed.
 //!
-//! When the bytes of a long queue are finally sent, the CPU caches no longer hold them. The bytes are prefetched a few
-//! packets ahead, while earlier packets are built.
+//! When the bytes of a long queue are finally sent, they are no longer in the CPU caches. So the bytes of the next few
+//! packets are prefetched while earlier packets are built.
 
 use anabranch_base::cache;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Number of bytes that are prefetched beyond the position of the next byte to be sent. In the time of one access to
-/// memory, about this number of bytes is written to packets.
+/// Number of bytes that are prefetched beyond the next byte to be sent. Writing this number of bytes to packets takes
+/// about as long as one access to memory.
 const AHEAD: u64 = 4 << 10;
 
 /// The largest number of bytes prefetched at once.
 const MAX_AHEAD: u64 = 4 << 10;
 
-/// A ring smaller than this number of bytes doubles when it grows.
+/// Rings smaller than this number of bytes double when they grow.
 const DOUBLED: usize = 64 << 10;
 
 /// A queue of at most this number of bytes is assumed to be in the CPU caches.
@@ -58,8 +58,8 @@ impl StreamBytes {
     }
 
     /// Grows the ring, so that it has room for at least `more` additional bytes. A small ring doubles. A larger ring
-    /// grows by a quarter, to save memory. A ring of more than `most` bytes is freed when it is empty, so it gets no
-    /// spare capacity.
+    /// grows by only a quarter, to save memory. A ring of more than `most` bytes gets no spare capacity, because it is
+    /// freed as soon as it is empty.
     #[cold]
     fn grow(&mut self, more: usize, most: u64) -> u64 {
         let (length, capacity) = (self.ring.len(), self.ring.capacity());
@@ -111,7 +111,7 @@ impl StreamBytes {
         let count = (to - self.base) as usize;
         self.base = to;
         if count == self.ring.len() {
-            // Clearing the empty ring makes it start at the beginning of its memory again.
+            // The ring is empty. After `clear`, it starts at the beginning of its memory again.
             self.ring.clear();
         } else {
             self.ring.drain(..count);
@@ -143,8 +143,8 @@ impl StreamBytes {
     #[inline]
     pub(super) fn approach(&mut self, position: u64) {
         if self.end() > position + SHORT {
-            // `position` can lie before `base`, the start of the ring. If messages are cancelled, `base` moves past
-            // them. A message with its own buffer is not in the ring and keeps its old position.
+            // `position` may lie before `base`, the start of the ring, because `base` moves past cancelled messages. A
+            // message with its own buffer is not in the ring and keeps its old position.
             let from = self.prefetched_to.max(position).max(self.base);
             let to = (position + AHEAD).min(from + MAX_AHEAD);
             if from < to {
@@ -229,7 +229,7 @@ mod tests {
                 bytes.push(&[7; 1_000], most);
             }
             assert!(bytes.capacity() <= most, "{} of {most}", bytes.capacity());
-            // A message of twice the ring's usual size must fit, too.
+            // A message of twice the usual limit of the ring must fit, too.
             bytes.push(&vec![7; 2 * most as usize], most);
             assert!(bytes.capacity() >= 2 * most);
         }
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// Unused capacity is memory, too, so a large ring grows by only a quarter.
+    /// A large ring grows by only a quarter, because unused capacity takes memory.
     #[test]
     fn a_large_ring_grows_by_a_quarter() {
         let mut bytes = StreamBytes::default();

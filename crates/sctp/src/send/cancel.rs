@@ -11,7 +11,7 @@ impl SendHalf {
     /// Cancels the messages queued on `stream`, as far as possible. `skips` says whether the peer can be asked to
     /// skip sent chunks.
     pub(crate) fn cancel(&mut self, stream: u16, skips: bool) {
-        // A partly sent message is abandoned only if a spare TSN is left, because a TSN must stand for the unsent rest.
+        // A partly sent message can be abandoned only if a spare TSN is left, which stands for the unsent rest.
         // Otherwise the message is completed.
         let skips = skips && self.outstanding.has_spare();
         let messages = self.queue.cancellable(stream, skips);

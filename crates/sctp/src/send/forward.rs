@@ -30,8 +30,8 @@ pub(super) struct AckPoint {
     /// Number of T3-rtx expirations since a FORWARD TSN that skips the chunk at `unanswered_at` was sent.
     unanswered: u32,
     unanswered_at: u64,
-    /// Whether the last FORWARD TSN had room for only some of the streams. The other streams are listed after the peer
-    /// has acknowledged that FORWARD TSN.
+    /// Whether the last FORWARD TSN had room for only some of the streams. The next FORWARD TSN lists the others, after
+    /// the peer has acknowledged the last one.
     is_truncated: bool,
     /// Whether a FORWARD TSN is to be sent.
     send_pending: bool,
@@ -44,7 +44,7 @@ impl AckPoint {
         Self { advanced: base, last_sent: base, ..Self::default() }
     }
 
-    /// Whether the peer has not yet acknowledged all chunks up to the Advanced.Peer.Ack.Point.
+    /// Returns whether the peer has not yet acknowledged all chunks up to the Advanced.Peer.Ack.Point.
     fn is_pending(&self, base: u64) -> bool {
         self.advanced > base
     }
@@ -102,13 +102,13 @@ impl AckPoint {
 }
 
 impl SendHalf {
-    /// Whether a FORWARD TSN is to be sent.
+    /// Returns whether a FORWARD TSN is to be sent.
     #[inline]
     pub(crate) fn wants_forward(&self) -> bool {
         self.limits.as_ref().is_some_and(|limits| limits.point.send_pending)
     }
 
-    /// Whether a FORWARD TSN is to be sent, or was sent and is not yet acknowledged.
+    /// Returns whether a FORWARD TSN is to be sent, or was sent and is not yet acknowledged.
     pub(crate) fn awaits_forward_answer(&self) -> bool {
         self.limits.as_ref().is_some_and(|limits| limits.point.is_pending(self.outstanding.base()))
     }

@@ -43,7 +43,7 @@ impl Recovery {
         }
     }
 
-    /// Whether no recovery is in progress.
+    /// Returns whether no recovery is in progress.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         self.exit.is_none() && self.timeout_exit.is_none()
@@ -63,7 +63,7 @@ impl Recovery {
 }
 
 impl SendHalf {
-    /// Whether fast recovery is in progress.
+    /// Returns whether fast recovery is in progress.
     #[inline]
     pub(crate) fn is_recovering(&self) -> bool {
         self.recovery.exit.is_some()
@@ -75,17 +75,17 @@ impl SendHalf {
         self.recovery.exit
     }
 
-    /// Whether the recovery after a timeout is in progress.
+    /// Returns whether the recovery after a timeout is in progress.
     pub(crate) fn repairs_timeout(&self) -> bool {
         self.recovery.timeout_exit.is_some()
     }
 
-    /// Whether no recovery is in progress.
+    /// Returns whether no recovery is in progress.
     pub(crate) fn is_recovered(&self) -> bool {
         self.recovery.is_over()
     }
 
-    /// Whether no chunk is lost or missing, no recovery is in progress and no closed window is being probed.
+    /// Returns whether no chunk is lost or missing, no recovery is in progress and no closed window is being probed.
     pub(crate) fn is_quiet(&self) -> bool {
         self.recovery.is_over()
             && self.probing.is_none()
@@ -118,7 +118,7 @@ impl SendHalf {
         self.recovery.timeout_exit = Some(self.outstanding.end());
     }
 
-    /// Whether one packet of retransmissions may be sent regardless of the congestion window.
+    /// Returns whether one packet of retransmissions may be sent regardless of the congestion window.
     pub(crate) fn has_free_packet(&self) -> bool {
         self.recovery.free_packet
     }
@@ -134,8 +134,8 @@ impl SendHalf {
         self.recovery.free_packet = false;
     }
 
-    /// Starts counting retransmissions after the window of `path` was reduced. If all these retransmissions turn out to
-    /// be unnecessary, the reduction was spurious.
+    /// Starts to count retransmissions after the window of `path` was reduced. If all of these retransmissions turn out
+    /// to be unnecessary, the reduction was spurious.
     pub(crate) fn begin_spurious_detection(&mut self, path: usize) {
         self.recovery.spurious_detection =
             Some(SpuriousRetransmissions { path: path as u8, sent: 0, spurious: 0 });
@@ -185,8 +185,8 @@ pub(super) fn count_misses(
     let mut offset = outstanding.miss_floor.max(outstanding.base());
     let mut run = outstanding.runs.partition_point(|run| run.end <= offset);
     let mut floor_holds = true;
-    // The number of examined chunks is limited. The lowest chunks are examined and retransmitted first. Later SACKs
-    // count the misses of higher chunks.
+    // The number of examined chunks is limited. This SACK examines the lowest chunks, which are retransmitted first.
+    // Later SACKs count the misses of higher chunks.
     while offset < limit && *looked_at < sack_work_limit::CHUNKS {
         *looked_at += 1;
         if let Some(acked) = outstanding.runs.get(run)
@@ -199,9 +199,9 @@ pub(super) fn count_misses(
         let Some(entry) = outstanding.at(offset) else {
             break;
         };
-        // If this chunk was retransmitted, only an acknowledged chunk that was sent after the retransmission shows that
-        // it is missing.
-        // Linux 2.6.11 (sctp_mark_missing, net/sctp/outqueue.c) does not ask when the acknowledged chunk was sent.
+        // A retransmitted chunk counts as missing only if the SACK acknowledges a chunk that was sent after the
+        // retransmission. Linux 2.6.11 (sctp_mark_missing, net/sctp/outqueue.c) ignores when the acknowledged chunk was
+        // sent.
         let eligible = !entry.fast && (again || !entry.was_retransmitted || evidence > entry.sent_at);
         let state = entry.state;
         if eligible && state == ChunkState::InFlight {

@@ -53,7 +53,8 @@ pub(crate) struct SendHalf {
     recovery: Recovery,
     /// The peer's last a_rwnd minus the data sent since then, in user bytes (RFC 9260 §6.2.1).
     peer_window: u64,
-    /// Set while a closed window is being probed. The probe interval doubles with each probe.
+    /// The state of window probing; `None` unless a closed window is being probed. The probe interval doubles with each
+    /// probe.
     probing: Option<Probing>,
     /// Whether the peer's last SACK reported a closed window. The peer may then have refused data. Cleared when T3-rtx
     /// expires.
@@ -63,8 +64,8 @@ pub(crate) struct SendHalf {
     fast_again: bool,
     /// Whether losses are detected by time (RFC 8985) instead of miss indications.
     by_time: bool,
-    /// The last SACK reports every arrived chunk whose TSN offset is lower than this one. It may leave out other
-    /// arrived chunks.
+    /// The TSN offset below which the last SACK reports every arrived chunk. At or above this offset, the SACK may
+    /// leave out arrived chunks.
     horizon: rack::Horizon,
     /// One entry for each stream reset (RFC 6525), ascending: the TSN of the first chunk after the reset, as an offset
     /// from the initial TSN. From this chunk on, stream sequence numbers start again at 0. An entry stays in the list
@@ -116,9 +117,8 @@ impl SendHalf {
         outcome
     }
 
-    /// Keeps the allocation of a processed outcome, so that the next SACK can reuse it. Frees the allocation instead if
-    /// associations share memory and this association expects no SACK. Otherwise each of many idle associations would
-    /// hold an unused allocation.
+    /// Keeps the allocation of a processed outcome for the next SACK. Frees it instead if associations share memory and
+    /// this association expects no SACK. Otherwise each of many idle associations would hold an unused allocation.
     #[inline]
     pub(crate) fn keep_outcome(&mut self, outcome: Box<SackOutcome>) {
         if !(self.queue.is_shared() && self.is_idle()) {
@@ -133,12 +133,12 @@ impl SendHalf {
         self.sack_work = SackWorkLimit::default();
     }
 
-    /// Whether no data waits to be sent and no chunk is outstanding.
+    /// Returns whether no data waits to be sent and no chunk is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         self.queue.unsent_bytes() == 0 && self.outstanding.is_empty()
     }
 
-    /// Whether any message may be abandoned or was abandoned.
+    /// Returns whether any message may be abandoned or was abandoned.
     #[inline]
     pub(crate) fn has_limits(&self) -> bool {
         self.limits.is_some()
@@ -178,8 +178,8 @@ impl SendHalf {
         self.queue.writable_bytes()
     }
 
-    /// Whether this association shares memory with others. If so, the size of the send buffer follows the amount of
-    /// data that can be in flight.
+    /// Returns whether this association shares memory with others. If so, the size of the send buffer follows the
+    /// amount of data that can be in flight.
     #[inline]
     pub(crate) fn shares_memory(&self) -> bool {
         self.queue.is_shared()
@@ -191,7 +191,7 @@ impl SendHalf {
         self.queue.follow(congestion_window, self.peer_window + self.outstanding.in_flight());
     }
 
-    /// Whether a `send` was rejected for lack of room in the send buffer.
+    /// Returns whether a `send` was rejected for lack of room in the send buffer.
     #[inline]
     pub(crate) fn has_rejected(&self) -> bool {
         self.queue.has_rejected()
@@ -292,8 +292,8 @@ impl SendHalf {
         self.outstanding.tsn(self.outstanding.end())
     }
 
-    /// Converts a TSN to an offset in the list of outstanding chunks. If the TSN is not outstanding, the offset is
-    /// before the first or after the last outstanding chunk.
+    /// Converts a TSN to an offset in the list of outstanding chunks. For a TSN that is not outstanding, the result
+    /// lies before the first or after the last outstanding chunk.
     pub(crate) fn offset_of(&self, tsn: u32) -> i64 {
         self.outstanding.base() as i64 + i64::from(self.outstanding.ahead(tsn)) - 1
     }
@@ -304,7 +304,7 @@ impl SendHalf {
         Some(usize::from(entry.path))
     }
 
-    /// Whether `cumulative` acknowledges a chunk that was not cumulatively acknowledged before.
+    /// Returns whether `cumulative` acknowledges a chunk that was not cumulatively acknowledged before.
     pub(crate) fn is_advanced_by(&self, cumulative: Tsn) -> bool {
         self.outstanding.ahead(cumulative.0) > 0
     }
@@ -314,25 +314,25 @@ impl SendHalf {
         !self.outstanding.is_empty()
     }
 
-    /// Whether the number of outstanding chunks has reached its limit.
+    /// Returns whether the number of outstanding chunks has reached its limit.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.outstanding.is_full()
     }
 
-    /// Whether no chunk is in flight or marked for retransmission.
+    /// Returns whether no chunk is in flight or marked for retransmission.
     #[inline]
     pub(crate) fn awaits_nothing(&self) -> bool {
         self.outstanding.awaits_nothing()
     }
 
-    /// Whether a chunk is marked for retransmission.
+    /// Returns whether a chunk is marked for retransmission.
     #[inline]
     pub(crate) fn has_lost(&self) -> bool {
         self.outstanding.has_lost()
     }
 
-    /// Whether a chunk beyond the cumulative TSN ack point was acknowledged by a gap block.
+    /// Returns whether a chunk beyond the cumulative TSN ack point was acknowledged by a gap block.
     #[inline]
     pub(crate) fn has_gaps(&self) -> bool {
         self.outstanding.has_gaps()
@@ -350,13 +350,13 @@ impl SendHalf {
         self.outstanding.earliest_within(path as u8, from)
     }
 
-    /// Whether a chunk is in flight.
+    /// Returns whether a chunk is in flight.
     pub(crate) fn is_in_flight(&self, offset: u64) -> bool {
         self.outstanding.get(offset).is_some_and(|entry| entry.state == ChunkState::InFlight)
     }
 
-    /// RFC 8899 §4.3: whether the lowest chunk in flight on a path was retransmitted and has at most `limit` bytes,
-    /// header included.
+    /// RFC 8899 §4.3: returns whether the lowest chunk in flight on a path was retransmitted and has at most `limit`
+    /// bytes, header included.
     pub(crate) fn repeats_within(&self, path: usize, limit: u64) -> bool {
         let entry = self.earliest_on(path).and_then(|offset| self.outstanding.get(offset));
         entry.is_some_and(|entry| entry.was_retransmitted && entry.size() <= limit)

@@ -65,9 +65,9 @@ impl SendHalf {
         Ok(())
     }
 
-    /// Returns the number of user bytes that NR gap blocks of earlier SACKs acknowledged, and that the SACK processed
-    /// last does not report. The network delayed that SACK: the peer sent it before these bytes arrived. So its a_rwnd
-    /// does not account for these bytes.
+    /// Returns the number of user bytes that NR gap blocks of earlier SACKs acknowledged and the last SACK does not
+    /// report. The peer sent that SACK before these bytes arrived, and the network delayed it. So its a_rwnd does not
+    /// account for these bytes.
     #[cold]
     pub(super) fn nr_acked_unreported(&self) -> u64 {
         let runs = &self.outstanding.runs;

@@ -30,7 +30,7 @@ impl SendHalf {
         self.queue.next_cut(self.largest, room)
     }
 
-    /// Whether the peer's window, Nagle's algorithm and the burst limit allow new DATA.
+    /// Returns whether the peer's window, Nagle's algorithm and the burst limit allow new DATA.
     #[inline(always)]
     pub(crate) fn new_allowed(&mut self, config: &Config, established: bool, now: Instant) -> bool {
         if self.outstanding.is_full() {
@@ -44,13 +44,14 @@ impl SendHalf {
             && self.burst_allows(config, now)
     }
 
-    /// RFC 9260 §6.1 A: whether the peer has room for `length` bytes, or the chunk may be sent as a window probe.
+    /// RFC 9260 §6.1 A: returns whether the peer has room for `length` bytes, or the chunk may be sent as a window
+    /// probe.
     #[inline]
     pub(crate) fn window_takes(&self, length: u32) -> bool {
         u64::from(length) <= self.peer_window || self.may_probe()
     }
 
-    /// Nagle's algorithm: whether new data must wait for an acknowledgement, because it does not fill a packet.
+    /// Nagle's algorithm: returns whether new data must wait for an acknowledgement, because it does not fill a packet.
     #[inline]
     fn is_held_back(&self, config: &Config, established: bool) -> bool {
         config.nagle
@@ -59,8 +60,8 @@ impl SendHalf {
             && self.queue.unsent_bytes() < u64::from(self.largest)
     }
 
-    /// RFC 9260 §6.1 D: whether the burst limit allows a packet. The limit is Max.Burst packets at one instant. Another
-    /// burst may follow at the same instant if no chunk is outstanding.
+    /// RFC 9260 §6.1 D: returns whether the burst limit allows a packet. The limit is Max.Burst packets at one instant.
+    /// Another burst may follow at the same instant if no chunk is outstanding.
     #[inline]
     fn burst_allows(&mut self, config: &Config, now: Instant) -> bool {
         let Some(most) = config.max_burst.filter(|_| !config.burst_window) else {
@@ -69,7 +70,7 @@ impl SendHalf {
         self.burst.allows(most, now, self.outstanding.is_empty())
     }
 
-    /// Whether the next new chunk fits into `room` bytes and into the peer's window.
+    /// Returns whether the next new chunk fits into `room` bytes and into the peer's window.
     pub(crate) fn next_new_fits(&self, room: usize) -> bool {
         self.next_cut(room).is_some_and(|cut| self.window_takes(cut.length))
     }
@@ -81,8 +82,8 @@ impl SendHalf {
         self.burst.count();
     }
 
-    /// RFC 9260 §6.1 D: starts a new burst if no chunk is outstanding, even if the clock has not advanced. Without an
-    /// outstanding chunk, no acknowledgement will come that could start a burst.
+    /// RFC 9260 §6.1 D: starts a new burst if no chunk is outstanding, even if the clock has not advanced, because no
+    /// acknowledgement will come that could start one.
     #[inline]
     pub(crate) fn renew_burst(&mut self) {
         if self.outstanding.is_empty() {

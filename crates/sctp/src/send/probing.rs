@@ -27,22 +27,21 @@ pub(super) struct Probing {
 pub(crate) struct Expired {
     /// Whether T3-rtx expired for a probe of a closed window. Such an expiry does not indicate congestion.
     pub(crate) probe: bool,
-    /// Whether the peer counts as silent. If so, the expiry of T3-rtx increments the error counters. If T3-rtx expired
-    /// for a probe, the peer is silent if no SACK has arrived since the last probe. If T3-rtx expired for other data,
-    /// the peer is silent, with one exception: a SACK has arrived since the last expiry, and the newest SACK reported a
-    /// closed window.
+    /// Whether the peer counts as silent, so that the expiry of T3-rtx increments the error counters. During probing,
+    /// the peer is silent if no SACK has arrived since the last probe. Otherwise the peer is silent unless the newest
+    /// SACK arrived after the previous expiry and reported a closed window.
     pub(crate) silent: bool,
 }
 
 impl SendHalf {
-    /// Whether a closed window is being probed.
+    /// Returns whether a closed window is being probed.
     #[inline]
     pub(crate) fn is_probing(&self) -> bool {
         self.probing.is_some()
     }
 
-    /// Whether the peer's window is too small for the next new data, and no chunk is in flight or marked for
-    /// retransmission. `None` if no new data waits.
+    /// Returns whether the peer's window is too small for the next new data, and no chunk is in flight or marked for
+    /// retransmission. Returns `None` if no new data waits.
     pub(crate) fn is_shut_out(&self) -> Option<bool> {
         let cut = self.next_cut(usize::MAX)?;
         Some(self.outstanding.awaits_nothing() && u64::from(cut.length) > self.peer_window)
@@ -97,8 +96,8 @@ impl SendHalf {
         }
     }
 
-    /// Returns the number of acknowledged user bytes of probes since the window was closed. A peer that never reads
-    /// could acknowledge probes forever. So these bytes are no evidence that the peer reads.
+    /// Returns the number of acknowledged user bytes of probes since the window was closed. These bytes are no evidence
+    /// that the peer reads, because a peer that never reads could acknowledge probes forever.
     pub(crate) fn probed_bytes(&self) -> u64 {
         self.probing.map_or(0, |probing| probing.acked.into())
     }

@@ -1,8 +1,8 @@
 //! Detects lost chunks by time.
 //!
-//! Chunks that were sent once are in the order of their send times, and are examined in this order. One TSN offset per
-//! path says where the examination continues. Retransmitted chunks are listed in the order of retransmission. So each
-//! chunk is examined only once or twice, however large the window is.
+//! Chunks that were sent once are examined in the order of their send times, which is the order of their TSNs. One TSN
+//! offset per path says where the examination continues. Retransmitted chunks are listed in the order of
+//! retransmission. So each chunk is examined only once or twice, however large the window is.
 //!
 //! Implements RFC 8985 §6.2 step 5 and §7.3, as far as they concern chunks.
 
@@ -14,8 +14,8 @@ use anabranch_base::time::Duration;
 use anabranch_base::trace::SendCause;
 use anabranch_congestion::Verdict;
 
-/// Whether the chunk is in flight, as far as known. This includes a chunk abandoned in flight. RFC 3758 §3.5 F5: the
-/// loss of such a chunk indicates congestion like any other loss.
+/// Returns whether the chunk is in flight, as far as known. This includes a chunk abandoned in flight. RFC 3758 §3.5
+/// F5: the loss of such a chunk indicates congestion like any other loss.
 fn is_open(entry: &Entry) -> bool {
     match entry.state {
         ChunkState::InFlight => true,
@@ -27,13 +27,13 @@ fn is_open(entry: &Entry) -> bool {
 /// The range of TSNs about which the last SACK gives complete information. Above this range, arrived chunks may be
 /// missing from the SACK.
 ///
-/// RFC 9260 §6.7: a SACK reports as many of the lowest Gap Ack Blocks as fit into it and leaves out the rest. Some
-/// stacks report at most 16 or 20 blocks. Chunks beyond the last block may have arrived as well.
+/// RFC 9260 §6.7: a SACK reports as many of the lowest Gap Ack Blocks as fit into it, and some stacks report at most 16
+/// or 20 blocks. So chunks beyond the last block may have arrived as well.
 #[derive(Debug)]
 pub(crate) struct Horizon {
     /// The largest number of gap blocks in a SACK of this peer so far.
     max_blocks: usize,
-    /// The last SACK gives no information about chunks at or above this TSN offset. `u64::MAX` if it reports all
+    /// The TSN offset from which on the last SACK gives no information about chunks; `u64::MAX` if it reports all
     /// arrived chunks.
     end: u64,
 }
@@ -123,7 +123,8 @@ impl SendHalf {
         lost
     }
 
-    /// Whether enough chunks beyond a gap have arrived to mark a chunk as lost by miss indications (RFC 9260 §7.2.4).
+    /// Returns whether enough chunks beyond a gap have arrived to mark a chunk as lost by miss indications (RFC 9260
+    /// §7.2.4).
     fn counts_loss(&self) -> bool {
         let mut left = u64::from(self.dupthresh);
         self.outstanding.runs.iter().any(|run| {
@@ -163,8 +164,8 @@ impl SendHalf {
 mod tests {
     use super::*;
 
-    /// RFC 9260 §6.7: a SACK counts as incomplete only if it has at least 16 gap blocks, and no earlier SACK had more.
-    /// The sender then infers that gap blocks were left out.
+    /// RFC 9260 §6.7: a SACK counts as incomplete only if it has at least 16 gap blocks and no earlier SACK had more.
+    /// Then the sender assumes that gap blocks were left out.
     #[test]
     fn the_horizon_is_where_a_full_sack_ends() {
         let mut horizon = Horizon::new();

@@ -24,13 +24,13 @@ impl SendHalf {
         self.queue.hold(ticket, streams);
     }
 
-    /// Whether messages of one of `streams` are held back. An empty list stands for any stream.
+    /// Returns whether messages of one of `streams` are held back. An empty list stands for any stream.
     pub(crate) fn is_held(&self, streams: &[u16]) -> bool {
         self.queue.is_held(streams)
     }
 
-    /// Whether each message that was queued before the reset request `ticket` has been dropped, or has TSNs for all its
-    /// chunks.
+    /// Returns whether each message that was queued before the reset request `ticket` has been dropped, or has TSNs for
+    /// all its chunks.
     pub(crate) fn is_clear(&self, ticket: ReservationId) -> bool {
         self.queue.is_clear(ticket)
     }
@@ -41,8 +41,8 @@ impl SendHalf {
         self.queue.resume(ticket, anew);
     }
 
-    /// Whether a message was queued on one of `streams` since the last reset of that stream. A message counts even if
-    /// it still waits for its sequence number. An empty list stands for any stream.
+    /// Returns whether a message was queued on one of `streams` since the last reset of that stream, even if the
+    /// message still waits for its sequence number. An empty list stands for any stream.
     pub(crate) fn has_begun(&self, streams: &[u16]) -> bool {
         self.queue.is_numbered(streams) || self.queue.is_waiting(streams)
     }

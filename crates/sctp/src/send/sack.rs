@@ -25,8 +25,8 @@ pub(crate) struct AckedRun {
 }
 
 impl SendHalf {
-    /// Processes a SACK. `waiting` takes the index of a path. It returns the lowest TSN in flight on the path, and the
-    /// chunk whose acknowledgement gives the next round-trip time. Both TSNs are offsets from the initial TSN.
+    /// Processes a SACK. For a path index, `waiting` returns the lowest TSN in flight on that path, and the chunk whose
+    /// acknowledgement gives the next round-trip time. Both TSNs are offsets from the initial TSN.
     pub(crate) fn on_sack(
         &mut self,
         now: Instant,
@@ -86,9 +86,9 @@ impl SendHalf {
         Ok(())
     }
 
-    /// Fast path for a SACK without gap blocks and duplicates. The chunks that the SACK newly acknowledges must have
-    /// been sent once and on one path. Returns `None` if they were not, if any chunk is missing or marked for
-    /// retransmission, or if loss recovery is in progress.
+    /// Fast path for a SACK without gap blocks and duplicates. It applies only if each newly acknowledged chunk was
+    /// sent once, and all of them on one path. Returns `None` if this is not the case, if any chunk is missing or
+    /// marked for retransmission, or if loss recovery is in progress.
     #[inline]
     pub(crate) fn take_next(&mut self, cumulative: Tsn, window: u32) -> Option<AckedRun> {
         /// The largest number of newly acknowledged chunks on the fast path. The fast path scans the entries of these
@@ -137,9 +137,9 @@ impl SendHalf {
         // stays acknowledged.
         self.take_cumulative(now, count, &waiting, outcome, &mut Newest::default());
         self.recovery.on_cumulative(self.outstanding.base());
-        // A SHUTDOWN has no a_rwnd. It is assumed that the peer's application has read the data that a SHUTDOWN
-        // acknowledges. Otherwise the peer's window would shrink with every chunk sent, and could be opened only by a
-        // window probe.
+        // A SHUTDOWN has no a_rwnd. This side assumes that the peer's application has read the data that the SHUTDOWN
+        // acknowledges. Otherwise the peer's window would shrink with every chunk sent, and only a window probe could
+        // open it.
         self.peer_window += before - self.outstanding.in_flight();
         self.on_answered(false);
         Ok(())
@@ -209,8 +209,8 @@ impl SendHalf {
         }
     }
 
-    /// Handles the usual case: the lowest acknowledged chunks were in flight on one path. Removes these chunks, at most
-    /// `most` of them, and returns their number. Returns 0 if the lowest chunk is not in flight.
+    /// Handles the usual case, in which the lowest acknowledged chunks were in flight on one path. Removes these
+    /// chunks, at most `most` of them, and returns their number. Returns 0 if the lowest chunk is not in flight.
     #[inline]
     fn take_run(
         &mut self,
@@ -294,8 +294,8 @@ impl SendHalf {
         if end - base > most {
             sack_work_limit::trim(&before, &mut after, base, most);
         }
-        // Merges two sorted lists of runs. Chunks only in the new list are newly acknowledged. Chunks only in the old
-        // list were reneged.
+        // Merges two sorted lists of runs. Chunks that are only in the new list are newly acknowledged, and chunks that
+        // are only in the old list were reneged.
         let (mut old, mut new) = (0, 0);
         let mut at = base;
         while old < before.len() || new < after.len() {

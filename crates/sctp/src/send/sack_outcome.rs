@@ -115,8 +115,8 @@ pub(crate) struct Waiting {
     pub(crate) timed: Option<(u64, Instant)>,
 }
 
-/// The highest TSN offset of the newly acknowledged chunks plus one (`end`), and the latest time at which one of these
-/// chunks was sent.
+/// The newly acknowledged chunks: the highest of their TSN offsets plus one (`end`), and the latest of their send
+/// times.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Newest {
     pub(super) end: u64,

@@ -7,13 +7,12 @@
 
 use std::ops::Range;
 
-/// The gap blocks in the SACKs of one packet can change the state of at most this many chunks. At most this many chunks
-/// are examined to count misses: reports that a chunk is missing. An honest peer causes far fewer changes between two
-/// SACKs.
+/// The largest number of chunks whose state the gap blocks in the SACKs of one packet can change. The number of chunks
+/// examined to count miss indications has the same limit. An honest peer causes far fewer changes between two SACKs.
 pub(super) const CHUNKS: u64 = 2_048;
 
-/// The largest number of gap blocks that the SACKs of one packet may cause to be compared. The blocks of a SACK are
-/// compared with the blocks known before, and both count. The blocks of the first SACK are always compared.
+/// The largest number of gap blocks that are compared for the SACKs of one packet. The blocks of a SACK are compared
+/// with the blocks known before, and both count. The blocks of the first SACK are always compared.
 const BLOCKS: usize = 8_192;
 
 /// The work that the SACKs of the current packet have caused so far, as numbers of chunks and gap blocks.
@@ -54,8 +53,8 @@ impl SackWorkLimit {
 const RUNS: usize = 1_024;
 
 /// Limits the changes that a SACK makes. `before` and `after` are the runs beyond `base` that the previous SACK and
-/// this SACK acknowledge. Above some TSN offset, replaces `after` by `before`, so that the two differ in at most `most`
-/// chunks.
+/// this SACK acknowledge. Changes `after` so that it differs from `before` in at most `most` chunks: from some TSN
+/// offset on, it becomes equal to `before`.
 #[cold]
 pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64, most: u64) {
     let Some(cut) = cut(before, after, base, most) else {
@@ -64,8 +63,8 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     let unchanged_from = before.partition_point(|run| run.end <= cut);
     let kept = after.partition_point(|run| run.start < cut);
     if kept + before.len() - unchanged_from + 1 > RUNS {
-        // Earlier SACKs were cut at different TSN offsets, which has split the acknowledged chunks into too many runs.
-        // So this SACK is ignored.
+        // Earlier SACKs were applied only up to different TSN offsets, which has split the acknowledged chunks into too
+        // many runs. So this SACK is ignored.
         after.clear();
         after.extend_from_slice(before);
         return;

@@ -74,8 +74,8 @@ impl Sockets {
             Event::Closed { reason, .. } => {
                 socket.ended(id, reason);
                 if socket.style == Style::OneToMany {
-                    // The association leaves the socket. Messages that it has delivered can still be read from the
-                    // socket's inbox.
+                    // The socket no longer owns the association. Messages of the association that have arrived can
+                    // still be read through the inbox.
                     socket.associations.remove(&id);
                 }
             }
@@ -175,8 +175,8 @@ impl Sockets {
             let Some(span) = socket.settings.autoclose else { continue };
             for (&id, member) in &mut socket.associations {
                 if member.established && !member.closed && member.used_at + span <= now {
-                    // The association counts as used now. So a whole autoclose time passes before the shutdown is
-                    // requested again.
+                    // Setting the time of last use delays the next request: the shutdown is requested again only after
+                    // another whole autoclose time.
                     member.used_at = now;
                     idle.push(id);
                 }
@@ -233,7 +233,7 @@ fn notification(association: AssociationId, event: Event) -> Option<Notification
         }
         Event::PeerError { code, cause, .. } => Notification::RemoteError { association, code, data: cause },
         Event::Adaptation { code, .. } => Notification::Adaptation { association, indication: code },
-        // `Sockets::take` handles these events before it calls `notification`.
+        // `Sockets::take` has already handled these events.
         Event::Accepted { .. }
         | Event::Established { .. }
         | Event::Readable { .. }
@@ -253,7 +253,7 @@ fn notification(association: AssociationId, event: Event) -> Option<Notification
     })
 }
 
-/// RFC 6458 §6.1.8: whether this side supports AUTH but the peer does not.
+/// RFC 6458 §6.1.8: returns whether this side supports AUTH but the peer does not.
 fn lacks_auth(endpoint: &Endpoint, id: AssociationId) -> bool {
     let configured = endpoint.config_of(id).is_some_and(|config| config.auth);
     configured && endpoint.info(id).is_some_and(|info| !info.extensions.auth)
@@ -273,8 +273,8 @@ impl Socket {
         if self.inbox.notify(notification, self.arrived) {
             return;
         }
-        // RFC 6458 §6.1.10: no more notifications are queued until the application subscribes again. The last
-        // notification says so.
+        // RFC 6458 §6.1.10: the last notification reports that the queue is full. No more notifications are queued
+        // until the application subscribes again.
         self.inbox.notify_last(Notification::Stopped { association }, self.arrived);
         self.settings.events = EventSet::default();
     }

@@ -213,7 +213,7 @@ impl Sockets {
     }
 
     /// `SCTP_AUTH_KEY` and the other options for shared keys: changes the keys of an association, or of future
-    /// associations. The endpoint holds the keys of future associations, so the change concerns all its sockets.
+    /// associations. The keys of future associations belong to the endpoint, so such a change concerns all its sockets.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};

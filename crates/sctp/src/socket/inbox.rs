@@ -12,8 +12,8 @@ use crate::id::AssociationId;
 use crate::recv::Upcoming;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The maximum number of notifications that can wait in a socket. The last one of a full queue reports that further
-/// notifications are dropped.
+/// The maximum number of notifications that can wait in a socket. When the queue is full, its last notification reports
+/// that further notifications are dropped.
 pub(super) const MAX_WAITING: usize = 1024;
 
 /// The largest number of `SendFailed` notifications that can wait. This is also the limit of the endpoint's event

@@ -90,8 +90,8 @@ impl From<SndInfo> for SendInfo {
 pub struct RcvInfo {
     /// The stream number (`rcv_sid`).
     pub stream: u16,
-    /// The stream sequence number that the peer has sent (`rcv_ssn`). The number has no meaning for unordered messages.
-    /// With I-DATA the number is the lower half of the message identifier (RFC 8260 §4.1).
+    /// The stream sequence number in the received chunk (`rcv_ssn`). It has no meaning for unordered messages. With
+    /// I-DATA it is the lower half of the message identifier (RFC 8260 §4.1).
     pub ssn: u16,
     /// Whether the message was sent unordered (`SCTP_UNORDERED`).
     pub unordered: bool,

@@ -340,8 +340,8 @@ impl Sockets {
         }
         for (&association, member) in &socket.associations {
             self.owners.remove(&association);
-            // Closing a listening socket aborts the associations that `accept` has not returned yet. RFC 6458 does not
-            // say what happens to these associations. A linger time of 0 aborts as well (§8.1.4).
+            // Closing a listening socket aborts the associations that `accept` has not returned yet. RFC 6458 leaves
+            // this choice to the implementation. A linger time of 0 aborts all associations (§8.1.4).
             let unwanted = socket.pending.contains(&association) || socket.settings.linger == Some(0);
             if member.closed || unwanted {
                 self.endpoint.release(now, association);

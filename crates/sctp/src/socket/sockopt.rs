@@ -64,7 +64,8 @@ impl Sockets {
                     settings.events.set(EventKind::Stopped, true);
                 }
                 if kind == EventKind::SenderDry && on {
-                    // RFC 6458 §6.1.9: if all sent data is already acknowledged, the socket is notified at once.
+                    // RFC 6458 §6.1.9: mark every association as busy. If all its sent data is already acknowledged,
+                    // the socket is notified at once.
                     socket.associations.values_mut().for_each(|member| member.busy = true);
                 }
                 self.take_events(now);
@@ -117,7 +118,7 @@ impl Sockets {
             Scope::Current | Scope::All => socket.associations.keys().copied().collect(),
             Scope::Future => single.into_iter().collect(),
         };
-        // A socket option does not change extensions that the handshake has negotiated (for example RFC 6525 §6.3.1).
+        // Extensions that the handshake has negotiated do not change (for example RFC 6525 §6.3.1).
         let settled = matches!(option, SocketOption::Supported(..));
         if !settled {
             for config in targets.iter().filter_map(|&association| self.endpoint.config_of(association)) {
@@ -225,7 +226,7 @@ impl Sockets {
                 cookie_life: Some(config.cookie_life),
             }),
             OptionName::InitMsg => SocketOption::InitMsg(InitMsg {
-                num_ostreams: Some(config.streams),
+                num_ostreams: Some(config.num_ostreams),
                 max_instreams: Some(config.inbound_streams()),
                 attempts: Some(config.init_max_retrans),
                 max_timeout: Some(config.init_rto_max.unwrap_or(config.rto_max)),
@@ -340,11 +341,11 @@ fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Errno> {
             if init.num_ostreams == Some(0) || init.max_instreams == Some(0) {
                 return Err(Errno::Invalid);
             }
-            // If `max_instreams` is `None`, the number of inbound streams stays the same. It is stored here, because
-            // it may have been derived from `streams`, which changes next.
+            // If `max_instreams` is `None`, the number of inbound streams stays the same. It must be stored before
+            // `num_ostreams` changes, because it may derive from `num_ostreams`.
             let inbound = init.max_instreams.unwrap_or(config.inbound_streams());
-            config.streams = init.num_ostreams.unwrap_or(config.streams);
-            config.inbound = Some(inbound);
+            config.num_ostreams = init.num_ostreams.unwrap_or(config.num_ostreams);
+            config.max_instreams = Some(inbound);
             config.init_max_retrans = init.attempts.unwrap_or(config.init_max_retrans);
             config.init_rto_max = init.max_timeout.or(config.init_rto_max);
         }

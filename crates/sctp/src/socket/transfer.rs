@@ -237,7 +237,7 @@ impl Sockets {
                 return self.nothing_to_read(id);
             };
             let socket = self.socket_at(id)?;
-            // If this read ended a message, it is the turn of the next association.
+            // If this read ended a message, the next read starts with the next association.
             socket.inbox.read(association, received.end_of_message);
             if received.incomplete {
                 // RFC 6458 §6.1.7: the rest of this message will not arrive.

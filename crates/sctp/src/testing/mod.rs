@@ -1,8 +1,8 @@
 //! Two endpoints on a small simulated network, for tests.
 //!
 //! [`Pair`] drives two endpoints in virtual time over one or more paths with delay, loss, reordering, duplication and
-//! outages. All random numbers derive from one seed. [`transmit_all`] and [`transmit_all_bytes`] are for tests that
-//! deliver packets themselves.
+//! outages. All random numbers derive from one seed. Tests that deliver packets themselves use [`transmit_all`] or
+//! [`transmit_all_bytes`].
 
 mod sockets;
 

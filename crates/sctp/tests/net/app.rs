@@ -125,14 +125,15 @@ impl App {
         self.before_reboot.clear();
     }
 
-    /// Called when the peer starts another association: only messages sent from now on are counted.
+    /// Forgets the messages sent so far. Called when the peer starts another association: only messages sent from now
+    /// on count.
     pub fn forget_history(&mut self) {
         self.sent_by_peer.clear();
     }
 
-    /// Called when this side has given up an association, and then accepts the peer's COOKIE ECHO again. For this side
-    /// the association is new. The peer continues its association, and sends all its messages again. `unacknowledged`
-    /// is the number of bytes that the peer still buffers for retransmission.
+    /// Called when this side has given up an association, and then accepts the peer's repeated COOKIE ECHO as a new
+    /// association. The peer continues its association, and sends all its messages again. `unacknowledged` is the
+    /// number of bytes that the peer still buffers for retransmission.
     pub fn owe_again(&mut self, unacknowledged: u64, peer_gave_up: &BTreeSet<u64>) {
         let all = std::mem::take(&mut self.sent_by_peer);
         let kept = all.iter().filter(|(_, _, expected)| !peer_gave_up.contains(&expected.number));
@@ -192,8 +193,8 @@ impl App {
             expected
         } else {
             let owed = self.ordered.entry(stream).or_default();
-            // The peer may have abandoned messages that were expected before this message. Such messages count as
-            // missing, because they cannot arrive after this message in an ordered stream.
+            // Messages that are expected before this message may have been abandoned by the peer. They count as
+            // missing, because in an ordered stream they cannot arrive after this message.
             while let Some(first) = owed.front()
                 && (first.limited || peer_cancels)
                 && (first.ppid != ppid || whole != content(first.number, first.length))
@@ -294,7 +295,7 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::Accepted { outbound_streams, inbound_streams, .. } => {
             format!("accepted, {outbound_streams} streams out, {inbound_streams} in")
         }
-        // These events get no line of their own. An interruption shows as a pause between packets, and `PathUp`
+        // These events get no line in the diagram. An interruption shows as a pause between packets, and `PathUp`
         // precedes `PathRestored`.
         Event::Readable { .. } | Event::Interrupted { .. } | Event::PathRestored { .. } => return None,
         Event::Writable { .. } => "writable".into(),

@@ -325,8 +325,8 @@ impl Net {
 
     /// Corrects the list of expected messages when DATA is delivered in two associations. This happens when `side`
     /// gives up an association while the peer still waits for the COOKIE ACK. The peer then repeats the COOKIE ECHO
-    /// with the bundled DATA, which sets up a second association at `side`. Exactly-once delivery holds only within one
-    /// association.
+    /// with the bundled DATA, which sets up a second association at `side`. SCTP delivers a message exactly once only
+    /// within one association.
     fn settle_accounts(&mut self, side: Side) {
         let [a, b] = &mut self.ends;
         let (end, peer) = if side == A { (a, b) } else { (b, a) };
@@ -380,8 +380,7 @@ impl Net {
         let mut action = None;
         if self.draws_ladder {
             line = self.ladder.line(self.now, flight.source.ip(), flight.target.ip(), &flight.bytes);
-            // The time and repeated spaces are removed from the line of the ladder diagram. The result is compared with
-            // the patterns of the rules.
+            // The rules are compared with the line of the ladder diagram, without the time and repeated spaces.
             let words = line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ");
             action = self.rules.iter_mut().find_map(|rule| rule.applies(from, &words));
         }

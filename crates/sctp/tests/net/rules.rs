@@ -29,7 +29,7 @@ pub struct Rule {
 
 impl Rule {
     pub fn applies(&mut self, from: Side, line: &str) -> Option<Action> {
-        // The space at the end makes `tsn=1 ` different from `tsn=10 `.
+        // A space is appended to the line, so that the pattern `tsn=1 ` does not match `tsn=10 `.
         if from != self.from || !format!("{line} ").contains(&self.pattern) || self.times == 0 {
             return None;
         }

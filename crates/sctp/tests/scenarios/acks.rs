@@ -188,10 +188,9 @@ fn a_sack_for_the_future() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.1: the window grows only if it was fully utilized. Whether the window was fully utilized depends on
-/// the bytes in flight at the host's last opportunity to send. A host that reads two SACKs at once grows its window as
-/// much as a host that sends between the two SACKs. A host without more data does not grow its window for the second
-/// SACK.
+/// RFC 9260 §7.2.1: the window grows only if it was fully utilized. This is decided by the bytes in flight when the
+/// host last had an opportunity to send. So a host that reads two SACKs at once grows its window as much as a host that
+/// sends between the two SACKs. A host without more data does not grow its window for the second SACK.
 #[test]
 fn sacks_read_at_once_grow_the_window_as_one_by_one() {
     let grown = |bytes: usize, at_once: bool| {

@@ -102,8 +102,8 @@ fn a_new_source_resets_the_window() {
     script.forget();
 }
 
-/// The network that carried the data has failed, and A's address in that network is gone. The ASCONF is sent through
-/// the other network at once, without waiting for T4 to expire.
+/// The network that carried the data fails, and A loses its address in that network. A sends the ASCONF through the
+/// other network at once, without waiting for T4 to expire.
 #[test]
 fn an_asconf_does_not_go_where_no_route_leads() {
     let mut script = roaming(2, &[]);
@@ -123,8 +123,8 @@ fn an_asconf_does_not_go_where_no_route_leads() {
     "#]]);
 }
 
-/// A deletes its only verified address. By then B has sent SHUTDOWN and has stopped verifying A's other address. B
-/// verifies the other address again, and then repeats the SHUTDOWN to that address.
+/// A deletes its only verified address after B has sent SHUTDOWN and stopped verifying A's other address. B must verify
+/// the other address again, and then repeat the SHUTDOWN to that address.
 #[test]
 fn the_verified_address_goes_while_shutting_down() {
     let mut script = roaming(1, &[]);
@@ -155,7 +155,8 @@ fn the_verified_address_goes_while_shutting_down() {
     "#]]);
 }
 
-/// Break before make: A deletes its only address, and adds another address a second later (RFC 5061 §5.3.2).
+/// Break before make (RFC 5061 §5.3.2): A deletes its only address, and adds another address a second later. The
+/// association survives, and all data arrives.
 #[test]
 fn break_before_make() {
     let mut script = roaming(1, &[]);
@@ -304,8 +305,8 @@ fn set_primary() {
     "#]]);
 }
 
-/// A Set Primary request arrives while data flows. Data that B sends after verifying the new address goes to the new
-/// address, although the old address still exists.
+/// A Set Primary request arrives while B sends data. Once B has verified the new address, B sends data to it, although
+/// the old address still exists.
 #[test]
 fn set_primary_moves_data_that_flows() {
     let mut script = roaming(1, &[("asconf_primary", "yes")]);

@@ -186,7 +186,7 @@ fn a_shared_key_protects() {
             assert_eq!(refused, 2, "RFC 4895 6.3: both were discarded in silence");
         }
     }
-    // An attacker who knows the shared key is accepted as the peer.
+    // For comparison: an attacker who knows the shared key is accepted as the peer.
     let (mut script, mut attacker) = associated([Some(OURS); 2], &[]);
     let secret: Vec<u8> = (0..16).map(|n| n * 0x11).collect();
     assert!(attacker.hijack(&mut script, (1, &secret)));

@@ -53,8 +53,8 @@ impl Known {
         } else {
             [&other[..], &one].concat()
         };
-        // The network loses all ASCONF ACKs of B, because they answer the test's requests, which A never sent. An
-        // unexpected answer would make A end the association (RFC 5061 §5.3 F0).
+        // The network loses the ASCONF ACKs with which B answers the test's requests. A never sent these requests, so
+        // it would end the association when an answer arrives (RFC 5061 §5.3 F0).
         script.lose_times(B, "ASCONF ACK", 99);
         let serial = script.net.ladder.numbers().first(A).expect("a TSN");
         script.forget();

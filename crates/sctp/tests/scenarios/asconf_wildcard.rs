@@ -53,8 +53,8 @@ fn what_is_primary_and_what_goes() {
     .assert_eq(&flush_left(&drawn[0]));
 }
 
-/// RFC 5061 §4.2.2: a wildcard deletion keeps only the source address of its ASCONF. Here this address is not part of
-/// the association, so no address would remain. Nothing is deleted.
+/// RFC 5061 §4.2.2: a wildcard deletion keeps only the source address of its ASCONF. If this address is not part of the
+/// association, no address would remain, so nothing is deleted.
 #[test]
 fn nothing_goes_for_a_stranger() {
     let mut known = Known::with(1);

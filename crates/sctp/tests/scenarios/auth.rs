@@ -154,8 +154,8 @@ fn auth_chunk(key: u16, hmac: u16, mac: &[u8], b: &mut Vec<u8>) {
     anabranch_wire::sctp::Auth { key, hmac, mac }.emit(b);
 }
 
-/// RFC 4895 §6.1: keys are added, activated and deleted while data flows. If the receiver lacks the key of a chunk, the
-/// chunk is delivered once the receiver has the key.
+/// RFC 4895 §6.1: keys are added, activated and deleted while data flows. A chunk whose key the receiver lacks is
+/// delivered once the receiver has the key.
 #[test]
 fn keys_change() {
     let mut script = Script::warm(&[ON, ("auth_chunks", "data")]);
@@ -172,7 +172,7 @@ fn keys_change() {
     script.send(A, 0, 60).run(500);
     script.net.end(B).engine.set_key(Some(b), 8, b"eight").expect("room");
     script.run(2_000);
-    // Key 8 has another value at B than at A. B discards A's DATA chunk until both have the same value.
+    // B gets key 8 with another value than A's. B discards A's DATA chunk until both have the same value.
     script.net.end(B).engine.set_key(Some(b), 8, b"ate").expect("room");
     script.send(A, 0, 70).run(500);
     script.net.end(B).engine.set_key(Some(b), 8, b"eight").expect("room");
@@ -403,7 +403,7 @@ fn a_key_is_free_when_nothing_needs_it() {
     };
     // No chunk signed with key 8 is in flight, and no message is queued, so the key is free at once.
     leave(&mut script, 8);
-    // The first message is lost. The second message takes many packets, and not all of these have been sent.
+    // The first message is lost. The second message needs many packets, some of which have not been sent yet.
     script.lose_times(A, "AUTH key=7", 1);
     for length in [50, 9_000] {
         script.send_message(A, Message { key: Some(7), ..Message::default() }, length);

@@ -6,8 +6,8 @@ use anabranch_sctp::testing::transmit_all;
 use anabranch_sctp::{Associate, Config, Endpoint, Event, Message};
 use std::net::SocketAddr;
 
-/// A burst is acknowledged at the instant at which it was sent, and another burst follows. If an instant allowed only
-/// one burst, the fifth packet would wait for a SACK that never arrives.
+/// A burst is acknowledged at the instant at which it was sent, and another burst follows. If only one burst were
+/// allowed per instant, the fifth packet would wait forever for a SACK.
 #[test]
 fn a_burst_acknowledged_at_its_own_instant_is_followed_by_another() {
     let addresses = [SocketAddr::from(([10, 0, 0, 1], 0)), SocketAddr::from(([10, 0, 0, 2], 0))];

@@ -19,8 +19,8 @@ impl Script {
     }
 
     /// Returns the peer's requests to reset outgoing streams of `side`. Each entry has the streams of one request, and
-    /// a flag. The flag is true if `side` has queued no message on these streams, and has sent none since their last
-    /// reset.
+    /// a flag that is true if these streams are idle: `side` has queued no message on them, and has sent none since
+    /// their last reset.
     fn requested(&mut self, side: Side) -> Vec<(Vec<u16>, bool)> {
         let events = &self.net.end(side).events;
         let requested = events.iter().filter_map(|event| match event {
@@ -142,8 +142,8 @@ fn nothing_sent_yet() {
     assert!(!text.contains("received sid=1"), "{text}");
 }
 
-/// RFC 6525 §5.2.3: the peer requests a reset of an idle stream, which has no messages to cancel. The application is
-/// notified nevertheless.
+/// RFC 6525 §5.2.3: the peer requests a reset of an idle stream. The application is notified although there are no
+/// messages to cancel.
 #[test]
 fn an_idle_stream() {
     let mut script = Script::established(BOTH);

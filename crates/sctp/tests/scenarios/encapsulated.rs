@@ -137,14 +137,14 @@ fn unverified_packets_do_not_change_the_udp_port() {
     natted.inject(6_667, 0, |b| init.emit(b));
     natted.run(10);
     assert_eq!(natted.port_of_peer(B), 40_000);
-    // RFC 9260 §8.4: the stray COOKIE ACK is not answered, but the INIT is.
+    // RFC 9260 §8.4: the INIT is answered, but the stray COOKIE ACK is not.
     assert_eq!(natted.take_ports(), [6_667]);
     natted.inject(6_668, tag, |b| CookieAck.emit(b));
     assert_eq!(natted.port_of_peer(B), 6_668);
 }
 
-/// RFC 6951 §5.4, RFC 9260 §5.2.4 A: a peer restarts behind another port. The port of the association changes when the
-/// peer's COOKIE ECHO arrives, and not earlier.
+/// RFC 6951 §5.4, RFC 9260 §5.2.4 A: a peer restarts behind another UDP port. The association must use the new port
+/// when the peer's COOKIE ECHO arrives, and not earlier.
 #[test]
 fn a_restart_from_another_port() {
     let mut natted = Natted::new();

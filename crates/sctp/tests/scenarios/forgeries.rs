@@ -49,7 +49,7 @@ fn forged_heartbeat_acks_are_ignored() {
         script.run(30);
         assert_eq!(path(&mut script, B, 2), PathState::Unconfirmed, "{forgery:?}");
     }
-    // The right random number confirms the address, no matter from which address the HEARTBEAT ACK comes.
+    // The right random number confirms the address, whatever the source address of the HEARTBEAT ACK is.
     answer(&mut script, 1, &info);
     script.run(30);
     script.check(expect![[r#"
@@ -66,8 +66,8 @@ fn forged_heartbeat_acks_are_ignored() {
     assert_eq!(path(&mut script, B, 2), PathState::Active);
 }
 
-/// RFC 9260 §8.3, §8.2: the peer repeats an old HEARTBEAT ACK while an address does not answer. The address becomes
-/// inactive nevertheless.
+/// RFC 9260 §8.3, §8.2: while an address does not answer, the peer repeats an old HEARTBEAT ACK. The address must
+/// become inactive nevertheless.
 #[test]
 fn an_old_heartbeat_answer() {
     let mut script = Script::multi_homed(&[25, 40], &[("hb_interval", "1s"), ("path_max_retrans", "1")]);
@@ -184,7 +184,7 @@ fn closing_chunks_need_a_valid_tag() {
 #[test]
 fn a_restart_from_elsewhere() {
     let mut script = Script::multi_homed(&[25, 40], &[]);
-    // A's only address is in network 1. The address 10.0.2.1 belongs to another host.
+    // Leave A only its address in network 1. The address 10.0.2.1 belongs to another host.
     let (now, second) = (script.net.now, net::address(A, 2).ip());
     script.net.end(A).engine.remove_address(now, second);
     script.associate().run(2_000);
@@ -242,9 +242,9 @@ fn cwnd(script: &mut Script) -> u64 {
     script.net.end(A).engine.info(id).expect("it lives").paths[0].cwnd
 }
 
-/// The peer of A acknowledges each TSN as soon as A has sent it, although no DATA has arrived. This harms only the
-/// peer, which loses data. RFC 9260 §7.2.1: the congestion window grows by at most one packet per SACK. If the peer
-/// splits an acknowledgement into more SACKs, each SACK adds less (RFC 3465 gives the reason).
+/// The peer of A acknowledges each TSN as soon as A has sent it, although no DATA has arrived. Only the peer itself is
+/// harmed, because it loses data. RFC 9260 §7.2.1: each SACK grows the congestion window by at most one packet. If the
+/// peer splits an acknowledgement into more SACKs, each SACK adds less (for the reason see RFC 3465).
 #[test]
 fn optimistic_sacks() {
     let mut script = Script::warm(&[("sndbuf", "1MiB")]);
@@ -305,7 +305,7 @@ fn impossible_gap_blocks() {
         script.inject(B, to_a, |b| sack.emit(b)).run(30_000);
         let id = script.id(A);
         let state = script.net.end(A).engine.info(id).map(|info| info.state);
-        // Either the association was ended, or all data has arrived.
+        // If the association still exists, all data must have arrived.
         if state == Some(AssociationState::Established) {
             assert_eq!(script.app(B).messages, 3, "{gaps:?}");
         } else {

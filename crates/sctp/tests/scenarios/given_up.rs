@@ -76,9 +76,9 @@ fn the_third_miss_of_an_abandoned_chunk_reduces_the_window() {
     assert_eq!(drawn.matches("DATA          tsn=2 ").count(), 1, "{drawn}");
 }
 
-/// A message expires before any later chunk has arrived, so no SACK reports the message missing. The message still
-/// counts as lost. When it was abandoned, more than a round trip and the longest SACK delay had passed since its chunks
-/// were sent.
+/// A message expires before any later chunk has arrived, so no SACK reports the message missing. The message must still
+/// count as lost, because its chunks were sent more than a round trip and the longest SACK delay before it was
+/// abandoned.
 #[test]
 fn a_loss_of_no_report_reduces_the_window() {
     let mut script = Script::warm(&with(&[("rcvbuf", "3000B"), ("rto_min", "5s")]));

@@ -173,8 +173,8 @@ fn stale_cookie() {
     "#]]);
 }
 
-/// A COOKIE ECHO arrives too late, and so does its retransmission. The ERROR for the retransmission reaches A after A
-/// has got a new cookie, but this ERROR refers to the old cookie. So A keeps the new cookie.
+/// A COOKIE ECHO and its retransmission both arrive too late. The ERROR for the retransmission refers to the old
+/// cookie, but reaches A when A already has a new cookie. So A must keep the new cookie.
 #[test]
 fn the_same_cookie_is_stale_twice() {
     let mut script = Script::new(&[("cookie_life", "1s"), ("hb_interval", "0")]);
@@ -267,8 +267,8 @@ fn the_new_init_measures_the_round_trip() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.1 C5: the answer to a retransmitted INIT gives no round-trip time. Nevertheless T1-cookie starts with
-/// the initial RTO, and not with the RTO that T1-init has doubled.
+/// RFC 9260 §6.3.1 C5: the answer to a retransmitted INIT gives no round-trip time. T1-cookie nevertheless starts with
+/// the initial RTO, not with the RTO that T1-init has doubled.
 #[test]
 fn the_cookie_echo_does_not_wait_as_the_init_did() {
     let mut script = Script::new(&[("rto_initial", "1s")]);
@@ -289,7 +289,8 @@ fn the_cookie_echo_does_not_wait_as_the_init_did() {
 /// RFC 9260 §5.1.1: each side sends on no more streams than the other side accepts.
 #[test]
 fn streams_are_negotiated() {
-    let mut script = Script::with(configured(&[("streams", "3")]), configured(&[("streams", "7")]), &[25]);
+    let mut script =
+        Script::with(configured(&[("num_ostreams", "3")]), configured(&[("num_ostreams", "7")]), &[25]);
     script.associate().run(1_000);
     script.check(expect![[r#"
         0.000  A ──► B   INIT          tag=A1 rwnd=64k os=3 is=3 tsn=1 families=v4
@@ -392,7 +393,8 @@ fn init_ack_twice() {
 /// are not sent.
 #[test]
 fn early_messages_on_streams_that_are_not_granted() {
-    let mut script = Script::with(configured(&[("streams", "10")]), configured(&[("streams", "2")]), &[25]);
+    let mut script =
+        Script::with(configured(&[("num_ostreams", "10")]), configured(&[("num_ostreams", "2")]), &[25]);
     script.associate().send(A, 1, 10).send(A, 2, 20).send(A, 0, 30).run(2_000);
     script.check_drawn(expect![[r#"
         0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4

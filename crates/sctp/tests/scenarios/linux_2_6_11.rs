@@ -1,9 +1,9 @@
-//! Tests what the SCTP of Linux 2.6.11 does with a lost chunk, which later versions and RFC 9260 do not.
+//! Loss recovery of the SCTP in Linux 2.6.11, as far as it differs from RFC 9260 and from later versions of Linux.
 
 use crate::net::A;
 use crate::script::Script;
 
-/// The profile without HEARTBEATs, after its handshake.
+/// Sets up an association with the profile `lksctp-2.6.11`, but without HEARTBEATs.
 fn linux() -> Script {
     let mut config = anabranch_sctp::Config::profile("lksctp-2.6.11").expect("a profile");
     config.set("hb_interval", "0").expect("a knob");
@@ -13,20 +13,20 @@ fn linux() -> Script {
     script
 }
 
-/// A's congestion window and threshold in bytes.
+/// Returns A's congestion window and slow-start threshold in bytes.
 fn window(script: &Script) -> (u64, u64) {
     let path = &script.net.ends[0].engine.info(script.id(A)).expect("up").paths[0];
     (path.cwnd, path.ssthresh)
 }
 
-/// The times at which A sent this chunk, as in the diagram.
+/// Returns the times at which A sent the chunk `chunk`, as the ladder diagram `drawn` shows them.
 fn times_of(drawn: &str, chunk: &str) -> Vec<String> {
     let sent = |line: &&str| line.contains("A ──► B   DATA") && line.contains(chunk);
     drawn.lines().filter(sent).map(|line| line.trim().split(' ').next().unwrap_or("").to_string()).collect()
 }
 
-/// net/sctp/outqueue.c, sctp_retransmit: each fast retransmit lowers the window. With fast recovery, the losses of one
-/// window lower it once.
+/// net/sctp/outqueue.c, sctp_retransmit: without fast recovery, each fast retransmit lowers the window. With fast
+/// recovery, all losses of one window lower it only once.
 #[test]
 fn each_fast_retransmit_lowers_the_window() {
     let after = |fast_recovery| {
@@ -39,8 +39,9 @@ fn each_fast_retransmit_lowers_the_window() {
     assert!(twice * 10 < once * 7, "{twice} of {once}");
 }
 
-/// net/sctp/outqueue.c, sctp_outq_flush_rtx: a retransmitted chunk counts misses from zero again. Four more SACKs of
-/// the same flight retransmit it again, so the loss of its retransmission costs no timeout.
+/// net/sctp/outqueue.c, sctp_outq_flush_rtx: the miss count of a retransmitted chunk starts again at zero. Four more
+/// SACKs of the same flight cause another fast retransmit. So if the first retransmission is lost, no timeout is
+/// needed.
 #[test]
 fn a_chunk_is_fast_retransmitted_again() {
     let all = |again| {
@@ -58,8 +59,8 @@ fn a_chunk_is_fast_retransmitted_again() {
     assert!(late.len() == 3 && late[2].as_str() >= "2.0", "{late:?}");
 }
 
-/// net/sctp/output.c, sctp_packet_append_data: Max.Burst lowers the window to the bytes in flight and four packets. It
-/// stays there.
+/// net/sctp/output.c, sctp_packet_append_data: Max.Burst lowers the congestion window to the bytes in flight plus four
+/// packets, and the window is not restored.
 #[test]
 fn the_burst_limit_lowers_the_window() {
     let after = |burst_window| {
@@ -77,7 +78,7 @@ fn the_burst_limit_lowers_the_window() {
     assert_eq!((kept, sent), (before, 4));
 }
 
-/// The profile as a whole: a lost retransmission is repaired without a timeout, in spite of the least RTO of one
+/// With the complete profile, a lost retransmission is repaired within 900 ms, without a timeout: RTO.Min is one
 /// second.
 #[test]
 fn the_profile_repairs_a_lost_retransmission() {

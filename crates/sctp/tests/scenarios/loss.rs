@@ -207,8 +207,8 @@ fn reordering_by_two_is_tolerated() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.4: a chunk that three packets have overtaken counts as lost. A duplicate TSN later shows that the
-/// chunk had arrived.
+/// RFC 9260 §7.2.4: a chunk counts as lost when three later packets have arrived. A duplicate TSN then shows that the
+/// chunk was only late.
 #[test]
 fn reordering_by_three_is_not() {
     let mut script = reordered(3_500);
@@ -235,8 +235,8 @@ fn reordering_by_three_is_not() {
     "#]]);
 }
 
-/// A SACK arrives 30 ms later than usual, and RTO.Min is not longer than the round trip. With `rto_var_min=200ms`, as
-/// in Linux TCP, the RTO exceeds a steady round-trip time by at least 200 ms, so no timer expires. With
+/// A SACK arrives 30 ms later than usual, and the round trip is longer than RTO.Min. With `rto_var_min=200ms`, as in
+/// Linux TCP, the RTO exceeds a steady round-trip time by at least 200 ms, so T3-rtx does not expire. With
 /// `rto_var_min=0ms`, T3-rtx expires.
 #[test]
 fn the_variation_has_a_floor() {

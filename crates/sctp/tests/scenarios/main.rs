@@ -1,9 +1,9 @@
 //! Golden tests with ladder diagrams, which show the packets that two endpoints exchange. Each topic has a module of
 //! its own.
 //!
-//! A scenario sets up a case, runs it, and compares the ladder diagram with the expected diagram. Random numbers do not
-//! appear in the diagram, so the diagram does not change with the seed or with the order in which numbers are drawn.
-//! `UPDATE_EXPECT=1` rewrites the expected diagrams.
+//! Each test runs one scenario, and compares its ladder diagram with the expected diagram. Random numbers do not appear
+//! in the diagram, so it does not depend on the seed or on the order in which numbers are drawn. `UPDATE_EXPECT=1`
+//! rewrites the expected diagrams.
 
 #[path = "../net/mod.rs"]
 mod net;

@@ -71,7 +71,8 @@ fn unordered() {
     "#]]);
 }
 
-/// RFC 9260 §6.9: a fragment in the middle of a message is lost and retransmitted.
+/// RFC 9260 §6.9: a fragment in the middle of a message is lost. It is retransmitted, and the message is delivered
+/// whole.
 #[test]
 fn a_fragment_is_lost() {
     let mut script = Script::established(&[]);
@@ -142,7 +143,8 @@ fn invalid_stream() {
     let (tag, first) = (numbers.latest_tag(B).expect("a tag"), numbers.first(A).expect("a TSN"));
     let data =
         Data { tsn: Tsn(first), stream: 10, begin: true, end: true, payload: b"astray", ..Data::default() };
-    // The injected chunk has TSN 1, which A has sent itself (and lost). So A accepts the SACK for this TSN.
+    // The injected chunk has TSN 1. A has sent its own chunk with TSN 1, which was lost, so A accepts the SACK for this
+    // TSN.
     script.lose(A, "DATA tsn=1 ").send(A, 0, 6).run(1).inject(A, tag, |b| data.emit(b)).run(3_000);
     script.check_drawn(expect![[r#"
         1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=6 BE     ✗ lost
@@ -151,7 +153,7 @@ fn invalid_stream() {
     "#]]);
 }
 
-/// RFC 9260 §6.6: the SSN wraps around after 65,535.
+/// RFC 9260 §6.6: messages are delivered when the SSN wraps around after 65,535.
 #[test]
 fn ssn_and_tsn_wrap() {
     let mut script = Script::established(&[("rcvbuf", "1MiB"), ("sndbuf", "1MiB")]);

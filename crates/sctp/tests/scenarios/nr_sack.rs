@@ -170,8 +170,8 @@ fn the_rest_of_a_message_stays() {
     }
 }
 
-/// B no longer reports chunks that an NR-SACK has reported in NR gap blocks. A retransmits none of these chunks,
-/// because A has already freed their data.
+/// B no longer reports chunks that it has reported in NR gap blocks before. A must not retransmit these chunks, because
+/// A has already freed their data.
 #[test]
 fn nr_acknowledged_data_cannot_be_reneged() {
     let mut script = Script::warm(&with(&[("partial_reliability", "yes")]));

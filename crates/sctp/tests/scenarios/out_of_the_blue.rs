@@ -102,7 +102,7 @@ fn an_init_with_company() {
     "#]]);
 }
 
-/// RFC 9260 §3.3.2: an INIT with tag 0 or without streams is answered by ABORT.
+/// RFC 9260 §3.3.2: an INIT without streams is answered by ABORT. An INIT with tag 0 is discarded without an answer.
 #[test]
 fn an_init_that_offers_nothing() {
     let mut script = Script::new(&[]);

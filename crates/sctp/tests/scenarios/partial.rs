@@ -397,7 +397,7 @@ fn a_shutdown_waits_for_the_skip() {
     "#]]);
 }
 
-/// The peer has sent SHUTDOWN. The peer answers a FORWARD TSN by another SHUTDOWN.
+/// The peer has sent SHUTDOWN, and answers a FORWARD TSN by another SHUTDOWN.
 #[test]
 fn given_up_while_the_peer_shuts_down() {
     let mut script = Script::warm(ON);

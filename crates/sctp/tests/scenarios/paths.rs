@@ -256,7 +256,7 @@ fn icmp_tells_the_mtu() {
            2.025          B: received sid=0 len=2000
            2.025  A ◄── B   SACK          cum=6 rwnd=64k
     "#]]);
-    // An ICMP message whose quotation has another tag is forged, and has no effect.
+    // An ICMP message that quotes another tag is forged, and must have no effect.
     quoted[4] ^= 1;
     script.net.icmp(A, &Icmp { kind: IcmpKind::TooBig(300), ..icmp }, &quoted[..8]);
     assert_eq!(script.net.ends[0].engine.info(script.id(A)).expect("info").paths[0].mtu, 600);
@@ -291,7 +291,7 @@ fn an_interruption_is_told_by_both_ends() {
     let changes = [("pf_max_retrans", "0"), ("sndbuf", "20000B"), ("hb_interval", "3s")];
     let mut script = Script::established_on(&[25, 40], &changes);
     script.net.draws_ladder = false;
-    // B sends a request, and A then sends the data.
+    // B sends a request, and A answers with data.
     script.run_to(2_000).send(B, 0, 100).run(1_000);
     let send = |script: &mut Script, rounds: u64| {
         for _ in 0..rounds {
@@ -305,8 +305,8 @@ fn an_interruption_is_told_by_both_ends() {
     let interruptions: Vec<_> = script.net.ends.iter().map(|end| end.engine.totals().interruptions).collect();
     for (side, interruptions) in interruptions.iter().enumerate() {
         let [it] = interruptions[..] else { panic!("{side}: {interruptions:?}") };
-        // The interruption begins when the last SACK or DATA arrives on the failed path. This arrival is at most one
-        // SACK delay plus one round trip before the failure. The first DATA after the failure waits for T3-rtx (1 s).
+        // The interruption begins when the last SACK or DATA arrives on the failed path: at most one SACK delay plus
+        // one round trip before the failure. The first DATA after the failure waits for T3-rtx (1 s).
         assert!(it.since <= failed + Duration::from_millis(50), "{side}: {it:?}");
         assert!(failed.since(it.since) <= Duration::from_millis(300), "{side}: {it:?}");
         let outage = it.until.since(it.since);
@@ -336,15 +336,15 @@ fn an_idle_pause_is_no_interruption() {
     }
 }
 
-/// The times of an interruption in milliseconds.
+/// Returns the beginning and the end of each interruption in milliseconds.
 fn times(told: &[anabranch_sctp::Interruption]) -> Vec<(u64, u64)> {
     let ms = |at: anabranch_base::Instant| at.since(anabranch_base::Instant::ZERO).as_millis() as u64;
     told.iter().map(|it| (ms(it.since), ms(it.until))).collect()
 }
 
-/// As in `failover`, network 1 fails during a transfer, and each new chunk waits for T3-rtx until the path is declared
-/// failed. Each of these waits is an interruption, although the acknowledgements before and after it came on the same
-/// path. The receiver detects the interruptions, because a part of a message is missing.
+/// Network 1 fails during a transfer, and each new chunk waits for T3-rtx until the path is declared failed. Each of
+/// these waits is an interruption, although the acknowledgements before and after it arrived on the same path. The
+/// receiver detects the interruptions, because a part of a message is missing.
 #[test]
 fn each_wait_for_t3_after_a_failure_is_an_interruption() {
     let mut script = Script::established_on(&[25, 40], &[("path_max_retrans", "2")]);
@@ -357,8 +357,8 @@ fn each_wait_for_t3_after_a_failure_is_an_interruption() {
     assert_eq!(told(B), [(10_025, 11_140), (11_140, 13_140), (13_140, 17_140)]);
 }
 
-/// No interruption is recorded while data waits for a round trip, for a delayed SACK, or for a retransmission before
-/// T3-rtx expires. The length of the round trip does not matter.
+/// No interruption is recorded while data waits for a round trip, a delayed SACK, or a retransmission before T3-rtx
+/// expires. This holds for short and long round trips.
 #[test]
 fn a_wait_of_less_than_an_rto_is_no_interruption() {
     for delays in [[25, 40], [300, 400]] {

@@ -103,7 +103,7 @@ fn a_silent_link_of_1400() {
     let path = script.net.ends[0].engine.info(script.id(A)).expect("info").paths[0];
     assert_eq!((path.errors, path.rto.as_millis(), path.stats.black_holes), (0, 1_000, 0));
     script.forget();
-    // RFC 8899 §5.1.1: PMTU_RAISE_TIMER expires after 600 s. Meanwhile the MTU of the link has grown.
+    // RFC 8899 §5.1.1: the MTU of the link grows. PMTU_RAISE_TIMER expires after 600 s, and larger sizes are probed.
     script.net.narrow.clear();
     script.run(700_000);
     expect!["609.400 1500"].assert_eq(&probes(&mut script));
@@ -175,7 +175,7 @@ fn a_black_hole() {
     assert_eq!(script.net.ends[0].engine.info(script.id(A)).expect("info").paths[0].stats.black_holes, 1);
 }
 
-/// The path's MTU has not changed: two packets were lost by chance. Two probes confirm the size.
+/// Two packets are lost by chance while the MTU of the path stays the same. Two probes then confirm the size in use.
 #[test]
 fn bad_luck_costs_two_probes() {
     let mut script = on(1, 1_500, false, 1_000);
@@ -253,8 +253,8 @@ fn in_ipv6() {
 }
 
 /// RFC 8899 §5.2: the MTU of a link is below BASE_PLPMTU, and the link sends no ICMP. The search enters the state ERROR
-/// and continues with sizes below BASE_PLPMTU. The path is idle, so HEARTBEATs without padding are sent as well. If
-/// these HEARTBEATs are answered, a lost probe was lost because of its size.
+/// and continues with sizes below BASE_PLPMTU. HEARTBEATs without padding, sent because the path is idle, are answered,
+/// so the probes must have been lost because of their size.
 #[test]
 fn narrower_than_base() {
     let mut script = on(1, 600, false, 60_000);
@@ -294,10 +294,10 @@ fn cookie_echo_with_too_much_data() {
     assert_eq!(mtu(&script), 600);
 }
 
-/// RFC 9260 §5.2.6, RFC 8899 §4.3: T1-cookie is longer than the lifetime of a cookie, so a COOKIE ECHO that is repeated
-/// after T1-cookie is always stale. If the COOKIE ECHO with the new cookie also carried the DATA, the packet would be
-/// too large for the path. Its repetition without DATA would arrive, but again with a stale cookie, so the handshake
-/// would never end. Therefore the COOKIE ECHO after a stale cookie is sent without DATA.
+/// RFC 9260 §5.2.6, RFC 8899 §4.3: T1-cookie is longer than the lifetime of a cookie, so every repeated COOKIE ECHO has
+/// a stale cookie. Only the first COOKIE ECHO with a new cookie can succeed. If it also carried DATA, it would be too
+/// large for this path, and the handshake would never end. Therefore the COOKIE ECHO after a stale cookie is sent
+/// without DATA.
 #[test]
 fn stale_cookie_after_too_much_data() {
     let mut script = Script::in_network(1, &[("pmtud", "plpmtud"), ("cookie_life", "900ms")]);

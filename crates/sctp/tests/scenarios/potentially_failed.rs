@@ -200,7 +200,7 @@ fn data_sent_to_both_paths_does_not_clear_the_pf_state() {
     "#]]);
 }
 
-/// RFC 7829 §5: the new primary path stays the primary path when the old primary path recovers.
+/// RFC 7829 §5: another path has become the primary path. It stays the primary path when the old primary path recovers.
 #[test]
 fn the_primary_changes_for_good() {
     let mut script = suspicious(&[("primary_switch", "0")]);
@@ -227,8 +227,7 @@ fn the_primary_changes_for_good() {
 }
 
 /// RFC 7829 §4.1: if all paths have failed, data is sent on the path with the fewest errors. A path without a source
-/// address is not chosen. On that path no packet would leave, so an application would wait forever for the end of the
-/// association.
+/// address must not be chosen: no packet would leave on it, so the association would never end.
 #[test]
 fn a_path_without_a_source_is_no_last_resort() {
     let config = configured(&[("pf_max_retrans", "0"), ("auth", "yes"), ("asconf", "yes")]);

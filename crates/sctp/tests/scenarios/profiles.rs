@@ -37,12 +37,13 @@ fn ns2_has_no_burst_limit() {
     assert_eq!(drawn.lines().filter(|line| line.contains("A ──► B   DATA")).count(), 6, "{drawn}");
 }
 
-/// KAME SCTP, sctp_usrreq.c: a receive buffer of 64 datagrams of 1 KiB. A reader that stops closes the window.
+/// KAME SCTP, sctp_usrreq.c: the receive buffer holds 64 datagrams of 1 KiB, so the window closes when the application
+/// stops reading.
 #[test]
 fn kame_has_small_buffers() {
     let mut script = associated("kame-2002");
     script.app(B).reading_pause = Duration::from_secs(1_000_000);
-    // Less than the send buffer of 32 KiB, three times.
+    // Three messages, each smaller than the send buffer of 32 KiB.
     script.send(A, 0, 30_000).run(5_000).send(A, 0, 30_000).run(5_000).send(A, 0, 30_000).run(60_000);
     let drawn = script.net.ladder.take();
     let windows = drawn.lines().filter_map(|line| line.split_once("rwnd=")?.1.split_whitespace().next());

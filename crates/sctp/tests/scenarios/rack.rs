@@ -94,8 +94,8 @@ fn a_lost_retransmission_is_retransmitted() {
     "#]]);
 }
 
-/// RFC 8985 §6.1: of two chunks sent at the same instant, the chunk with the higher TSN counts as sent later. A chunk
-/// that arrives shows the loss of lower TSNs only. TSNs 2 and 4 are detected as lost when TSN 5 has arrived, and the
+/// RFC 8985 §6.1: of two chunks sent at the same instant, the chunk with the higher TSN counts as sent later. So an
+/// arriving chunk shows the loss of lower TSNs only. TSNs 2 and 4 are detected as lost when TSN 5 has arrived, and the
 /// tail loss probe retransmits TSN 6.
 #[test]
 fn sent_in_one_instant() {
@@ -124,8 +124,8 @@ fn sent_in_one_instant() {
 }
 
 /// RFC 8985 §6.2: the reordering timer of a path runs for a single chunk. The MTU of the path shrinks, and the chunk
-/// moves to another path. The timer must stop. Otherwise its old deadline would be in the past when the next chunk is
-/// sent on the first path.
+/// moves to another path, so the timer must stop. Otherwise the old deadline would already have passed when the next
+/// chunk is sent on the first path.
 #[test]
 fn a_time_that_nothing_waits_for() {
     let mut script = Script::established_on(&[100, 5], &TIMED);
@@ -152,8 +152,8 @@ fn a_time_that_nothing_waits_for() {
     assert!(engine.poll_timeout().is_some_and(|at| at > now), "a timer has run out already");
 }
 
-/// RFC 5681 §4.3: a second loss during the recovery from a timeout is a separate sign of congestion. Otherwise slow
-/// start would continue into a full queue.
+/// RFC 5681 §4.3: a second loss during the recovery from a timeout is a separate sign of congestion, so it reduces the
+/// window. Otherwise slow start would fill a queue that is already full.
 #[test]
 fn a_loss_during_the_recovery_from_a_timeout_reduces_the_window() {
     for times in [1, 2] {

@@ -6,7 +6,7 @@ use anabranch_sctp::{Direction, Message, ResetError};
 use anabranch_wire::sctp::*;
 use expect_test::expect;
 
-const ON: &[(&str, &str)] = &[("reconfig", "yes"), ("streams", "4")];
+const ON: &[(&str, &str)] = &[("reconfig", "yes"), ("num_ostreams", "4")];
 
 /// Sets up an association with a message in each direction on stream 1, and a message from A on stream 2.
 fn used() -> Script {
@@ -404,7 +404,7 @@ fn too_many_streams() {
 /// answered.
 #[test]
 fn not_negotiated() {
-    let mut script = Script::with(configured(ON), configured(&[("streams", "4")]), &[25]);
+    let mut script = Script::with(configured(ON), configured(&[("num_ostreams", "4")]), &[25]);
     script.associate().run(1_000).forget();
     assert_eq!(script.reset(A, Direction::Both, &[]), Err(ResetError::Unsupported));
     assert_eq!(script.add_streams(A, 1, 1), Err(ResetError::Unsupported));
@@ -457,15 +457,15 @@ fn hostile_requests() {
         vec![ReConfigParam::ResetOutgoing { request, response: 0, last, streams }]
     });
     inject(&mut script, 1, |request| vec![ReConfigParam::ResetIncoming { request, streams }]);
-    // A repeated request gets the same answer as the first copy. Requests with older or future numbers are answered
-    // with an error.
+    // A repeated request must get the same answer again. Requests with older or future numbers must be answered with an
+    // error.
     inject(&mut script, 1, |request| vec![ReConfigParam::ResetIncoming { request, streams }]);
     inject(&mut script, 0, |request| vec![ReConfigParam::ResetTsn { request }]);
     inject(&mut script, 7, |request| vec![ReConfigParam::ResetTsn { request }]);
     inject(&mut script, 2, |request| vec![ReConfigParam::ResetTsn { request }; 2]);
     inject(&mut script, 2, |request| vec![ReConfigParam::AddOutgoing { request, streams: 65_532 }]);
     inject(&mut script, 3, |request| vec![ReConfigParam::AddOutgoing { request, streams: 0 }]);
-    // This response belongs to no request.
+    // A response that belongs to no request is ignored.
     inject(&mut script, 3, |response| vec![ReConfigParam::Response { response, result: 1, next: None }]);
     script.check(expect![[r#"
          2.000  A ──► B   RE-CONFIG reset-out(#1 re=#1789646930 last=-887563335 sid=9)     injected
@@ -531,7 +531,7 @@ fn malformed() {
 /// A reset of thousands of streams needs several requests, one after the other.
 #[test]
 fn a_long_list() {
-    let mut script = Script::established(&[("reconfig", "yes"), ("streams", "65535")]);
+    let mut script = Script::established(&[("reconfig", "yes"), ("num_ostreams", "65535")]);
     let streams: Vec<u16> = (0..2_000).rev().collect();
     script.reset(A, Direction::Outgoing, &streams).expect("taken");
     script.send(A, 1_999, 8).send(A, 3_000, 8).run(3_000);

@@ -7,7 +7,7 @@ use anabranch_sctp::{Direction, Event, Message, Reliability};
 use expect_test::expect;
 
 fn used(changes: &[(&str, &str)]) -> Script {
-    let mut script = Script::established(&[&[("reconfig", "yes"), ("streams", "4")], changes].concat());
+    let mut script = Script::established(&[&[("reconfig", "yes"), ("num_ostreams", "4")], changes].concat());
     script.send(A, 1, 8).send(A, 2, 8).send(B, 1, 8).run(1_000);
     script.forget();
     script
@@ -131,7 +131,7 @@ fn a_request_is_repeated_as_it_was() {
 /// 6525 §6.3.4) and then reset, the reset does not wait for these messages.
 #[test]
 fn a_stream_that_was_not_granted_at_first() {
-    let config = |streams| configured(&[("reconfig", "yes"), ("streams", streams)]);
+    let config = |streams| configured(&[("reconfig", "yes"), ("num_ostreams", streams)]);
     let mut script = Script::with(config("10"), config("3"), &[25]);
     script.associate();
     let (id, now) = (script.id(A), script.net.now);
@@ -171,11 +171,12 @@ fn a_stream_that_was_not_granted_at_first() {
 }
 
 /// RFC 6525 §5.2.2: A abandons a message on stream 2 and resets this stream, and then does the same with stream 1. B
-/// has already reset stream 2, but B's SACK takes the path with the longer delay, and has not arrived yet. The FORWARD
-/// TSN for the message on stream 1 must not list stream 2, because B would take the old SSN for a new one.
+/// has already reset stream 2, but B's SACK is still on the path with the longer delay. The FORWARD TSN for the message
+/// on stream 1 must not list stream 2, because B would mistake the old SSN for a new one.
 #[test]
 fn two_resets_and_what_was_given_up_before() {
-    let on = [("reconfig", "yes"), ("partial_reliability", "yes"), ("sack_path", "other"), ("streams", "4")];
+    let on =
+        [("reconfig", "yes"), ("partial_reliability", "yes"), ("sack_path", "other"), ("num_ostreams", "4")];
     let mut script = Script::established_on(&[25, 300], &on);
     script.send(A, 2, 8).run(1_000).forget();
     script.app(B).peer_cancels = true;
@@ -212,9 +213,9 @@ fn two_resets_and_what_was_given_up_before() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.7 H1: A asks B to reset some of B's outgoing streams, B asks A to reset some of A's, and both answer
-/// "in progress". Each side already has a waiting request of its own to reset one of the streams that it is asked to
-/// reset. Each side sends this waiting request first, so that no deadlock results.
+/// RFC 6525 §5.2.7 H1: each side asks the other to reset some of the other's outgoing streams, and both answer "in
+/// progress". Each side already has a waiting request to reset one of these streams. Each side must send this waiting
+/// request first. Otherwise each would wait for the other forever.
 #[test]
 fn promises_and_wishes_about_the_same_streams() {
     let mut script = used(&[]);

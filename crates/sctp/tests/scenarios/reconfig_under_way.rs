@@ -41,8 +41,8 @@ fn refused_data_asks_again() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.7 H2: the response "in progress" counts as an answer. Some of these responses are lost here. The
-/// responses that arrive keep the error count below the limit at which the peer is unreachable (RFC 9260 §8.1).
+/// RFC 6525 §5.2.7 H2: the response "in progress" counts as an answer. Some of these responses are lost, but those that
+/// arrive keep the error count below the limit at which the peer is unreachable (RFC 9260 §8.1).
 #[test]
 fn in_progress_shows_that_the_peer_is_there() {
     let mut script = with(&[("rcvbuf", "3000B"), ("assoc_max_retrans", "2"), ("path_max_retrans", "2")], &[]);
@@ -121,7 +121,7 @@ fn nothing_rides_to_what_is_not_verified() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.1, RFC 9260 §8.1: a packet with a request and data is lost. This counts as one error, not as two.
+/// RFC 6525 §5.1.1, RFC 9260 §8.1: a packet with a request and data is lost, which must count as one error, not two.
 /// T3-rtx counts the error, and the timer of the request only repeats the request.
 #[test]
 fn a_request_lost_with_data_counts_once() {

@@ -42,9 +42,9 @@ fn case_a_the_peer_restarted() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 A: the peer has restarted, and the application wants separate sessions. The old association ends as
-/// if by an ABORT, and a new association begins. Data bundled with the COOKIE ECHO belongs to the new association.
-/// Unread data of the old association is dropped.
+/// RFC 9260 §5.2.4 A: the peer has restarted, and the application wants a new association after a restart. The old
+/// association ends as if by an ABORT, and a new association begins. Data bundled with the COOKIE ECHO belongs to the
+/// new association. Unread data of the old association is dropped.
 #[test]
 fn case_a_the_peer_restarted_and_is_accepted_anew() {
     let mut script = Script::new(&[]);
@@ -158,8 +158,8 @@ fn case_c_a_late_cookie() {
     "#]]);
 }
 
-/// A peer has given up an attempt and set up another association. The COOKIE ECHO of the first attempt arrives late,
-/// and does not affect the new association.
+/// A peer has given up a handshake and set up another association. The late COOKIE ECHO of the first handshake must not
+/// affect the new association.
 #[test]
 fn a_cookie_of_a_former_attempt() {
     let mut script = Script::new(&[]);
@@ -190,8 +190,8 @@ fn a_cookie_of_a_former_attempt() {
     "#]]);
 }
 
-/// A COOKIE ECHO arrives after its association has ended, a case that RFC 9260 §5.1.5 leaves open. The COOKIE ECHO does
-/// not set up the association again.
+/// A late COOKIE ECHO, whose association has ended, must not set up the association again. RFC 9260 §5.1.5 leaves this
+/// case open.
 #[test]
 fn a_used_up_cookie() {
     let mut script = Script::new(&[]);
@@ -254,8 +254,8 @@ fn an_init_alone_changes_nothing() {
         init.emit(buffer);
     });
     script.run(1_000);
-    // The ladder diagram would now count TSNs from the injected INIT, so it is switched off. `check` also requires that
-    // both messages arrive.
+    // From here on, the ladder diagram is switched off, because it would count TSNs from the injected INIT. `check`
+    // also requires that both messages arrive.
     script.net.draws_ladder = false;
     script.send(A, 0, 10).send(B, 0, 10).run(1_000);
     script.check(expect![[r#"

@@ -57,7 +57,7 @@ fn an_abort_to_an_address_that_goes() {
 }
 
 /// RFC 5061 §5.3.1: the peer has acknowledged the deletion of an address, which other associations of this host still
-/// use. An ABORT then arrives at this address. The ABORT is ignored.
+/// use. An ABORT that arrives at this address afterwards is ignored.
 #[test]
 fn an_abort_to_an_address_that_has_gone() {
     let mut script = Script::multi_homed(&[25, 25], ON);

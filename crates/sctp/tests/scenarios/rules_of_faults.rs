@@ -34,7 +34,7 @@ fn a_heartbeat_ack_clears_the_errors() {
 }
 
 /// RFC 9260 §8.1: unanswered HEARTBEATs on paths that are not in use do not end the association. Two of the three paths
-/// do not answer. Two consecutive errors of the association would exceed its limit.
+/// do not answer. The association would end after two errors, so these errors must not count for it.
 #[test]
 fn heartbeats_lost_elsewhere_do_not_count() {
     let changes =

@@ -6,7 +6,7 @@ use anabranch_sctp::{Direction, Event};
 use anabranch_wire::sctp::*;
 use expect_test::expect;
 
-const ON: &[(&str, &str)] = &[("reconfig", "yes"), ("streams", "4")];
+const ON: &[(&str, &str)] = &[("reconfig", "yes"), ("num_ostreams", "4")];
 
 /// Sets up an association in which B grants only the RE-CONFIG requests that `granted` lists. Each side has sent one
 /// message on stream 1.
@@ -75,8 +75,8 @@ fn each_kind_is_granted_for_itself() {
     }
 }
 
-/// RFC 6525 §5.2.2 E1, §5.2.6: B denies every request that A makes on its own account. But B itself has asked for a
-/// reset and for more streams. A answers with requests that do what B asked for, and B grants these requests.
+/// RFC 6525 §5.2.2 E1, §5.2.6: B denies every request that A makes on its own initiative. But B itself has asked for a
+/// reset and for more streams. A carries these out by requests of its own, and B grants such requests.
 #[test]
 fn what_was_asked_for_is_granted() {
     let mut script = asking("none");

@@ -90,8 +90,8 @@ fn init_and_cookie_echo_try_every_address() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.2: addresses of an IP version that this side does not have are silently ignored. If an INIT arrived
-/// over an IP version, the peer supports this version even if the INIT does not list it.
+/// RFC 9260 §5.1.2: addresses of an IP version that this side does not have are silently ignored. The peer supports the
+/// IP version over which its INIT arrived, even if the INIT does not list this version.
 #[test]
 fn addresses_of_a_family_that_is_not_ours() {
     let mut script = Script::new(&[]);

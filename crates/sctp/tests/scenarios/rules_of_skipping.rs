@@ -25,8 +25,8 @@ fn error(script: &mut Script, cause: &Cause<'_>) {
     script.run(100);
 }
 
-/// RFC 3758 §3.3.3: a peer reports the parameter or the chunk as unknown, so it does not support FORWARD TSN after all.
-/// The peer gets no FORWARD TSN, and data that was sent is retransmitted until it arrives.
+/// RFC 3758 §3.3.3: the peer reports the parameter or the chunk as unknown, so it does not support FORWARD TSN after
+/// all. It must get no FORWARD TSN, and sent data must be retransmitted until it arrives.
 #[test]
 fn a_peer_that_reports_forward_tsn_as_unknown_receives_none() {
     for cause in

@@ -98,8 +98,8 @@ fn a_retransmitted_shutdown_acknowledges_new_data() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: in SHUTDOWN-RECEIVED, a shutdown request of the application has no effect. A SHUTDOWN of the peer is
-/// answered.
+/// RFC 9260 §9.2: in SHUTDOWN-RECEIVED, a shutdown request of the application has no effect. A repeated SHUTDOWN of the
+/// peer has no effect either, until all data is acknowledged.
 #[test]
 fn a_shutdown_request_in_shutdown_received_is_ignored() {
     let mut script = Script::established(&[]);
@@ -239,7 +239,7 @@ fn icmp_messages_without_a_matching_quote_are_ignored() {
         report(&mut script, protocol, ports, tag, &rest);
         assert_eq!(closed(&script, A), None, "{ports:?} {tag:08x} {rest:?}");
     }
-    // The ICMP message quotes less than an SCTP header, so the quoted part does not contain a verification tag.
+    // The ICMP message quotes too few bytes to contain a verification tag.
     let (source, target) = (net::address(A, 1).ip(), net::address(B, 1).ip());
     script.net.icmp(A, &Icmp { kind: protocol, source, target }, &[0; 7]);
     report(&mut script, protocol, ports, to_b, &[]);

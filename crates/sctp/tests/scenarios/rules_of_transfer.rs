@@ -80,7 +80,7 @@ fn as_many_gap_blocks_as_fit() {
     let to_b = script.tag(B);
     for packet in 0..12 {
         let chunks: Vec<Tsn> = (0..60).map(|n| tsn(&script, A, 2 + 2 * (60 * packet + n))).collect();
-        // These messages have SSN 1 and wait for the message with SSN 0.
+        // These messages have SSN 1, so they wait for the message with SSN 0.
         script.inject(A, to_b, |b| {
             for tsn in chunks {
                 Data { tsn, ssn: Ssn(1), begin: true, payload: b"x", ..Data::default() }.emit(b);

@@ -18,7 +18,7 @@ pub struct Script {
 
 /// The knobs of both sides: the profile of RFC 9260 without HEARTBEATs. Packet diagrams show the receive buffer of 64
 /// KiB as `64k`.
-pub const QUIET: &[(&str, &str)] = &[("hb_interval", "0"), ("rcvbuf", "64KiB"), ("streams", "10")];
+pub const QUIET: &[(&str, &str)] = &[("hb_interval", "0"), ("rcvbuf", "64KiB"), ("num_ostreams", "10")];
 
 impl Script {
     /// Creates a scenario with one network that has a one-way delay of 25 ms. Both sides have equal configurations.

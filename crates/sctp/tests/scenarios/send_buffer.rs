@@ -101,14 +101,14 @@ fn priorities_outlive_a_restart() {
     assert!(position("sid=2 ssn=0") < position("sid=1 ssn=0"), "{drawn}");
 }
 
-/// TSNs can be compared only while fewer than half of all TSNs are outstanding (RFC 9260 §1.6). The limit of this stack
-/// is 32,000 outstanding chunks. More chunks than this are sent, and all of them arrive.
+/// RFC 9260 §1.6: TSNs can be compared only if less than half of all TSNs are outstanding. This stack limits the
+/// outstanding chunks to 32,000. The test sends more chunks, and all of them arrive.
 #[test]
 fn a_bounded_number_of_chunks_is_outstanding() {
     let mut script =
         Script::established(&[("iw", "100"), ("max_burst", "0"), ("sndbuf", "4MiB"), ("rcvbuf", "64MiB")]);
     script.net.draws_ladder = false;
-    // Grows the congestion window, without idle periods that would shrink it (RFC 9260 §7.2.1).
+    // Grow the congestion window without idle periods, which would shrink it (RFC 9260 §7.2.1).
     for _ in 0..3_000 {
         script.send(A, 0, 1_000);
     }

@@ -32,8 +32,8 @@ impl Script {
 }
 
 /// RFC 7829 §3 (4), (5): the operating system refuses to send a packet on a path. As after a timeout, the data is sent
-/// on another path, and a HEARTBEAT probes the failed path. Both are sent without waiting for a timer. The error
-/// counter of the failed path stays at 0.
+/// on another path, and a HEARTBEAT probes the failed path, both at once. The error counter of the failed path stays at
+/// 0.
 #[test]
 fn data_goes_by_another_path() {
     let mut script = Script::established_on(&[25, 35], &[("pf_max_retrans", "0"), ("hb_interval", "1000s")]);
@@ -75,7 +75,7 @@ fn data_goes_when_routes_have_changed() {
     "#]]);
 }
 
-/// If the host refused no packet, a change of its routes has no effect: packets lost in the network are retransmitted
+/// If the host refused no packet, a change of its routes has no effect. Packets lost in the network are retransmitted
 /// only when T3-rtx expires.
 #[test]
 fn routes_that_change_for_others() {

@@ -20,8 +20,8 @@ fn answers(source: &str, target: &str, tag: u32, chunk: impl Fn(&mut Vec<u8>)) -
     transmit_all_bytes(&mut endpoint, now).len()
 }
 
-/// RFC 9260 §8.4: a packet that belongs to no association of this stack is answered, unless another stack on the same
-/// host may have its association.
+/// RFC 9260 §8.4: a packet that belongs to no association of this stack is answered, unless another stack on this host
+/// may own the association.
 #[test]
 fn nobody_answers_for_another_on_the_same_address() {
     let init = |bytes: &mut Vec<u8>| {
@@ -46,8 +46,8 @@ fn nobody_answers_for_another_on_the_same_address() {
         ("[::1]:40000", "[::1]:9899", 1),
         ("127.0.0.2:0", "127.0.0.1:0", 1),
         ("[fd00::2]:0", "[fd00::1]:0", 1),
-        // The source and target address are equal, but no loopback address. The packet does not count as meant for
-        // another stack, so it is answered.
+        // The source and target address are equal, but they are not a loopback address. So the packet cannot be meant
+        // for another stack, and is answered.
         ("[fd00::1]:0", "[fd00::1]:0", 1),
     ] {
         assert_eq!(answers(source, target, 0, init), wanted, "INIT from {source} to {target}");

@@ -149,7 +149,7 @@ fn answered_where_it_came_from() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: a SHUTDOWN ACK is lost. T2-shutdown runs on both sides.
+/// RFC 9260 §9.2: a SHUTDOWN ACK is lost. When T2-shutdown expires, A repeats the SHUTDOWN, which B answers again.
 #[test]
 fn lost_shutdown_ack() {
     let mut script = Script::established(&[]);

@@ -5,9 +5,9 @@ use crate::net::A;
 use crate::script::Script;
 use anabranch_sctp::{CloseReason, Event};
 
-/// Cuts all four paths for 30 s, and sends a message at the start of the cut. Then waits until 40 s after the start of
-/// the cut. Returns the time (in milliseconds from the start of the cut) and reason of the association's end, if it
-/// ended. Also returns whether the message arrived.
+/// Cuts all four paths for 30 s, and sends a message at the start of the cut. Then waits until 40 s after the start. If
+/// the association ends, returns the time of its end (in milliseconds from the start of the cut) and the reason. Also
+/// returns whether the message arrived.
 fn cut(changes: &[(&str, &str)]) -> (Option<(u64, CloseReason)>, bool) {
     let mut script = Script::established_on(&[10, 10, 10, 10], changes);
     script.run_to(3_000);

@@ -27,8 +27,8 @@ fn after_a_transfer(changes: &[(&str, &str)]) -> (u64, u64) {
     (path.cwnd, path.ssthresh)
 }
 
-/// Linux's HyStart ends slow start when a train of acknowledgements lasts half a round trip. It works only on paths
-/// whose minimum round-trip time is at least `hystart_min_rtt`. HyStart++ (RFC 9406) works on shorter paths too.
+/// Linux's HyStart ends slow start when a train of acknowledgements lasts half a round trip. It is used only on paths
+/// whose minimum round-trip time is at least `hystart_min_rtt`. HyStart++ (RFC 9406) is used on shorter paths too.
 #[test]
 fn hystart_of_linux_leaves_shorter_paths_alone() {
     let linux =

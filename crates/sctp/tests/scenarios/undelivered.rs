@@ -84,7 +84,8 @@ fn by_a_handshake_that_comes_to_nothing() {
 /// RFC 9260 §5.1.1: messages for streams that the peer does not grant are reported.
 #[test]
 fn by_a_peer_with_fewer_streams() {
-    let mut script = Script::with(configured(&[("streams", "9")]), configured(&[("streams", "3")]), &[25]);
+    let mut script =
+        Script::with(configured(&[("num_ostreams", "9")]), configured(&[("num_ostreams", "3")]), &[25]);
     script.associate().send(A, 2, 10).send(A, 5, 20).send(A, 8, 30).run(1_000);
     script.check_drawn(expect![[r#"
         0.000  A ──► B   INIT          tag=A1 rwnd=64k os=9 is=9 tsn=1 families=v4
@@ -125,7 +126,7 @@ fn by_a_restart_of_the_peer() {
     "#]]);
 }
 
-/// An abandoned message is reported as abandoned. It is not reported again as undelivered.
+/// An abandoned message is reported as abandoned, and not again as undelivered.
 #[test]
 fn not_what_was_given_up_before() {
     let mut script = Script::warm(&[("partial_reliability", "yes")]);

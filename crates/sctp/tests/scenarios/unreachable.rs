@@ -34,8 +34,8 @@ fn believed() {
     assert_eq!(closed(&mut script), Some(CloseReason::NotListening));
 }
 
-/// During a transfer, a host whose raw socket is full for a moment drops a packet and answers with Protocol
-/// Unreachable. The only effect is the loss of this packet.
+/// During a transfer, the raw socket of the peer's host is full for a moment. The host drops a packet and answers with
+/// Protocol Unreachable. This packet is lost, but the association continues.
 #[test]
 fn doubted_while_the_peer_answers() {
     let mut script = Script::established(&[("icmp_doubt", "yes")]);
@@ -53,8 +53,8 @@ fn doubted_while_the_peer_answers() {
     assert_eq!(closed(&mut script), None);
 }
 
-/// A host that no longer supports SCTP sends Protocol Unreachable again, for the retransmission after the second
-/// timeout. This ends the association.
+/// A host no longer supports SCTP. It sends Protocol Unreachable again for the retransmission after the second timeout,
+/// which ends the association.
 #[test]
 fn protocol_unreachable_is_confirmed_by_timeouts() {
     let mut script = Script::established(&[("icmp_doubt", "yes")]);

@@ -331,8 +331,8 @@ fn unverified_addresses_take_turns() {
     .assert_eq(&crate::script::flush_left(&probes.join("\n")));
 }
 
-/// RFC 9260 §9.2: any packet from B shows that B is reachable. T2-shutdown, which was started at 1.000, is restarted at
-/// 1.925.
+/// RFC 9260 §9.2: any packet from B shows that B is reachable, so T2-shutdown, which was started at 1.000, is restarted
+/// at 1.925.
 #[test]
 fn whatever_comes_restarts_t2() {
     let mut script = Script::established(&[]);

@@ -9,7 +9,8 @@ use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::{Data, packet};
 use expect_test::expect;
 
-/// After the first timeout a path is potentially failed, so a HEARTBEAT probes it. The profile `modern` does the same.
+/// Settings with which the first timeout makes a path potentially failed, so that a HEARTBEAT probes it. The profile
+/// `modern` has the same effect.
 const SUSPECTING: &[(&str, &str)] =
     &[("pf_max_retrans", "0"), ("hb_interval", "30s"), ("rto_min", "200ms"), ("rto_initial", "200ms")];
 
@@ -63,7 +64,7 @@ fn heartbeat_answers_do_not_keep_an_association_whose_data_is_lost() {
     assert_eq!(end.events.iter().filter(|event| down(event)).count(), 1, "no answer brings it back");
 }
 
-/// The first five packets with DATA are lost, but the data is acknowledged in the end. The path then is active and has
+/// The first five packets with DATA are lost, but the data is acknowledged in the end. Then the path is active and has
 /// no errors.
 #[test]
 fn data_that_is_acknowledged_clears_the_path() {
@@ -109,8 +110,8 @@ fn in_a_black_hole() -> Script {
 }
 
 /// A path drops packets of more than 1300 bytes, and no router fragments them. RFC 9260 §6.9: chunks that have a TSN
-/// cannot be split again, so they never arrive. When the path has failed, the association ends. Both sides get the
-/// reason.
+/// cannot be split again, so the lost chunks never arrive. The association ends when the path has failed, and both
+/// sides get the reason.
 #[test]
 fn chunks_that_are_too_large_for_the_path_end_the_association() {
     let mut script = in_a_black_hole();
@@ -137,8 +138,9 @@ fn chunks_that_are_too_large_for_the_path_end_the_association() {
     .assert_debug_eq(&reason);
 }
 
-/// The same path loses all packets after some HEARTBEATs were answered. Perhaps the peer is merely silent for a while.
-/// So the association ends only after `assoc_silence`, and the size of packets is not given as the reason.
+/// A path drops packets of more than 1300 bytes and answers some HEARTBEATs, but later loses all packets. The peer may
+/// be silent only for a while, so the association ends only after `assoc_silence`. The reported reason is not the
+/// packet size.
 #[test]
 fn an_outage_in_a_black_hole_is_a_silence() {
     let mut script = in_a_black_hole();
@@ -175,9 +177,9 @@ fn of_two_paths_the_one_that_loses_data_fails() {
     assert!(drawn.lines().rev().take(8).any(|line| line.contains("A.1") && line.contains("DATA")), "{drawn}");
 }
 
-/// One of two paths loses large packets only. Each lost chunk is sent again on the other path, so no chunk is lost
-/// twice on the first path. The path still answers HEARTBEATs, which shows that the size of the packets is the cause,
-/// and the path MTU search starts.
+/// One of two paths loses only large packets. A lost chunk is sent again on the other path, so no chunk is lost twice
+/// on the first path. The first path still answers HEARTBEATs, so the packet size must be the cause, and the path MTU
+/// search starts.
 #[test]
 fn of_two_paths_one_has_a_black_hole() {
     let mut set = SUSPECTING.to_vec();
@@ -222,8 +224,8 @@ fn over_a_layer_the_first_packets_are_small() {
     }
 }
 
-/// The user's value of the knob `pmtud` takes precedence over the value for real networks. If neither sets the knob,
-/// there is no search, because simulated networks lose no ICMP messages.
+/// The user's value of the knob `pmtud` takes precedence over the value for real networks. If neither is set, there is
+/// no search, because simulated networks lose no ICMP messages.
 #[test]
 fn a_search_that_was_chosen_stays() {
     let value =

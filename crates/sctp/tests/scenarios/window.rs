@@ -103,9 +103,9 @@ fn never_more_than_the_window() {
     "#]]);
 }
 
-/// RFC 9260 §6.1 A: a window that never opens is probed without end, at intervals that grow to RTO.Max. While the
-/// window is closed, only the send buffer takes memory. §9.2: a shutdown waits for outstanding data. An application
-/// that does not want to wait can abort.
+/// RFC 9260 §6.1 A: a window that never opens is probed without end, at intervals that grow to RTO.Max. Meanwhile, only
+/// the send buffer takes memory. §9.2: a shutdown waits for outstanding data; an application that does not want to wait
+/// can abort.
 #[test]
 fn a_window_that_never_opens() {
     let mut script = Script::established(&[("rcvbuf", "4000B"), ("sndbuf", "20000B")]);
@@ -139,7 +139,7 @@ fn a_window_that_never_opens() {
 }
 
 /// RFC 9260 §6.2: after the receiver has advertised a window of 0, it accepts no new data, even if it has a little
-/// room. It accepts data that fills a gap.
+/// room. But it accepts data that fills a gap.
 #[test]
 fn a_window_of_zero_is_meant() {
     let mut script = Script::warm(&[("rcvbuf", "4000B")]);

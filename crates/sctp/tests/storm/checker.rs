@@ -31,8 +31,8 @@ struct Sender {
     /// The TSNs that the last FORWARD TSN of this side reports as abandoned: those above the first TSN, up to and
     /// including the second.
     skipping: Option<(Tsn, Tsn)>,
-    /// The congestion window of each path of this side before a SACK that acknowledges only abandoned TSNs. `None` if
-    /// no such SACK is being processed.
+    /// The congestion window of each path of this side, taken before a SACK that acknowledges only abandoned TSNs is
+    /// processed. `None` at any other time.
     windows: Option<Vec<Window>>,
     /// The content of every TSN that was sent, as a length and a hash.
     content: BTreeMap<u32, (usize, u64)>,
@@ -52,8 +52,8 @@ impl Sender {
     /// Returns the number of bytes, including headers and padding, of the sent chunks beyond the cumulative TSN of the
     /// last received SACK.
     fn unacknowledged(&self) -> u64 {
-        // TSNs wrap around, so the iteration continues at TSN 0 after TSN 2^32-1. `content` also has old TSNs, so the
-        // iteration ends when it reaches an acknowledged TSN.
+        // TSNs wrap around, so after TSN 2^32-1 the iteration continues at TSN 0. `content` also has acknowledged TSNs,
+        // so the iteration ends at the first of these.
         let first = self.acknowledged.map(|(cumulative, _)| cumulative.next().0);
         let beyond = |tsn: u32| self.acknowledged.is_none_or(|(cumulative, _)| Tsn(tsn).after(cumulative));
         let (low, high) =
@@ -84,8 +84,8 @@ pub struct Checker {
     associations: [usize; 2],
     pub packets: u64,
     pub digest: u64,
-    /// Whether the endpoints change their addresses during the storm. If so, an endpoint ignores a SACK from an address
-    /// that the peer has deleted. The checker cannot observe which SACKs are ignored.
+    /// Whether the endpoints change their addresses during the storm. If so, an endpoint may ignore a SACK because the
+    /// peer has deleted the SACK's source address. The checker cannot observe which SACKs are ignored.
     pub addresses_change: bool,
     /// The sides that use proportional rate reduction. In a recovery they may exceed the window (RFC 6937).
     pub proportional: [bool; 2],
@@ -95,11 +95,11 @@ pub struct Checker {
     pub bbr: [bool; 2],
     /// For each side, whether it sends tail loss probes. One probe may exceed the congestion window (RFC 8985 §7.3).
     pub probing: [bool; 2],
-    /// For each side, the count of tail loss probes so far, and the index of the packet that carried the last probe.
-    /// This packet is exempt from the check of the congestion window, which may have been halved below the flight size.
+    /// For each side, the number of tail loss probes so far, and the index of the packet with the last probe. This
+    /// packet may exceed the congestion window, because the window may have been halved below the flight size.
     probes: [(u64, u64); 2],
-    /// Whether a side has sent an NR-SACK that reports TSNs beyond its cumulative TSN. The peer then frees the messages
-    /// of these TSNs, although they may never be delivered.
+    /// Whether a side has sent an NR-SACK that reports TSNs beyond its cumulative TSN. The peer then frees these
+    /// messages, although they may never be delivered.
     pub forgotten: bool,
 }
 
@@ -325,9 +325,9 @@ impl Checker {
         let end = &net.ends[from as usize];
         let Some(info) = end.ids.last().and_then(|&id| end.engine.info(id)) else { return };
         let mine = &self.sides[from as usize];
-        // RFC 9260 §6.2.1 C: chunks marked for retransmission do not count as outstanding. The checker cannot see which
-        // chunks are marked. The check therefore ends at the first event in the statistics that marks or abandons
-        // chunks.
+        // RFC 9260 §6.2.1 C: chunks marked for retransmission do not count as outstanding, and the checker cannot see
+        // which chunks are marked. So the check is skipped once the statistics show that any chunk was marked or
+        // abandoned.
         let stats = end.ids.last().and_then(|&id| end.engine.stats(id)).unwrap_or_default();
         let marked = stats.fast_recoveries
             + stats.t3_expirations
@@ -535,11 +535,11 @@ impl Watch for Checker {
             if let Some(before) = self.sides[side as usize].windows.take() {
                 let losses = stats_of(net, side).fast_recoveries;
                 for ((of, before), path) in before.into_iter().zip(&info.paths) {
-                    // An ECN echo, or the answer to a tail loss probe, may set the window to 4 packets. Growth up to
-                    // this size is therefore allowed.
+                    // An ECN echo, or the answer to a tail loss probe, may set the window to 4 packets. So growth up to
+                    // this size is allowed.
                     let least = 4 * u64::from(path.mtu);
                     let grew = of == (path.state, path.mtu, losses) && path.cwnd > before.max(least);
-                    // BBR reduces its window to at most 4 packets in ProbeRTT. A window that grows from there is
+                    // In ProbeRTT, BBR reduces its window to at most 4 packets. So growth from such a window is
                     // allowed.
                     let grew = grew && !(self.bbr[side as usize] && before <= least);
                     assert!(!grew, "{side:?}: {} after {before} by what was given up", path.cwnd);

@@ -63,7 +63,7 @@ pub(crate) fn configuration(rng: &mut Rng) -> Config {
     set("path_max_retrans", pick(rng, &["0", "2", "5"]));
     set("assoc_max_retrans", pick(rng, &["10", "20"]));
     set("init_max_retrans", "20");
-    set("streams", pick(rng, &["1", "3", "20", "65535"]));
+    set("num_ostreams", pick(rng, &["1", "3", "20", "65535"]));
     config
 }
 

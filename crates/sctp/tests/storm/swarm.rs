@@ -112,7 +112,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         rng: root.fork("faults"),
     };
     if unprotected {
-        // RFC 9653 §4: the lower layer detects damaged packets, so no damaged packet arrives.
+        // RFC 9653 §4: without a checksum, the lower layer must detect damaged packets. So no damaged packet arrives.
         faults.corrupt = Ratio::ZERO;
     }
     let mut outage = false;
@@ -198,8 +198,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
             .min()
             .unwrap_or(Instant::MAX)
             .min(net.now + Duration::from_secs(1));
-        // The checker follows the endpoints from their start. After a reboot, the checker does not know the state of
-        // the new endpoint, so the checker is not used.
+        // After a reboot the checker is not used, because it does not know the state of the new endpoint.
         let watch: Option<&mut dyn Watch> = if reboot.done { None } else { Some(&mut checker) };
         net.run_until(next, &mut |now, _, flight| faults.fate(now, flight), watch);
         if [A, B].iter().all(|&side| is_over(&net, side)) {
@@ -213,7 +212,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
             panic!("still not over after an hour: {states:#?}");
         }
     }
-    // The packets that are still in flight arrive now, and must have no effect. An endpoint still wakes at deadlines
+    // Run until all packets in flight have arrived, which must have no effect. An endpoint may still wake at deadlines
     // that were postponed or cancelled. The latest of these is PMTU_RAISE_TIMER, so 700 s suffice.
     net.run_until(
         net.now + Duration::from_secs(700),
@@ -275,22 +274,24 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
         // An ended association leaves no state, so no timer runs.
         assert_eq!(end.engine.poll_timeout(), None, "{side:?}: a timer still runs");
     }
-    // RFC 9260 §9.2: T5-shutdown-guard ends an association after five times RTO.Max, no matter what caused the delay.
+    // RFC 9260 §9.2: an end by T5-shutdown-guard is excused. This timer ends an association after five times RTO.Max,
+    // no matter what caused the delay.
     let excused = excused || reasons.contains(&Some(CloseReason::ShutdownTimeout));
-    // Lost messages are excused if there was a second association. End B ended the first one while end A was still
-    // waiting for the COOKIE ACK, and its undelivered messages were lost.
+    // An ungraceful end is excused if there was a second association. B ended the first association while A was still
+    // waiting for the COOKIE ACK, and the undelivered messages were lost.
     let again = net.ends.iter().any(|end| end.ids.len() > 1);
     let excused = excused || again;
-    // A's application closed the association before it was established, and no message had been sent.
+    // An ungraceful end is excused if A's application closed the association before it was established, and no message
+    // had been sent.
     let excused = excused || (reasons == [Some(CloseReason::Local), None] && outcome.messages == 0);
-    // B's COOKIE ACKs were lost repeatedly. Until A gets a COOKIE ACK, it accepts none of the data that B has sent (RFC
-    // 9260 §6). B may therefore exceed its limit of errors before the next COOKIE ECHO arrives.
+    // An ungraceful end is excused if B's COOKIE ACKs were lost repeatedly. Until A gets a COOKIE ACK, A accepts no
+    // data of B (RFC 9260 §6). So B may exceed its limit of errors before the next COOKIE ECHO arrives.
     let up = net.ends[A as usize].events.iter().any(|event| matches!(event, Event::Established { .. }));
     let lost = |reason| matches!(reason, Some(CloseReason::Unreachable | CloseReason::BlackHole { .. }));
     let excused = excused || (!up && lost(reasons[B as usize]));
-    // One side has closed and removed its association, and then a late packet of the peer arrives. The side answers
-    // this packet with an ABORT (RFC 9260 §8.4). The ABORT may overtake the SHUTDOWN COMPLETE that the side sent
-    // earlier. All messages were delivered nevertheless.
+    // One side has closed and removed its association when a late packet of the peer arrives. The side answers this
+    // packet with an ABORT (RFC 9260 §8.4), which may overtake the SHUTDOWN COMPLETE that was sent earlier. All
+    // messages were delivered nevertheless.
     let late = |reason| matches!(reason, Some(CloseReason::Shutdown | CloseReason::Aborted(None)));
     if reasons.contains(&Some(CloseReason::Shutdown)) && reasons.into_iter().all(late) && !again {
         outcome.complete = 1;

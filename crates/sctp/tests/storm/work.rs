@@ -77,8 +77,8 @@ pub(crate) fn change_address(net: &mut Net, rng: &mut Rng, networks: usize) {
     if net.now >= Instant::from_millis(60_000) || rng.below(4) != 0 {
         return;
     }
-    // Addresses do not change during the handshake: an INIT from an address that no earlier INIT listed would be
-    // refused.
+    // Addresses do not change during the handshake. Otherwise an INIT could come from an address that no earlier INIT
+    // listed, and would be refused.
     let up = |end: &net::TestEndpoint| {
         let info = end.ids.last().and_then(|&id| end.engine.info(id));
         info.is_some_and(|info| info.state == AssociationState::Established)

@@ -32,7 +32,8 @@ pub(super) const CWND_UNIT: Names<CwndUnit> =
 pub(super) const SSTHRESH: Names<Ssthresh> =
     Names(&[("flight", Ssthresh::Flight), ("window", Ssthresh::Window)]);
 pub(super) const PUSH: Names<Push> = Names(&[("write", Push::Writes), ("burst", Push::Bursts)]);
-pub(super) const FIN: Names<Fin> = Names(&[("data", Fin::Data), ("alone", Fin::Alone)]);
+pub(super) const FIN: Names<Fin> =
+    Names(&[("data", Fin::Data), ("alone", Fin::Alone), ("waiting", Fin::Waiting)]);
 pub(super) const HYSTART: Names<Option<SlowStartExit>> =
     Names(&[("no", None), ("yes", Some(SlowStartExit::PlusPlus)), ("linux", Some(SlowStartExit::Linux))]);
 pub(super) const SAMPLING: Names<RttSampling> =
@@ -86,9 +87,8 @@ pub(super) const INITIAL_WINDOW: Text<InitialWindow> = Text(
     },
 );
 
-/// What is counted for the growth of the congestion window. With `off`, acknowledgements are counted. With a number,
-/// acknowledged bytes are counted (RFC 3465). In slow start, each acknowledgement then counts for at most this number
-/// of segments.
+/// Parses the knob that says what makes the congestion window grow. `off` counts acknowledgements; a number counts
+/// acknowledged bytes (RFC 3465). In slow start, each acknowledgement then counts for at most this number of segments.
 pub(super) const COUNTING: Text<Counting> = Text(
     |text| match text {
         "off" => Ok(Counting::Acks),
@@ -103,7 +103,7 @@ pub(super) const COUNTING: Text<Counting> = Text(
     },
 );
 
-/// A duration, or `off`.
+/// Parses a time limit: a duration, or `off` for no limit.
 pub(super) const LIMIT: Text<Option<Duration>> = Text(
     |text| if text == "off" { Ok(None) } else { Span.read(text).map(Some) },
     |value| value.map_or_else(|| "off".to_owned(), format_duration),

@@ -1,5 +1,5 @@
-//! The table of knobs. Each row declares a setting with its default, the source of the default, its text form and its
-//! help.
+//! The table of knobs. Each row of the table declares one setting of a TCP endpoint, with its default, the source of
+//! the default, its text form and its help.
 //!
 //! The defaults are those of the profile `modern`: Linux 6.
 
@@ -33,7 +33,7 @@ anabranch_base::knobs! {
         ssthresh: Ssthresh = Ssthresh::Window, "Linux 6 tcp_reno_ssthresh, cubictcp_recalc_ssthresh: of snd_cwnd",
             SSTHRESH,
             "the threshold after a loss is a share of what was in flight (RFC 5681), or of the window: flight or window";
-        /// How acknowledgements make the congestion window grow.
+        /// What makes the congestion window grow: the number of acknowledgements, or the number of acknowledged bytes.
         abc: Counting = Counting::Bytes { limit: 1000 },
             "Linux 6 tcp_slow_start counts all segments acknowledged, without a limit",
             COUNTING,
@@ -42,18 +42,19 @@ anabranch_base::knobs! {
         idle_restart: AfterIdle = AfterIdle::Decay,
             "Linux 6 tcp_slow_start_after_idle = 1: tcp_cwnd_restart halves once an RTO (RFC 2861)",
             IDLE, "after an idle RTO the window falls back: yes, no, or decay (RFC 2861)";
-        /// The congestion window grows only while the sender uses all of it.
+        /// With this switch, the congestion window grows only while the sender uses all of it.
         cwnd_validation: bool = true, "Linux 6 tcp_is_cwnd_limited",
             SWITCH, "the window grows only while it is used: yes or no";
         /// How lost segments are repaired.
         recovery: RecoveryKind = RecoveryKind::Sack, "Linux 6 tcp_sack = 1; RFC 6675, found by RACK-TLP",
             RECOVERY, "loss recovery: reno, newreno or sack";
-        /// RFC 6582 §3.2 step 2: retransmissions after a timeout may cause duplicate acknowledgements. These start no
-        /// fast retransmit.
+        /// RFC 6582 §3.2 step 2: retransmissions after a timeout may cause duplicate acknowledgements. With this
+        /// switch, they start no fast retransmit.
         careful: bool = true, "RFC 6582 §3.2 step 2",
             SWITCH, "no fast retransmit on duplicate ACKs for retransmissions after a timeout (RFC 6582): yes or no";
-        /// Forward acknowledgement: every segment before the highest one that SACK reports is in the network, arrived or
-        /// lost. So losses are counted by the distance to that segment, and a lost retransmission is detected.
+        /// Forward acknowledgement (FACK): losses are detected from the distance in sequence space. A segment counts as
+        /// lost if it lies at least `dupthresh` segments before the highest SACKed segment. Lost retransmissions are
+        /// also detected.
         fack: bool = false, "Linux 4.15 removed it; Linux 2.6 tcp_update_scoreboard, tcp_sacktag_write_queue",
             SWITCH, "with recovery=sack and rack=no, losses are found by FACK (Linux 2.6): yes or no";
         /// The number of duplicate acknowledgements that indicates a loss.
@@ -69,7 +70,7 @@ anabranch_base::knobs! {
         rate_halving: bool = false, "Linux 3.2 replaced it by prr; Linux 2.6 tcp_cwnd_down",
             SWITCH, "rate halving in recoveries by SACK (Linux 2.6), without prr: yes or no";
         /// After an acknowledgement that may reveal a loss, and after a recovery, the window is at most three segments
-        /// larger than what is in flight.
+        /// larger than the data in flight.
         moderation: bool = false, "Linux 4.3 removed it; Linux 2.6 tcp_moderate_cwnd, tcp_max_burst",
             SWITCH, "no burst of more than three segments after a dubious acknowledgement (Linux 2.6): yes or no";
         /// RFC 8985 §6: with SACK, losses are detected by time.
@@ -109,16 +110,16 @@ anabranch_base::knobs! {
         /// How often the round-trip time is measured.
         rtt_sample: RttSampling = RttSampling::Every, "Linux 6 tcp_ack_update_rtt",
             SAMPLING, "round trips measured: every acknowledgement, or once a round trip";
-        /// Offer and take SACK (RFC 2018).
+        /// Offer and accept SACK (RFC 2018).
         sack: bool = true, "Linux 6 net.ipv4.tcp_sack = 1", SWITCH, "selective acknowledgements: yes or no";
         /// Report duplicates by SACK (RFC 2883).
         dsack: bool = true, "Linux 6 net.ipv4.tcp_dsack = 1", SWITCH, "report duplicates by SACK: yes or no";
-        /// Offer and take timestamps (RFC 7323 §3).
+        /// Offer and accept timestamps (RFC 7323 §3).
         timestamps: bool = true, "Linux 6 net.ipv4.tcp_timestamps = 1", SWITCH, "timestamp option: yes or no";
-        /// Offer and take window scaling (RFC 7323 §2).
+        /// Offer and accept window scaling (RFC 7323 §2).
         wscale: bool = true, "Linux 6 net.ipv4.tcp_window_scaling = 1",
             SWITCH, "window scale option: yes or no";
-        /// Offer and take ECN (RFC 3168).
+        /// Offer and accept ECN (RFC 3168).
         ecn: bool = false, "Linux 6 net.ipv4.tcp_ecn = 2: not asked for by clients",
             SWITCH, "explicit congestion notification: yes or no";
         /// When a segment smaller than the maximum waits for more data (Nagle's algorithm, RFC 9293 §3.7.4).
@@ -137,16 +138,17 @@ anabranch_base::knobs! {
         /// delayed.
         quickack: u32 = 16, "Linux 6 TCP_MAX_QUICKACKS = 16",
             Number(0, 1_000_000), "first segments that are acknowledged at once: a number";
-        /// The number of quick acknowledgements depends on how many segments fit into half of the offered window. It is at
-        /// least two if none fits, and at most `quickack`.
+        /// Whether the number of immediate acknowledgements at the start of a connection is the number of segments that
+        /// fit into half of the offered window. It is two if none fits, and at most `quickack`.
         quickack_window: bool = false, "ours: off (Linux 6 tcp_incr_quickack does this; not modelled)",
             SWITCH, "quick acknowledgements for half a window of segments, at most quickack (Linux): yes or no";
-        /// As in Linux: data with PSH is acknowledged once the application has read it, and a segment that widens the
-        /// receive window is acknowledged immediately.
+        /// Whether acknowledgements are sent early as in Linux. Data with PSH is then acknowledged once the application
+        /// has read it, and a segment that widens the receive window is acknowledged immediately.
         ack_push: bool = true, "Linux 6 __tcp_cleanup_rbuf, tcp_measure_rcv_mss, tcp_grow_window",
             SWITCH,
             "a pushed segment is acknowledged once it is read, one that widens the window at once (Linux): yes or no";
-        /// With `ack_push`, a full segment with PSH is acknowledged once it is read. Otherwise only a small segment is.
+        /// Whether a full segment with PSH is acknowledged once the application has read it. If not, only a small
+        /// segment is. Has an effect only together with `ack_push`.
         psh_counts: bool = true, "Linux 6 tcp_measure_rcv_mss; from Linux 2.6.16 on",
             SWITCH, "with ack_push=yes, the flag PSH of a full segment counts: yes or no";
         /// Which segments carry PSH: the last segment of each write, or the last segments of each write and of each
@@ -155,12 +157,12 @@ anabranch_base::knobs! {
             PUSH, "PSH marks the end of each write, or of each burst, too: write or burst";
         /// Which segment carries the FIN: the last data segment or a segment of its own.
         fin: Fin = Fin::Data, "Linux 6 tcp_send_fin: on the last segment that waits, if one does",
-            FIN, "the FIN is sent with the last data, if that was not sent before, or alone: data or alone";
+            FIN, "the FIN is sent with unsent data, alone, or with data that has to wait (Linux): data, alone or waiting";
         /// Whether the acknowledgement of the peer's FIN is delayed like that of data, so that our FIN can carry it.
         /// Otherwise it is sent immediately.
         fin_delack: bool = false, "RFC 9293 §3.10.7.4 (Linux 6 tcp_fin waits where the peer closes first: not taken over)",
             SWITCH, "the acknowledgement of a FIN waits for one of our own, as Linux's does: yes or no";
-        /// The largest segment in bytes, payload and TCP options. `None` means what the MTU allows.
+        /// The size of the largest segment in bytes, including TCP options. With `None`, the MTU determines it.
         mss: Option<u32> = None, "the interface's MTU",
             SEGMENT, "largest segment: a size of 88B to 65495B, or auto for what the MTU allows";
         /// Receive buffer in bytes: the largest window offered.
@@ -169,7 +171,7 @@ anabranch_base::knobs! {
         /// The offered window starts at 64 KiB and grows with the amount that the application reads, up to `rcvbuf`.
         rcvbuf_auto: bool = true, "Linux 6 tcp_rcv_space_adjust; the first window is 64 KiB",
             SWITCH, "the window begins at 64 KiB and grows with what is read, up to rcvbuf: yes or no";
-        /// The window that a connection offers first, if it grows (`rcvbuf_auto`).
+        /// The first receive window that a connection offers, if the window grows later (`rcvbuf_auto`).
         first_window: FirstWindow = FirstWindow::Bytes64K, "Linux 6 tcp_select_initial_window: 64 KiB",
             FIRST_WINDOW,
             "first window offered: 64KiB, or segments (two to four, and one kept in reserve: Linux 2.6)";
@@ -200,8 +202,8 @@ anabranch_base::knobs! {
         /// The default listen backlog: the limit on half-open connections, and on open connections not yet accepted.
         backlog: u32 = 4096, "Linux 6 net.core.somaxconn = 4096",
             Number(1, 65_535), "listen backlog: 1 to 65535";
-        /// How a listener repeats SYN ACKs, and what it keeps of a half-open connection. With `scan`, a SYN ACK that the
-        /// host cannot send is forgotten with its SYN, and repeated SYN ACKs do not reduce the initial window.
+        /// How a listener keeps half-open connections and repeats SYN-ACKs. With `scan`, a half-open connection is
+        /// forgotten if the host cannot send its SYN-ACK, and repeated SYN-ACKs do not reduce the initial window.
         syn_queue: SynQueue = SynQueue::Timers, "Linux 4.4 gave each request a timer; RFC 6298 §5",
             SYN_QUEUE, "SYN ACKs are repeated by timers, or by a scan every 200 ms (Linux 2.6): timers or scan";
         /// The slow-start threshold of a connection is kept for the next connection to the same host.

@@ -113,6 +113,9 @@ pub enum Fin {
     Data,
     /// A separate segment without data, even if unsent data could have carried the FIN.
     Alone,
+    /// The last data segment if it has to wait when the application closes: for a window, or by Nagle. Otherwise a
+    /// separate segment, because a kernel has sent the data when it was written.
+    Waiting,
 }
 
 /// The condition under which a small segment waits until outstanding data is acknowledged (RFC 9293 §3.7.4).
@@ -133,7 +136,8 @@ const WITH_BBR: [(&str, &str); 5] =
 
 /// The knob values that FACK requires: losses are found by SACK and not by time.
 const WITH_FACK: [(&str, &str); 2] = [("recovery", "sack"), ("rack", "no")];
-/// The knob values that rate halving requires, because proportional rate reduction would have the same purpose.
+/// The knob values that rate halving requires, which excludes proportional rate reduction, because both mechanisms
+/// serve the same purpose.
 const WITH_RATE_HALVING: [(&str, &str); 3] = [("recovery", "sack"), ("prr", "no"), ("cwnd_unit", "segments")];
 /// The knob values that BIC requires.
 const WITH_BIC: [(&str, &str); 2] = [("cwnd_unit", "segments"), ("hystart", "no")];
@@ -256,7 +260,7 @@ impl Config {
                 grow_unused: !self.cwnd_validation,
                 ..cubic::Config::default()
             }),
-            // Both have returned above.
+            // `Bbr` and `Bic` were handled above, so this arm is never reached.
             Cc::Bbr | Cc::Bic => AlgorithmConfig::Bbr,
         }
     }

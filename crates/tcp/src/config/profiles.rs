@@ -1,7 +1,7 @@
-//! Named parameter sets. Each value names the stack, paper or RFC from which it comes. Old and current stacks run the
-//! same code with different values.
+//! Profiles: named sets of knob values. Each value names the stack, paper or RFC from which it comes. Old and current
+//! stacks run the same code with different values.
 //!
-//! The rows of `modern` are the defaults in the table of knobs. Each other profile lists nearly all knobs, even those
+//! The values of `modern` are the defaults in the table of knobs. Each other profile lists nearly all knobs, even those
 //! with the same value as in `modern`. The reason is that each profile names its own source for each value.
 
 mod linux_2_6_11;

@@ -15,14 +15,14 @@ impl Connection {
         if self.send.finished {
             return;
         }
+        self.send.finish();
         self.send.begin_burst();
         self.send.forget_refusal();
-        self.send.finished = true;
         self.recv.on_own_fin();
         match self.state {
             State::Established => self.state = State::FinWait1,
             State::CloseWait => self.state = State::LastAck,
-            // In SYN-SENT and SYN-RECEIVED, the FIN is sent after the handshake.
+            // In SYN-SENT and SYN-RECEIVED, nothing is done yet: the FIN is sent after the handshake.
             _ => {}
         }
     }

@@ -197,7 +197,8 @@ impl Connection {
         self.timers.stop(Timer::Retransmit);
         self.timeouts = 0;
         self.last_progress = now;
-        // With `syn_queue=scan`, Linux 2.6 does not know at this point how often the SYN ACK was sent.
+        // With `syn_queue=scan`, lost SYN-ACKs do not reduce the initial window, because Linux 2.6 no longer knows at
+        // this time how often it sent the SYN-ACK.
         let is_counted = !self.passive || self.config.syn_queue == SynQueue::Timers;
         let reduced_iw =
             is_counted && self.syn_tries > self.config.syn_losses_for_one_segment(self.payload_size());

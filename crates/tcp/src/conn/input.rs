@@ -54,8 +54,8 @@ impl Connection {
         }
         if flags.has(Flags::SYN) {
             if self.state == State::SynReceived && self.answers_our_syn(header) {
-                // RFC 9293 §3.5, figure 7: this is the SYN-ACK of a simultaneous open. The peer's SYN was processed
-                // earlier, and the SYN-ACK acknowledges our SYN.
+                // RFC 9293 §3.5, figure 7: the segment is the SYN-ACK of a simultaneous open. The peer's SYN was
+                // processed earlier, and the SYN-ACK acknowledges our SYN.
                 self.on_opened(now, header, out);
                 self.recv.ack_scheduler.ack_now();
                 return;
@@ -346,8 +346,8 @@ impl Connection {
             return;
         }
         if !self.state.receives() {
-            // RFC 9293 §3.10.7.4: no data follows the peer's FIN, so this is a retransmission. The peer has not
-            // received our acknowledgement.
+            // RFC 9293 §3.10.7.4: no data follows the peer's FIN, so the segment is a retransmission and is
+            // acknowledged at once. The peer has not received our acknowledgement.
             self.recv.ack_scheduler.ack_now();
             if fin && self.state == State::TimeWait {
                 self.restart_time_wait(now);
@@ -485,8 +485,8 @@ impl Connection {
         if !self.send.is_shut_out() {
             return;
         }
-        // RFC 9293 §3.8.6.1: a peer that answers probes may keep its window closed forever. A peer that does not answer
-        // is given up after some time.
+        // RFC 9293 §3.8.6.1: a peer that answers probes may keep its window closed forever. A connection to a peer that
+        // does not answer ends after some time.
         if self.unanswered > self.config.retries || (self.unanswered > 0 && self.user_timeout_is_over(now)) {
             return self.fail(now, CloseReason::TimedOut, out);
         }

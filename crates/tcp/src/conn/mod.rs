@@ -38,7 +38,7 @@ use timers::Timers;
 #[derive(Debug)]
 pub(crate) struct Outbox {
     pub(crate) events: VecDeque<Event>,
-    /// Queued segments that belong to no existing connection, for example resets.
+    /// Segments to send that belong to no existing connection, for example resets.
     pub(crate) replies: VecDeque<Reply>,
     /// The number that the next sent packet gets in the trace.
     pub(crate) next_tag: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Outbox {
     pub(crate) totals: Stats,
     /// Whether connections may take the fast path.
     pub(crate) fast_path: bool,
-    /// What ended connections have left for the next connections to the same hosts.
+    /// The slow-start thresholds of ended connections, for the next connections to the same hosts.
     pub(crate) routes: RouteMetrics,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Connection {
     pub(crate) recv: RecvHalf,
     pub(crate) timers: Timers,
     pub(crate) stats: Stats,
-    /// The size in bytes of the largest IP packet that may be sent to the peer.
+    /// The path MTU: the size in bytes of the largest IP packet that may be sent to the peer.
     mtu: u32,
     /// The MSS that the peer announced, in bytes.
     peer_mss: u32,
@@ -107,7 +107,8 @@ pub(crate) struct Connection {
     /// peer's last answer.
     probes: u32,
     unanswered: u32,
-    /// The number of retransmission timeouts since the last progress, and the time of that progress.
+    /// The number of retransmission timeouts since the peer last acknowledged new data, and the time of that
+    /// acknowledgement.
     timeouts: u32,
     last_progress: Instant,
     /// SND.WL1 and SND.WL2 of RFC 9293 §3.3.1, and the window field of the segment that last set the window.

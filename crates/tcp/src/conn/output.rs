@@ -90,8 +90,8 @@ pub(crate) fn begin_batch(
     out.next_tag += 1;
 }
 
-/// The scans of half-open connections in Linux 2.6 (tcp_synack_timer, net/ipv4/tcp_timer.c): one every 200 ms
-/// (TCP_SYNQ_INTERVAL). A scan looks at 68 of 512 hash buckets, so a request is looked at in one of 8 scans.
+/// Linux 2.6 scans its half-open connections every 200 ms (tcp_synack_timer, TCP_SYNQ_INTERVAL; net/ipv4/tcp_timer.c).
+/// Each scan covers 68 of 512 hash buckets, so a given connection is looked at in one of 8 scans.
 const SCAN_INTERVAL: Duration = Duration::from_millis(200);
 const SCANS_PER_CYCLE: u32 = 8;
 
@@ -137,8 +137,8 @@ impl Connection {
         self.send.is_at_rest() && self.waits_for_nothing_else(out)
     }
 
-    /// Returns whether a poll can do nothing except send data. It would send no other segment, change no state, and
-    /// trace nothing.
+    /// Returns whether the only possible effect of a poll is that data is sent. Such a poll would send no other
+    /// segment, change no state, and trace nothing.
     #[inline]
     pub(crate) fn waits_for_nothing_else(&self, out: &Outbox) -> bool {
         self.state.receives()
@@ -368,7 +368,7 @@ impl Connection {
         self.recv.ack_scheduler.on_sent();
         match self.config.syn_queue {
             SynQueue::Timers => self.timers.set(Timer::Retransmit, now + self.send.rtt.rto()),
-            // The answer to a repeated SYN does not move the deadline.
+            // The SYN-ACK that answers a repeated SYN does not restart the retransmission timer.
             SynQueue::Scan if self.timers.is_set(Timer::Retransmit) => {}
             SynQueue::Scan => {
                 let next_scan = SCAN_INTERVAL * (1 + self.iss.0 % SCANS_PER_CYCLE);

@@ -1,7 +1,8 @@
-//! Takes back a segment that the packet filter of this host has dropped on its way out.
+//! Undoes the sending of a segment that this host's own packet filter has dropped.
 //!
-//! The acknowledgement in such a segment counts as sent, as in tcp_transmit_skb of Linux. So do a SYN, a window probe and
-//! a segment without data: nobody is told, or the timer repeats them.
+//! The acknowledgement in a dropped segment still counts as sent, as in tcp_transmit_skb of Linux. A dropped SYN,
+//! window probe or segment without data also counts as sent. Timers repeat the SYN and the probe; nothing repeats a
+//! segment without data.
 
 use super::timers::Timer;
 use super::{Connection, Outbox, State};
@@ -11,7 +12,7 @@ use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_wire::tcp::{Flags, Segment};
 
 impl Connection {
-    /// Returns whether the host forgets this half-open connection if it cannot send the SYN ACK (tcp_v4_conn_request of
+    /// Returns whether the host forgets this half-open connection if it cannot send the SYN-ACK (tcp_v4_conn_request of
     /// Linux 2.6). The peer then repeats its SYN.
     pub(crate) fn is_forgotten_when_refused(&self) -> bool {
         self.passive && self.state == State::SynReceived && self.config.syn_queue == SynQueue::Scan

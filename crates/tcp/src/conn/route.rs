@@ -1,7 +1,9 @@
-//! What a connection leaves for the next one to the same host, as Linux 2.6 keeps it with the route.
+//! Keeps the slow-start threshold of a connection for the next connection to the same host. Linux 2.6 keeps it with the
+//! route.
 //!
-//! Only the slow-start threshold is kept. Linux also keeps the round-trip time and its variation. They raise the first
-//! RTO, which is above 200 ms in any case, and the RTO of a short path is not more.
+//! Linux also keeps the round-trip time and its variation, which raise the first RTO of the next connection. This
+//! module does not keep them: the first RTO is above 200 ms in any case, and the values of a short path would not raise
+//! it.
 //!
 //! No RFC requires this (RFC 9040 §3.2 describes it). The model is tcp_update_metrics and tcp_init_metrics of
 //! net/ipv4/tcp_input.c in Linux 2.6.12-rc2. Linux has one route for both ends of a loopback connection. Here each end
@@ -13,7 +15,7 @@ use anabranch_congestion::Controller;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// The slow-start thresholds that connections have left, in segments, by the address of the peer.
+/// The slow-start thresholds of ended connections in segments, by the address of the peer.
 #[derive(Debug, Default)]
 pub(crate) struct RouteMetrics(BTreeMap<IpAddr, u64>);
 
@@ -21,12 +23,13 @@ pub(crate) struct RouteMetrics(BTreeMap<IpAddr, u64>);
 const UNLIMITED: u64 = 0xffff;
 
 impl RouteMetrics {
-    /// Updates the threshold of the route to `peer` with the window and threshold of a connection that has ended, in
-    /// segments. `is_open` says that no loss was being repaired.
+    /// Updates the threshold of the route to `peer` from the window and the threshold of a connection that has ended,
+    /// both in segments. `is_open` is true if the connection was not repairing a loss.
     fn update(&mut self, peer: IpAddr, (window, ssthresh): (u64, u64), is_open: bool) {
         let kept = self.0.get(&peer).copied();
         let found = if ssthresh >= UNLIMITED {
-            // Slow start has not ended, so the window alone can raise the threshold.
+            // The connection never left slow start, so it has no threshold. Half of its congestion window replaces the
+            // kept threshold only if it is larger.
             kept.map(|kept| kept.max(window / 2))
         } else if window > ssthresh && is_open {
             Some(ssthresh.max(window / 2))
@@ -42,7 +45,7 @@ impl RouteMetrics {
 impl Connection {
     /// Keeps the threshold of this connection, which has ended properly.
     pub(super) fn keep_metrics(&self, out: &mut Outbox) {
-        // A connection whose last timeout is not answered has measured nothing.
+        // Nothing is kept if the peer has not answered since the last timeout, or if no round trip was measured.
         if !self.config.route_metrics || self.timeouts > 0 || self.send.rtt.smoothed().is_none() {
             return;
         }
@@ -52,7 +55,7 @@ impl Connection {
         out.routes.update(self.remote.ip(), state, self.send.recovery.phase() == Phase::Open);
     }
 
-    /// Returns the threshold in segments that an earlier connection to this peer has left.
+    /// Returns the slow-start threshold, in segments, of earlier connections to this peer.
     pub(super) fn kept_ssthresh(&self, out: &Outbox) -> Option<u64> {
         let kept = out.routes.0.get(&self.remote.ip()).copied();
         kept.filter(|_| self.config.route_metrics)

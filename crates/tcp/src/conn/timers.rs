@@ -1,8 +1,8 @@
-//! The timers of a connection, in one table.
+//! The timers of a connection: one array with a deadline for each timer.
 //!
-//! Each deadline is a field. When a deadline moves to a later time, only this field is written, and the endpoint is not
-//! notified. The endpoint wakes at the old deadline and then finds the later one. Implements RFC 9293 §3.8 (the
-//! retransmission and persist timers) and RFC 6298 §5 (when the retransmission timer runs).
+//! When a deadline moves to a later time, only its array element is written, and the endpoint is not notified. The
+//! endpoint wakes at the old deadline and then finds the later one. Implements RFC 9293 §3.8 (the retransmission and
+//! persist timers) and RFC 6298 §5 (when the retransmission timer runs).
 
 use anabranch_base::Instant;
 
@@ -40,7 +40,7 @@ const ALL: [Timer; COUNT] = [
 pub(crate) struct Timers {
     /// The deadline of each timer, [`Instant::MAX`] if it is stopped.
     deadlines: [Instant; COUNT],
-    /// A lower bound of all deadlines.
+    /// A time that is not after the earliest of the deadlines.
     bound: Instant,
 }
 

@@ -37,7 +37,7 @@ impl Endpoint {
                 self.after(now, slot);
             }
             // The listener's backlog has no room, so the ACK is dropped, and the connection stays half-open. The peer
-            // takes the connection for open. When we repeat the SYN-ACK, the peer repeats its ACK.
+            // considers the connection open. When we repeat the SYN-ACK, the peer repeats its ACK.
             return;
         }
         connection.on_segment(now, segment, packet.ecn, packet.tag, &mut self.out);

@@ -39,7 +39,7 @@ pub struct ConnectionId {
 pub struct Endpoint {
     config: Arc<Config>,
     addresses: Vec<IpAddr>,
-    /// The MTU of each address's interface.
+    /// The MTU of the interface of each local address.
     mtus: Vec<u32>,
     listeners: Listeners,
     pub(crate) demux: Demux,
@@ -74,7 +74,7 @@ pub struct DropCounters {
 pub(crate) struct Slot {
     generation: u32,
     pub(crate) connection: Option<Box<Connection>>,
-    /// Whether the slot is in `ready`.
+    /// Whether the slot is in the queue `ready` of the endpoint.
     queued: bool,
     /// The slot's valid entry in `deadlines`, or [`Instant::MAX`] if there is none.
     scheduled: Instant,
@@ -121,7 +121,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the settings for new connections.
+    /// Returns the settings that new connections get.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
@@ -364,7 +364,7 @@ impl Endpoint {
         self.follow(now, slot);
     }
 
-    /// Like `after`, for changes that cannot end the connection.
+    /// Like `after`, but only for changes of a connection that cannot end the connection.
     #[inline]
     pub(crate) fn follow(&mut self, now: Instant, slot: u32) {
         let entry = &mut self.slots[slot as usize];

@@ -1,10 +1,10 @@
 //! SYN cookies: a listener answers SYNs without keeping state for the handshakes.
 //!
-//! When the backlog is full (or always, if so configured), the listener answers a SYN with a SYN-ACK whose sequence
-//! number encodes the state. The number consists of 5 bits of a clock, 3 bits for the peer's MSS, and 24 bits of a
-//! keyed hash. The hash covers the four-tuple and the peer's initial sequence number. The peer's ACK returns the
-//! cookie. Window scale, SACK and ECN are encoded in the low bits of our timestamp. If the peer sends no timestamps,
-//! the connection uses none of the three options.
+//! When the backlog is full (or always, if so configured), the listener answers a SYN with a cookie instead of keeping
+//! state. The cookie is the sequence number of the SYN-ACK, and the peer's ACK returns it. It consists of 5 bits of a
+//! clock, 3 bits for the peer's MSS, and 24 bits of a hash. The hash is keyed, and covers the four-tuple and the peer's
+//! initial sequence number. The low bits of our timestamp encode window scale, SACK and ECN; without timestamps, the
+//! connection uses none of these three options.
 //!
 //! Implements RFC 4987 §3.6 and Appendix A.
 
@@ -34,7 +34,7 @@ const NO_SCALE: u32 = 15;
 const SACK: u32 = 1 << 4;
 const ECN: u32 = 1 << 5;
 
-/// The key of the SYN cookies of an endpoint, and when cookies were last sent.
+/// The secret key with which an endpoint makes SYN cookies, and the time when it last sent one.
 #[derive(Debug)]
 pub(super) struct Cookies {
     key: [u8; 16],
@@ -166,7 +166,7 @@ impl Endpoint {
         let (iss, irs) = (Seq(header.ack.0.wrapping_sub(1)), Seq(header.seq.0.wrapping_sub(1)));
         let Some(mss) = self.cookies.check(now, &ends, irs, iss) else { return false };
         if !self.listeners.can_accept_open(port) {
-            // The ACK is dropped, although the peer takes the connection for open. The peer's next segments acknowledge
+            // The ACK is dropped, although the peer considers the connection open. The peer's next segments acknowledge
             // the cookie again. By then, the backlog may have room for the connection.
             self.dropped.backlog += 1;
             return true;

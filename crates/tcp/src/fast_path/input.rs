@@ -10,7 +10,7 @@ use anabranch_wire::tcp::{Flags, PlainSegment};
 use std::net::SocketAddr;
 
 impl Endpoint {
-    /// Handles a segment if it qualifies for the fast path. Otherwise returns false and changes nothing.
+    /// Handles a segment if it qualifies for the fast path. Otherwise changes nothing and returns false.
     #[inline(always)]
     pub(crate) fn handle_on_fast_path(
         &mut self,

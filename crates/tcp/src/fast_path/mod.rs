@@ -1,15 +1,15 @@
 //! The fast path handles the two types of segment that occur in a transfer without loss.
 //!
-//! Without losses, an open connection mostly sends and receives two types of segment: full segments with the next data,
-//! and acknowledgements that only advance SND.UNA. The fast path handles them (header prediction, Van Jacobson 1990).
-//! The slow path ([`input`](crate::conn), `output`, and the sending and receiving halves of the connection) handles all
-//! other segments. Both paths have the same effects: `tests/fast_path.rs` compares them. A segment that does not
-//! qualify changes nothing on the fast path and takes the slow path.
+//! An open connection without losses mostly sends and receives full segments with the next data, and acknowledgements
+//! that only advance SND.UNA. The fast path handles these two types (header prediction, Van Jacobson 1990). The slow
+//! path ([`input`](crate::conn), `output`, and the sending and receiving halves of the connection) handles all other
+//! segments. If a segment does not qualify, the fast path changes nothing, and the slow path handles the segment. Both
+//! paths have the same effects, as `tests/fast_path.rs` checks.
 //!
 //! [`eligibility`] decides which segments qualify, [`input`] handles arriving segments, [`output`] builds outgoing
 //! segments.
 //!
-//! Every RFC rule is implemented in the slow path. The fast path adds none.
+//! The slow path implements every rule of the RFCs. The fast path adds none.
 
 mod eligibility;
 mod input;

@@ -19,7 +19,8 @@ impl Connection {
         batch: &mut SendBatch,
         out: &mut Outbox,
     ) -> bool {
-        // On the fast path the segment carries no SYN or FIN, there is no SACK or ECN to report, and tracing is off.
+        // The fast path is used only if the segment carries no SYN or FIN, there is no SACK or ECN to report, and
+        // tracing is off.
         if !out.fast_path
             || self.state != State::Established
             || self.options.ecn

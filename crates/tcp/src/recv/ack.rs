@@ -6,8 +6,8 @@
 //! With the knob `ack_push`, acknowledgements are sent early where Linux sends them early. Data with PSH is
 //! acknowledged once the application has read it (tcp_cleanup_rbuf). A segment is acknowledged immediately if its
 //! arrival lets this side offer a larger receive window (tcp_grow_window). After a duplicate segment, the next
-//! `quickack` segments are acknowledged immediately. When this side answers data with data, the rules about larger
-//! windows and duplicates are suspended until an acknowledgement delay expires or another duplicate arrives.
+//! `quickack` segments are acknowledged immediately. When this side answers data with data, the last two rules are
+//! suspended until an acknowledgement delay expires or another duplicate arrives.
 
 use crate::config::Config;
 use anabranch_base::time::{Duration, Instant};
@@ -39,10 +39,11 @@ pub(crate) struct AckScheduler {
     /// acknowledgements. `is_new` is true until the first of these phases begins.
     max_quick_acks: u32,
     is_new: bool,
-    /// Whether that number also depends on the offered window, and the window in bytes that was offered last.
+    /// Whether the number of segments that are acknowledged immediately also depends on the offered window, and the
+    /// window that was offered last, in bytes.
     quick_by_window: bool,
     offered: u64,
-    /// Whether PSH on a full segment counts.
+    /// Whether a full segment with PSH counts in `pushed_segments`. If not, only small segments count.
     psh_counts: bool,
 }
 
@@ -56,7 +57,7 @@ impl AckScheduler {
         Self {
             delay: config.delack,
             every: config.ack_every,
-            // With `ack_push`, the first data segment sets this number, as in Linux.
+            // With `ack_push`, the arrival of the first data segment sets `quick_acks`, as in Linux.
             quick_acks: if config.ack_push { 0 } else { config.quickack },
             pingpong: false,
             arrived: None,
@@ -80,7 +81,7 @@ impl AckScheduler {
         self.offered = window;
     }
 
-    /// Returns the number of segments to acknowledge immediately in a new phase of quick acknowledgements
+    /// Returns how many segments are acknowledged immediately when a new phase of immediate acknowledgements begins
     /// (tcp_incr_quickack of Linux).
     fn quick_phase(&self) -> u32 {
         if !self.quick_by_window {
@@ -104,7 +105,7 @@ impl AckScheduler {
         self.waiting += 1;
         self.waiting_bytes += bytes;
         if bytes < self.full_segment {
-            // A small segment counts as a segment with PSH.
+            // A segment that is smaller than a full segment counts as if it had PSH.
             self.pushed_segments = (self.pushed_segments + 1).min(2);
         } else {
             self.full_segment = bytes;
@@ -149,8 +150,8 @@ impl AckScheduler {
         }
     }
 
-    /// Records that new data arrived in order. Returns the delay after which the data must be acknowledged, or `None`
-    /// if it must be acknowledged now.
+    /// Records that new data arrived in order, when `ack_push` is off. Returns the delay after which the data must be
+    /// acknowledged, or `None` if it must be acknowledged now.
     #[inline]
     pub(crate) fn on_in_order(&mut self) -> Option<Duration> {
         self.waiting += 1;
@@ -234,8 +235,8 @@ mod tests {
     use super::*;
 
     /// As in Linux (tcp_cleanup_rbuf), a segment with PSH is acknowledged as soon as it has been read. If the two sides
-    /// answer data with data ("pingpong mode"), this needs two segments with PSH since the last acknowledgement. A
-    /// small segment counts as a segment with PSH.
+    /// answer data with data ("pingpong mode"), the acknowledgement needs two segments with PSH since the last
+    /// acknowledgement. A small segment counts as a segment with PSH.
     #[test]
     fn what_was_pushed_is_acknowledged_when_it_is_read() {
         let mut config = Config::default();
@@ -278,8 +279,9 @@ mod tests {
         assert!(!scheduler.is_due());
     }
 
-    /// As in Linux 2.6, two segments of 16,384 bytes fit into a window of 32,767 bytes less than twice, so only one
-    /// segment is acknowledged quickly. Of a small request, many are.
+    /// As in Linux 2.6, the number of segments that are acknowledged immediately depends on their size and on the
+    /// offered window. If a window of 32,767 bytes is offered, one segment of 16,383 bytes is acknowledged immediately,
+    /// or 16 segments of 64 bytes.
     #[test]
     fn quick_acks_depend_on_the_window() {
         let mut config = Config::default();
@@ -309,12 +311,12 @@ mod tests {
         config.ack_push = false;
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
         let mut scheduler = AckScheduler::new(&config);
-        // Data that is sent before any data has arrived does not count as an answer.
+        // Data that this side sends before any data has arrived does not count as an answer.
         scheduler.on_data_sent(at(0));
         scheduler.on_arrival(at(1));
         assert_eq!(scheduler.on_in_order(), None);
         scheduler.on_sent();
-        // Data that is sent after the acknowledgement delay does not count as an answer to the received data.
+        // Data that this side sends after the acknowledgement delay does not count as an answer to the received data.
         scheduler.on_data_sent(at(41));
         scheduler.on_arrival(at(50));
         assert_eq!(scheduler.on_in_order(), None);

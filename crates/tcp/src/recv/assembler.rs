@@ -1,7 +1,7 @@
 //! Records which ranges of bytes beyond a gap have arrived.
 //!
-//! Keeps the position ranges ("runs") of out-of-order data, sorted and never adjacent. Remembers which runs received
-//! data most recently. The bytes are stored elsewhere.
+//! Keeps the position ranges ("runs") of data that arrived out of order. The runs are sorted, and a gap separates any
+//! two of them. Remembers which runs received data most recently. The bytes are stored elsewhere.
 //!
 //! Implements RFC 2018 §4 (which blocks a SACK reports, and in which order).
 
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use anabranch_base::Rng;
 
-    /// A reference model that records for each byte whether it has arrived.
+    /// A model of the assembler, as the reference in the test, that records for each byte whether it has arrived.
     #[derive(Default)]
     struct Model {
         arrived: Vec<bool>,

@@ -59,7 +59,7 @@ pub(crate) struct RecvHalf {
 /// The result of receiving a segment's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Arrival {
-    /// The number of bytes that were kept.
+    /// The number of bytes of the segment that were kept, because they are new.
     pub(crate) kept_bytes: u64,
     /// Whether the application can read more than before.
     pub(crate) readable: bool,
@@ -138,7 +138,7 @@ impl RecvHalf {
     ) -> Arrival {
         let end = position + data.len() as u64;
         let mut arrival = Arrival::default();
-        // A FIN is ignored if data after its position has already arrived, or if the FIN lies beyond the window.
+        // A FIN is ignored if data beyond the FIN's position has already arrived, or if the FIN lies beyond the window.
         if fin && end <= self.edge && end >= self.next.max(self.assembler.end()) {
             self.fin.get_or_insert(end);
         }
@@ -173,7 +173,7 @@ impl RecvHalf {
         if let Some(fin) = self.fin
             && self.next == fin
         {
-            // The FIN occupies one position.
+            // The FIN occupies one sequence number.
             self.next = fin + 1;
             arrival.finished = true;
             if self.fin_waits {
@@ -183,7 +183,7 @@ impl RecvHalf {
                 self.ack_scheduler.ack_now();
             }
         } else if fin {
-            // This FIN is a duplicate or lies beyond a gap.
+            // The FIN is a duplicate or lies beyond a gap, so it is acknowledged immediately.
             self.ack_scheduler.ack_now();
             arrival.delay = None;
         }
@@ -235,8 +235,8 @@ impl RecvHalf {
         if let Some(known) = self.assembler.overlap(&range) {
             self.record_duplicate(known);
         }
-        // The ring keeps the data only if the assembler has recorded its positions. The assembler refuses data that
-        // would make too many gaps.
+        // The ring buffer keeps the data only if the assembler has recorded its positions. The assembler refuses data
+        // that would make too many gaps.
         let (start, end) = (range.start, range.end);
         let taken = self.assembler.insert(range, |part| {
             arrival.kept_bytes += part.end - part.start;

@@ -34,8 +34,8 @@ pub(super) struct Tuning {
 const FIRST_WINDOW: u64 = 65_535;
 /// The largest first window of Linux 2.6, in bytes (MAX_TCP_WINDOW).
 const FIRST_WINDOW_2_6: u64 = 32_767;
-/// The limit of the offered window is computed from a sum: twice the bytes read in a round trip, and this number of
-/// full segments. The segments allow the sender's window to grow (Linux: 16 in tcp_rcv_space_adjust).
+/// The limit of the offered window is twice the bytes read in a round trip plus this number of full segments. The added
+/// segments let the sender's window grow (Linux: 16 in tcp_rcv_space_adjust).
 const AHEAD: u64 = 16;
 /// Segments shorter than this many bytes do not widen the window (Linux: tcp_event_data_recv).
 const MIN_WIDENING: u64 = 128;
@@ -94,7 +94,7 @@ impl Tuning {
         wide
     }
 
-    /// Returns whether the limit may still grow.
+    /// Returns whether the limit of the offered window may still grow.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
         self.limit < self.max_limit

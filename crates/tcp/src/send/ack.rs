@@ -35,7 +35,7 @@ pub(crate) struct Ack<'a> {
 /// What the connection must do after an acknowledgement was processed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct AckOutcome {
-    /// Whether the cumulative acknowledgement advanced.
+    /// Whether the peer acknowledged new data: the cumulative acknowledgement advanced.
     pub(crate) progress: bool,
     /// True if the retransmission timer must be restarted or, if nothing is in flight any more, stopped.
     pub(crate) restart_timer: bool,
@@ -104,7 +104,7 @@ impl SendHalf {
         }
         let ended = self.recovery.phase() == Phase::Open && !outcome.spurious;
         if let Some(window) = halved.filter(|_| ended) {
-            // tcp_complete_cwr: the window that rate halving has reached remains.
+            // tcp_complete_cwr: after the recovery, the window stays as small as rate halving has made it.
             self.controller.limit_window(window);
         }
         // RFC 6675 §2: with SACK, an acknowledgement that newly SACKs data counts as a duplicate, even if it advances
@@ -213,8 +213,8 @@ impl SendHalf {
         }
     }
 
-    /// Grows a window that is counted in segments, after an acknowledgement of new data. `bytes` is the amount that was
-    /// delivered, and `pipe_before` what was in flight before the acknowledgement.
+    /// Grows a window that is counted in segments, after an acknowledgement of new data. `bytes` is the number of
+    /// delivered bytes, and `pipe_before` is the number of bytes in flight before the acknowledgement.
     fn grow_by_segments(&mut self, now: Instant, bytes: u64, pipe_before: u64) {
         let (window, ssthresh) = (self.controller.window(), self.controller.ssthresh());
         let Some(usage) = &self.usage else { return };
@@ -236,7 +236,7 @@ impl SendHalf {
         self.grow_buffer();
     }
 
-    /// tcp_moderate_cwnd of Linux 2.6: outside a recovery, limits the window to three segments more than what is in
+    /// tcp_moderate_cwnd of Linux 2.6: outside a recovery, limits the window to three segments more than the data in
     /// flight. Called for acknowledgements that may reveal a loss.
     fn moderate(&mut self) {
         if self.moderates && self.recovery.phase() != Phase::Fast {
@@ -394,5 +394,6 @@ impl SendHalf {
     }
 }
 
-/// The number of segments that may leave at once after a dubious acknowledgement (Linux 2.6: tcp_max_burst).
+/// The number of segments by which the window may exceed the data in flight after an acknowledgement that may reveal a
+/// loss (Linux 2.6: tcp_max_burst).
 const MAX_BURST: u64 = 3;

@@ -1,6 +1,6 @@
 //! The send buffer: data that the application has written and the peer has not acknowledged.
 //!
-//! Implements the buffering of RFC 9293 §3.9.1.2 (SEND).
+//! Buffers the data of the SEND call (RFC 9293 §3.9.1.2).
 
 use crate::ring::Ring;
 use std::ops::Range;
@@ -16,7 +16,8 @@ pub(crate) struct SendBuffer {
     /// `limit` is the number of bytes that the buffer may hold at present. It can grow up to `max_limit` bytes.
     limit: u64,
     max_limit: u64,
-    /// A second limit in bytes on the data held: the congestion window plus the allowance for unsent data.
+    /// A second limit on the bytes in the buffer: the congestion window plus the number of unsent bytes that the
+    /// application allows.
     window_cap: u64,
     /// Whether the buffer grows with the congestion window, so that the window is never left unused for lack of data.
     grows: bool,
@@ -39,7 +40,7 @@ impl SendBuffer {
         }
     }
 
-    /// Raises the limit to `limit` bytes, because the congestion window has grown.
+    /// Raises the capacity of the buffer to `limit` bytes, because the congestion window has grown.
     #[inline]
     pub(crate) fn grow_to(&mut self, limit: u64) {
         if limit > self.limit {
@@ -87,8 +88,8 @@ impl SendBuffer {
         assert!(position >= self.start && position <= self.end, "acknowledged what was not written");
         self.start = position;
         // As in Linux, a third of the buffer must be free, so that the application wakes once for many
-        // acknowledgements. If the buffer does not grow, the buffer may be what limits the data in flight. So the
-        // application is woken earlier, as in BSD (SO_SNDLOWAT).
+        // acknowledgements. A buffer that does not grow may itself limit the data in flight, so the application is
+        // woken earlier, as in BSD (SO_SNDLOWAT).
         let third = self.limit.div_ceil(3);
         let enough = if self.grows && self.window_cap == u64::MAX { third } else { third.min(LOW_WATER) };
         if self.starved && self.room() >= enough {
@@ -115,5 +116,5 @@ impl SendBuffer {
     }
 }
 
-/// The room in bytes at which the application is woken: sb_lowat of a sending socket in FreeBSD 4.x.
+/// The number of free bytes at which a waiting application is woken: sb_lowat of a sending socket in FreeBSD 4.x.
 const LOW_WATER: u64 = 2048;

@@ -14,7 +14,8 @@ use anabranch_congestion::Controller;
 /// The state of the current burst.
 #[derive(Debug, Default)]
 pub(super) struct Bursts {
-    /// The number of segments left in the burst. If a burst has more than one segment, the last segment has PSH set.
+    /// The number of segments that the current burst still has to send. If a burst has more than one segment, the last
+    /// segment has PSH set.
     left: u64,
     /// `max_segments` is the largest number of segments in a burst. It is computed again when all data below the stream
     /// position `known_until` is acknowledged.
@@ -23,7 +24,7 @@ pub(super) struct Bursts {
 }
 
 impl Bursts {
-    /// Ends the current burst. Called once for each event.
+    /// Ends the current burst. Called once for each event, for example an arriving segment or an expired timer.
     #[inline]
     pub(super) fn end_current(&mut self) {
         self.left = 0;
@@ -63,8 +64,8 @@ impl SendHalf {
             let srtt = self.rtt.smoothed_nanos().unwrap_or(0).max(1);
             let (times, over) = if window < self.controller.ssthresh() / 2 { (2, 1) } else { (6, 5) };
             let rate = u128::from(window * times / over) * 1_000_000_000 / u128::from(srtt);
-            // A burst may be larger on a path with a short round trip. The additional size is 64 KiB, halved for each
-            // 512 us of the round-trip time.
+            // On a path with a short round-trip time, a burst may be larger. The additional size is 64 KiB, halved for
+            // each 512 us of the round-trip time.
             let rtt_allowance =
                 LARGEST.checked_shr(u32::try_from(srtt / 512_000).unwrap_or(u32::MAX)).unwrap_or(0);
             let bytes =

@@ -7,7 +7,7 @@
 //! RFC 6675 §4 (NextSeg) and RFC 8985 §7.3.
 
 use super::{Phase, Refusal, SendHalf};
-use crate::config::{Nagle, RttSampling};
+use crate::config::{Fin, Nagle, RttSampling};
 use anabranch_base::Instant;
 use anabranch_base::trace::{Limit, SendCause};
 use anabranch_congestion::Controller;
@@ -57,8 +57,8 @@ impl SendHalf {
         self.choose_unconfirmed(room)
     }
 
-    /// Returns whether [`choose`](Self::choose) would consider only new data. In that case there is nothing to
-    /// retransmit or probe, and neither pacing nor the burst limit applies.
+    /// Returns whether [`choose`](Self::choose) would consider only new data. True if there is nothing to retransmit or
+    /// probe, and neither pacing nor a burst limit applies.
     #[inline(always)]
     fn is_untroubled(&self) -> bool {
         self.recovery.phase() == Phase::Open
@@ -78,8 +78,8 @@ impl SendHalf {
         data.min(window) >= self.mss && !self.finished
     }
 
-    /// Like [`choose`](Self::choose), but only for the simple case of a full segment of new data. Returns `None` in all
-    /// other cases.
+    /// Like [`choose`](Self::choose), but returns only a full segment of new data. If another segment or none must be
+    /// sent, returns `None`.
     #[inline(always)]
     pub(crate) fn choose_full(&self) -> Option<SelectedSegment> {
         if !self.is_untroubled() || !self.has_full() || self.room() < self.mss as i64 {
@@ -160,7 +160,7 @@ impl SendHalf {
         }
         let range = self.scoreboard.last_unsacked(self.mss);
         if range.is_none() {
-            // The last segment has already been retransmitted, so no probe is sent.
+            // The last outstanding segment has already been retransmitted, so no probe is sent.
             self.forget_probe();
         }
         range.map(|range| SelectedSegment { range, cause: SendCause::Fast, rescue: false, probe: true })
@@ -212,6 +212,35 @@ impl SendHalf {
             rescue: false,
             probe: false,
         })
+    }
+
+    /// Records that the application will write no more data, and decides which segment carries the FIN.
+    pub(crate) fn finish(&mut self) {
+        self.fin_alone = match self.fin {
+            Fin::Data => false,
+            Fin::Alone => true,
+            Fin::Waiting => !self.must_last_segment_wait(),
+        };
+        self.finished = true;
+    }
+
+    /// Returns whether the last segment of unsent data has to wait. Data that the application has just written, and
+    /// that may be sent at once, does not wait. In a recovery, all unsent data waits.
+    fn must_last_segment_wait(&self) -> bool {
+        let next = self.scoreboard.next();
+        let data = self.buffer.end().saturating_sub(next);
+        if data == 0 {
+            return false;
+        }
+        let (idle, room) = (self.scoreboard.flight() == 0, self.room());
+        let has_room = room >= data as i64 || (idle && room > 0 && data <= self.mss);
+        let is_in_window = data <= self.edge.saturating_sub(next);
+        // RFC 9293 §3.8.6.2.1 and §3.7.4, as in `choose_new`.
+        let small = data % self.mss;
+        let is_first = idle && small == data;
+        let waits_as_small =
+            small > 0 && !is_first && small < self.largest_window / 2 && self.waits_as_small();
+        !self.is_untroubled() || !has_room || !is_in_window || waits_as_small
     }
 
     /// RFC 9293 §3.7.4: returns whether a small segment must wait until the data in flight is acknowledged. In

@@ -1,11 +1,12 @@
-//! Forward acknowledgement: what the highest segment that SACK reports says about the segments before it.
+//! Loss detection by forward acknowledgement (FACK): finds the retransmissions that are lost, given the highest SACKed
+//! segment.
 //!
-//! Owns the order in which segments were retransmitted. A retransmission is lost if SACK reports a segment that was sent
-//! for the first time after it. The scoreboard marks the other losses (`find_lost_by_fack`).
+//! Owns the order in which segments were retransmitted. A retransmission is lost if SACK reports data that was first
+//! sent after this retransmission. The scoreboard (`find_lost_by_fack`) marks lost segments that were sent only once.
 //!
-//! No RFC specifies this. It is tcp_sacktag_write_queue and tcp_update_scoreboard of net/ipv4/tcp_input.c in Linux
-//! 2.6.12-rc2, after "Forward Acknowledgment: Refining TCP Congestion Control" (Mathis, Mahdavi, SIGCOMM 1996). The
-//! adaptation to reordering is not modelled: Linux turns FACK off where it sees reordering.
+//! No RFC specifies this algorithm. It is that of tcp_sacktag_write_queue and tcp_update_scoreboard of
+//! net/ipv4/tcp_input.c in Linux 2.6.12-rc2, after "Forward Acknowledgment: Refining TCP Congestion Control" (Mathis,
+//! Mahdavi, SIGCOMM 1996). Linux turns FACK off if it sees reordering; this is not modelled.
 
 use super::{Ack, Phase, SendHalf};
 use anabranch_base::Instant;

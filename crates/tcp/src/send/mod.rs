@@ -46,6 +46,7 @@ pub(crate) struct SendHalf {
     pub(crate) rtt: RttEstimator,
     /// Whether the application will write no more data.
     pub(crate) finished: bool,
+    fin: Fin,
     /// Whether the FIN is sent in a segment without data.
     fin_alone: bool,
     /// The largest payload of a segment in bytes.
@@ -93,11 +94,12 @@ pub(crate) struct SendHalf {
     /// Whether the slow-start threshold after a loss is computed from the congestion window, and not from the bytes in
     /// flight.
     threshold_of_window: bool,
-    /// Whether the window grows with each acknowledgement while it was full before, and not with each segment.
+    /// Whether an acknowledgement lets the window grow only if the data in flight filled the window just before that
+    /// acknowledgement, as in Linux 2.6.11.
     grows_by_ack: bool,
-    /// Whether the window is limited to a little more than what is in flight after dubious acknowledgements.
+    /// Whether acknowledgements that may reveal a loss limit the window to three segments more than the data in flight.
     moderates: bool,
-    /// The slow-start threshold to begin with, in segments, if an earlier connection left one.
+    /// The initial slow-start threshold in segments, if one was kept from an earlier connection to the same host.
     pub(crate) first_ssthresh: Option<u64>,
     /// The state of the current burst, with `push=burst`: the last segment of a burst carries PSH.
     bursts: Option<Box<Bursts>>,
@@ -109,7 +111,7 @@ pub(crate) struct SendHalf {
     max_burst: Option<u32>,
     /// The number of segments that may still be sent in response to the current event.
     burst_left: u32,
-    /// Whether a segment that this host refused to send keeps the connection from sending.
+    /// Whether the connection must wait because this host has refused to send a segment.
     refusal: Refusal,
     /// The reason why the last call of `choose` found nothing to send.
     pub(crate) limit: Limit,
@@ -127,7 +129,8 @@ impl SendHalf {
             controller: Algorithm::new(config.controller(), InitialParams::new(mss, config.iw)),
             rtt: RttEstimator::new(config.rtt()),
             finished: false,
-            fin_alone: config.fin == Fin::Alone,
+            fin: config.fin,
+            fin_alone: false,
             mss,
             edge: 0,
             farthest_edge: 0,
@@ -279,7 +282,7 @@ impl SendHalf {
         (range.start.min(end)..range.end.min(end), self.finished && range.end > end)
     }
 
-    /// Resets the burst limits. Called at the beginning of each event.
+    /// Resets the limits on bursts. Called at the beginning of each event, for example an arriving segment.
     #[inline]
     pub(crate) fn begin_burst(&mut self) {
         if let Some(limit) = self.max_burst {
@@ -295,8 +298,8 @@ impl SendHalf {
         self.scoreboard.una() as i64 - self.largest_window.max(1) as i64
     }
 
-    /// Reduces the segment size after the path MTU has decreased. Segments that are too large are retransmitted in
-    /// smaller segments.
+    /// Reduces the segment size after the path MTU has decreased. Outstanding segments that are too large are
+    /// retransmitted in smaller pieces.
     pub(crate) fn set_mss(&mut self, mss: u64) {
         if mss >= self.mss {
             return;

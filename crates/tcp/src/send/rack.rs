@@ -51,7 +51,7 @@ impl RackTlp {
     }
 }
 
-/// The purpose of the loss timer, and when the timer expires.
+/// What the loss timer waits for, and when it expires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LossTimer {
     /// A segment counts as lost at this time.
@@ -113,8 +113,8 @@ impl SendHalf {
         true
     }
 
-    /// RFC 8985 §6.2 step 5: marks a segment as lost if two conditions are met. A segment that was sent later has been
-    /// delivered. The round-trip time plus the reordering window has passed since the marked segment was sent.
+    /// RFC 8985 §6.2 step 5: marks a segment as lost if a segment that was sent later has been delivered. In addition,
+    /// the round-trip time plus the reordering window must have passed since the marked segment was sent.
     pub(super) fn find_lost_by_time(&mut self, now: Instant) {
         let Some(rack_tlp) = &mut self.rack_tlp else { return };
         let sure =
@@ -169,12 +169,12 @@ impl SendHalf {
             self.begin_recovery(now, stats);
             outcome.restart_timer = true;
         } else if repaired && self.recovery.phase() == Phase::Open {
-            // RFC 8985 §7.4: the probe has repaired a loss. That loss reduces the window like any other loss.
+            // RFC 8985 §7.4: the tail loss probe has repaired a loss. That loss reduces the window like any other loss.
             self.reduce(now);
         }
     }
 
-    /// Like `on_delivery_by_time`, for an acknowledgement that advances SND.UNA while no loss is known.
+    /// Like `on_delivery_by_time`, but for an acknowledgement that advances SND.UNA while no loss is known.
     #[inline]
     pub(super) fn on_progress_by_time(&mut self, now: Instant) {
         if let Some(rack_tlp) = &mut self.rack_tlp {
@@ -211,7 +211,7 @@ impl SendHalf {
         }
     }
 
-    /// Records that a tail loss probe was sent. `again` says that the probe was a retransmission.
+    /// Records that a tail loss probe was sent. If `again` is true, the probe was a retransmission.
     pub(super) fn record_probe(&mut self, again: bool) {
         let next = self.scoreboard.next();
         if let Some(rack_tlp) = &mut self.rack_tlp {

@@ -1,8 +1,8 @@
 //! Decides when a loss is recognized, how long its recovery lasts, and whether it was spurious.
 //!
 //! Owns the phase of loss recovery and the count of duplicate acknowledgements. The peer's window and segment sizes
-//! belong to other modules. If `rack` detects losses by time (RFC 8985), this module does not mark segments as lost by
-//! counting duplicates.
+//! belong to other modules. If the module `rack` detects losses by time (RFC 8985), this module does not count
+//! duplicates to mark segments as lost.
 //!
 //! Implements RFC 5681 §3.2, RFC 6582 §3.2, RFC 6675 §5, RFC 3042 §2, RFC 3522 (Eifel detection) and RFC 3708 §2
 //! (detection by DSACK).
@@ -25,7 +25,7 @@ pub(crate) enum Phase {
 /// The state for detecting that the last window reduction was spurious.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UndoState {
-    /// The oldest outstanding byte when the recovery began. DSACK reports of older data are ignored.
+    /// The position of the oldest outstanding byte when the recovery began. DSACK reports of older data are ignored.
     since: u64,
     /// The timestamp of the first retransmission, once that was sent.
     first_timestamp: Option<u32>,
@@ -55,7 +55,7 @@ pub(crate) struct Recovery {
     reduces_in_proportion: bool,
     /// Whether losses are detected by forward acknowledgement.
     by_fack: bool,
-    /// Whether the window falls during a recovery by rate halving, and the state of the current recovery.
+    /// Whether rate halving lowers the window during a recovery, and the state of rate halving in the current recovery.
     halves_rate: bool,
     halving: Option<RateHalving>,
     /// The state of proportional rate reduction, during a recovery that uses it.
@@ -148,8 +148,8 @@ impl Recovery {
             // RFC 5681 §3.2 step 4: each duplicate means that a segment has left the network. `inflation` counts the
             // bytes of these segments.
             (Phase::Fast, false) => cwnd + self.inflation - flight,
-            // RFC 6675 §5: the pipe is compared with the window. Before fast recovery, this comparison has the effect
-            // of limited transmit.
+            // RFC 6675 §5: the pipe is compared with the window. Before fast recovery, comparing the pipe with the
+            // window has the same effect as limited transmit.
             (Phase::Fast | Phase::Timeout, _) => cwnd - board.pipe() as i64,
             (Phase::Open, true) if self.limited_transmit => cwnd - board.pipe() as i64,
             // RFC 3042 §2: each of the first two duplicates allows one segment of new data.
@@ -237,16 +237,16 @@ impl Recovery {
         self.by_sack() && board.head_is_lost()
     }
 
-    /// RFC 6582 §3.2 step 2: returns whether duplicate acknowledgements may begin a recovery. They may not if the
-    /// retransmissions of the last recovery caused them.
+    /// RFC 6582 §3.2 step 2: returns whether duplicate acknowledgements may begin a recovery. Duplicates that the
+    /// retransmissions of the last recovery caused must not begin a recovery.
     fn may_enter(&self, una: u64) -> bool {
         match (self.point, self.kind) {
             (None, _) | (_, RecoveryKind::Sack) => true,
             // RFC 5681 does not compare `una` with the recovery point, so plain Reno may begin a new recovery for every
-            // gap. After a timeout, Reno compares them, as later versions of ns-2 and BSD do.
+            // gap. After a timeout, Reno compares the two positions, as later versions of ns-2 and BSD do.
             (_, RecoveryKind::Reno) if !self.after_timeout => true,
             (Some(point), _) if self.careful => una > point,
-            // RFC 2582 §5: the less careful variant also begins a recovery on duplicates that acknowledge exactly the
+            // RFC 2582 §5: the less careful variant also begins a recovery if the duplicates acknowledge exactly the
             // recovery point.
             (Some(point), _) => una >= point,
         }
@@ -395,7 +395,7 @@ impl Recovery {
         }
     }
 
-    /// Takes back the sending of `bytes` bytes of new data, which this host refused to send.
+    /// Corrects the counts for `bytes` bytes of new data that this host refused to send.
     pub(crate) fn take_back_new(&mut self, bytes: u64) {
         self.limited_bytes = self.limited_bytes.saturating_sub(bytes);
         if let (Phase::Fast, Some(prr)) = (self.phase, &mut self.prr) {
@@ -403,8 +403,8 @@ impl Recovery {
         }
     }
 
-    /// Takes back the retransmission of `bytes` bytes, which this host refused to send. The next event may send them
-    /// regardless of the windows, as at the beginning of the recovery.
+    /// Corrects the counts for a retransmission of `bytes` bytes that this host refused to send. The next event may
+    /// send these bytes regardless of the windows, as at the beginning of the recovery.
     pub(crate) fn take_back_retransmission(&mut self, bytes: u64) {
         self.urgent = self.phase != Phase::Open;
         if let (Phase::Fast, Some(prr)) = (self.phase, &mut self.prr) {
@@ -442,8 +442,8 @@ impl Recovery {
     }
 
     /// RFC 3522 §3.2: returns whether the echoed timestamp shows that the recovery was spurious. Only the first
-    /// acknowledgement of new data shows this. If it echoes a timestamp older than the first retransmission, it answers
-    /// the original segment.
+    /// acknowledgement of new data can show this. If that acknowledgement echoes a timestamp older than the first
+    /// retransmission, it answers the original segment.
     pub(crate) fn is_disproved_by_echo(&mut self, echo: Option<u32>) -> bool {
         let Some(undo) = &mut self.undo_state else { return false };
         if undo.settled || undo.sent == 0 || self.phase == Phase::Open {
@@ -464,7 +464,8 @@ impl Recovery {
         undo.sent > 0 && undo.unexplained == 0
     }
 
-    /// Ends a recovery that was spurious and clears its marks. The controller has already restored the window.
+    /// Ends a recovery that was spurious and clears the marks that it left on the scoreboard. The controller has
+    /// already restored the window.
     pub(crate) fn undo_recovery(&mut self, board: &mut Scoreboard) {
         self.undo_state = None;
         if self.phase != Phase::Open {

@@ -1,10 +1,11 @@
-//! Takes back segments that the packet filter of this host has dropped: the stack learns of such a drop immediately.
+//! Undoes the sending of segments that this host's own packet filter has dropped. The stack learns of the drop
+//! immediately.
 //!
-//! A refused segment of new data stays unsent, and a refused retransmission does not count. Nothing more is sent until
-//! the next event: an arriving segment, a write, or a timer. If nothing is in flight, the event is a timer that expires
-//! after an RTO, and then a single segment is tried.
+//! A refused segment of new data stays unsent, and a refused retransmission does not count as sent. Nothing more is
+//! sent until the next event: an arriving segment, a write, or a timer. If nothing is in flight, a timer expires after
+//! an RTO, and then one segment is sent.
 //!
-//! No RFC describes this. The model is Linux: ip_queue_xmit returns -EPERM, so tcp_write_xmit and
+//! No RFC describes this behaviour. The model is Linux: ip_queue_xmit returns -EPERM, so tcp_write_xmit and
 //! tcp_xmit_retransmit_queue stop before they record the segment as sent (net/ipv4/tcp_output.c). tcp_check_probe_timer
 //! then starts the timer, and tcp_write_wakeup sends one segment.
 
@@ -12,7 +13,7 @@ use super::{Phase, SendHalf};
 use anabranch_base::trace::SendCause;
 use std::ops::Range;
 
-/// Whether a refused segment keeps the connection from sending.
+/// Whether the connection must wait because the host has refused to send a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Refusal {
     /// The host has not refused a segment since the last event.
@@ -20,13 +21,13 @@ pub(super) enum Refusal {
     None,
     /// The host has refused a segment. The connection waits for the next event.
     Waits,
-    /// The timer has expired: one segment may be sent, and the others wait.
+    /// The timer for refused segments has expired: one segment may be sent, and the other segments wait.
     TriesOne,
 }
 
 impl SendHalf {
-    /// Takes back the last sending of the data at the stream positions `range`. Returns the cause of the sending, or
-    /// `None` if the data was not sent as data of the stream.
+    /// Undoes the last transmission of the data at the stream positions `range`. Returns why the data was sent, or
+    /// `None` if the scoreboard has no such transmission.
     pub(crate) fn take_back(&mut self, range: &Range<u64>) -> Option<SendCause> {
         let bytes = if self.usage.is_some() { self.mss } else { range.end - range.start };
         let phase = self.recovery.phase();
@@ -38,7 +39,7 @@ impl SendHalf {
         } else if self.scoreboard.take_back_retransmission(range) {
             self.recovery.take_back_retransmission(bytes);
             if phase == Phase::Open {
-                // Outside a recovery, only tail loss probes retransmit data.
+                // Outside a recovery, only tail loss probes retransmit data, so the refused segment was a probe.
                 self.forget_probe();
             }
             if phase == Phase::Timeout { SendCause::Timeout } else { SendCause::Fast }
@@ -49,7 +50,7 @@ impl SendHalf {
         Some(cause)
     }
 
-    /// Returns whether a refused segment waits for a timer, because no acknowledgement is expected.
+    /// Returns whether a refused segment must wait for a timer, because no acknowledgement is expected.
     pub(crate) fn waits_to_try_again(&self) -> bool {
         self.refusal == Refusal::Waits && self.scoreboard.flight() == 0 && self.has_unsent()
     }

@@ -1,21 +1,22 @@
 //! Decides whether a window counted in segments is fully used, as Linux does.
 //!
-//! Owns the observations about the current window: whether it was full, and if not, the most data that was outstanding.
-//! After the window was full, it may grow with every acknowledgement until all data that was then outstanding is
-//! acknowledged. In slow start, a window that was not full may grow to twice the largest amount of data outstanding.
+//! Records whether the current window was full, and if not, the largest amount of data that was outstanding. After the
+//! window was full, it may grow with every acknowledgement until all data that was then outstanding is acknowledged. In
+//! slow start, a window that was not full may grow to twice the largest amount of data outstanding.
 //!
-//! Follows no RFC, but tcp_cwnd_validate and tcp_is_cwnd_limited of Linux 6, which correspond to RFC 2861 and RFC 7661.
+//! No RFC specifies these rules. They are those of tcp_cwnd_validate and tcp_is_cwnd_limited of Linux 6, which
+//! correspond to RFC 2861 and RFC 7661.
 
 use super::SendHalf;
 use anabranch_congestion::Controller;
 
-/// The observations about the use of the current window.
+/// How much of the current congestion window the sender has used.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     full: bool,
     /// The largest number of bytes outstanding. Every segment is counted as a full segment.
     max_outstanding: u64,
-    /// The position whose acknowledgement makes the observation outdated.
+    /// The stream position whose acknowledgement makes the values above outdated.
     until: u64,
 }
 

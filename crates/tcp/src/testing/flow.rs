@@ -21,7 +21,7 @@ pub struct Link {
     pub loss: Ratio,
 }
 
-/// The result of a transfer.
+/// The result of the transfer that [`flow`] simulates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flow {
     /// The time when the transfer ended.
@@ -111,7 +111,7 @@ pub fn flow(config: &Config, link: Link, bytes: u64, until: Instant, seed: u64) 
     }
 }
 
-/// The state of the two applications.
+/// The state of the two applications, one of which sends while the other reads.
 struct Applications {
     client: ConnectionId,
     server: Option<ConnectionId>,

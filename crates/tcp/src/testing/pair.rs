@@ -21,21 +21,21 @@ pub enum Fate {
     Refuse,
     /// The packet arrives later than the network's delay, by this duration.
     Late(Duration),
-    /// The packet arrives twice, and this time lies between the two arrivals.
+    /// The packet arrives twice; the value is the time between the two arrivals.
     Twice(Duration),
     /// The packet arrives with the bit at this index flipped.
     Damage(usize),
     /// The packet arrives with a CE mark (RFC 3168).
     Mark,
-    /// The packet is too large for the path, whose MTU is this many bytes. It is dropped, and its sender gets an ICMP
-    /// message.
+    /// The packet is too large for the path, whose MTU in bytes is the value. The packet is dropped, and its sender
+    /// gets an ICMP message.
     TooBig(u32),
 }
 
 /// Decides the fate of the n-th packet that a side sends (counted from 1).
 pub type Judge = Box<dyn FnMut(Instant, Side, u64, &[u8]) -> Fate>;
 
-/// Inspects both endpoints, to check invariants.
+/// A function that inspects both endpoints, to check invariants.
 pub type Check = Box<dyn FnMut(&[Endpoint; 2])>;
 
 struct PacketInFlight {
@@ -150,7 +150,7 @@ impl Pair {
         self.judge = Box::new(judge);
     }
 
-    /// Loses those packets that `side` sends with these numbers, counted from 1.
+    /// Loses the packets of `side` whose numbers are in `numbers`. Packets are counted from 1 in the order of sending.
     pub fn lose(&mut self, side: Side, numbers: &'static [u64]) {
         self.judge(
             move |_, from, n, _| if from == side && numbers.contains(&n) { Fate::Lose } else { Fate::Arrive },
@@ -235,7 +235,7 @@ impl Pair {
         self.pump();
     }
 
-    /// Returns whether the endpoint of a side has accepted all data written so far.
+    /// Returns whether the endpoint of a side has accepted all data that the application wrote so far.
     #[must_use]
     pub fn is_fed(&self, side: Side) -> bool {
         self.pending[side as usize].is_empty()
@@ -399,7 +399,7 @@ impl Pair {
         host.handle_packet(self.now, packet);
     }
 
-    /// Processes all events and sends all packets that the endpoints have ready.
+    /// Processes all events and sends all packets that the endpoints produce at the current time.
     ///
     /// # Panics
     /// Panics if an endpoint violates the contract of [`Engine`].

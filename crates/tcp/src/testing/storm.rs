@@ -37,7 +37,7 @@ struct Impairments {
     mark: Ratio,
     /// The start and the length of each outage, during which no packet passes.
     outages: Vec<(Instant, Duration)>,
-    /// The time from which the path has a smaller MTU, and that MTU in bytes.
+    /// The time from which the path has a smaller MTU, and the smaller MTU in bytes.
     shrinks: Option<(Instant, u32)>,
 }
 
@@ -96,7 +96,7 @@ fn settings(rng: &mut Rng) -> Config {
     flip("max_burst", &["off", "1", "4"]);
     flip("rto_min", &["200ms", "1s"]);
     flip("idle_restart", &["yes", "no", "decay"]);
-    // The storm requires that all data arrives. So a connection must not end because of too many retransmissions.
+    // The test requires that all data arrives. So a connection must not end because of too many retransmissions.
     for (key, value) in [("retries", "255"), ("syn_retries", "255"), ("rto_max", "10s"), ("time_wait", "5s")]
     {
         let set = config.set(key, value);
@@ -127,7 +127,7 @@ pub fn storm(seed: u64) -> Storm {
 
     let mut fault_rng = rng.fork("luck");
     let until_calm = Instant::from_millis(120_000);
-    // Its own generator, so that the other impairments of a seed stay as they are.
+    // Refusals have a random number generator of their own, so that they do not change the other impairments of a seed.
     let mut refusal_rng = Rng::new(seed).fork("refusals");
     let refused = if refusal_rng.below(3) == 0 { percent(&mut refusal_rng, 20) } else { Ratio::ZERO };
     let trouble = impairments.clone();
@@ -216,8 +216,8 @@ pub fn storm(seed: u64) -> Storm {
 }
 
 /// Compares the trace of the sender with that of the receiver. Each byte must be sent as new data once and received
-/// once. The receiver's trace names the packet in which a byte arrived; the sender must have sent this packet with this
-/// byte.
+/// once. The receiver's trace names the packet in which a byte arrived; that packet must contain the byte in the
+/// sender's trace, too.
 fn check_trace(sender: &[TraceRecord], receiver: &[TraceRecord], amount: u64) {
     let (mut new_until, mut probed_until) = (0, 0);
     let mut sent: BTreeMap<u64, Vec<Range<u64>>> = BTreeMap::new();

@@ -57,8 +57,8 @@ pub fn check_on(name: &str, pair: &mut Pair, script: impl FnOnce(&mut Pair), exp
     expect.assert_eq(&format!("scenario: {name}\n{ladder}"));
 }
 
-/// Sends twenty segments, the first ten of them immediately. The segments numbered in `lost` are lost. `kind` is the
-/// recovery algorithm.
+/// Sends twenty segments, the first ten of them immediately. Loses the segments whose numbers are in `lost`. `kind` is
+/// the recovery algorithm.
 pub fn ten_with_losses(kind: &str, lost: &'static [u64], expect: Expect) {
     let sack = if kind == "sack" { "yes" } else { "no" };
     let mut pair = opened(&plain_with(&[("iw", "10"), ("sack", sack), ("recovery", kind)]));

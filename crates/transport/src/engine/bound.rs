@@ -67,7 +67,7 @@ impl<W: World, E: SessionEngine> BoundHost<W, E> {
         Ok(EngineSession::new(self.inner.clone(), id, key))
     }
 
-    /// Calls `look` with read access to the engine, and returns the result of `look`.
+    /// Calls the function `look` with read access to the engine, and returns the result of `look`.
     pub fn engine<R>(&self, look: impl FnOnce(&E) -> R) -> R {
         look(&self.inner.shared.borrow().engine)
     }
@@ -172,8 +172,8 @@ impl<W: World, E: SessionEngine> Host for BoundHost<W, E> {
     }
 }
 
-/// After each change of the host's addresses, gives the engine the first `most` addresses, and notifies the engine of
-/// changed routes. If `most` is 0, the engine keeps the addresses that it started with.
+/// After each change of the host's addresses, gives the engine the first `most` of the host's addresses, and notifies
+/// the engine of changed routes. If `most` is 0, the engine keeps the addresses that it started with.
 async fn follow<W: World, E: SessionEngine>(world: W, shared: Rc<RefCell<EngineHost<E>>>, most: usize) {
     loop {
         poll_fn(|cx| world.poll_address_change(cx)).await;

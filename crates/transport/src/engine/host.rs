@@ -34,12 +34,12 @@ struct Backlog<I> {
     acceptor: Waiter,
 }
 
-/// The part of a session's state that is not in the engine.
+/// The part of a session's state that this layer keeps in addition to the engine's state.
 #[derive(Debug)]
 pub(super) struct SessionState {
     key: u64,
-    /// The number of stream pairs that the session has. Until the session is established, the number of stream pairs
-    /// that it requests. A pair is an outgoing and an incoming stream with the same id.
+    /// The number of stream pairs that the session has. Until the session is established, this is the number of stream
+    /// pairs that it requests. A pair is an outgoing and an incoming stream with the same id.
     pub(super) streams: u64,
     pub(super) established: bool,
     /// Whether the peer started the session.
@@ -60,8 +60,8 @@ pub(super) struct SessionState {
     /// `high_stream_states`.
     pub(super) stream_states: Vec<StreamState>,
     pub(super) high_stream_states: BTreeMap<StreamId, Box<StreamState>>,
-    /// Streams that wait for room in the send buffer, in order of rank. Streams of equal rank are in the order in which
-    /// they were queued.
+    /// Streams that wait for room in the send buffer, in the order in which they get room: by rank, and streams of
+    /// equal rank as they were queued.
     writers: BTreeMap<(u32, u64), StreamId>,
     next_turn: u64,
 }
@@ -77,8 +77,8 @@ pub(super) struct StreamState {
     had_handle: bool,
     pub(super) reader: Waiter,
     pub(super) writer: Waiter,
-    /// The key of the stream in `writers`, if the stream is queued there. `has_written` is set if the stream has
-    /// written data since it was queued.
+    /// The key of the stream in `writers`, if the stream is queued there. `has_written` is true if data was written on
+    /// the stream since it was queued.
     turn: Option<(u32, u64)>,
     has_written: bool,
     /// The rank of the stream: streams with a lower rank get room in the send buffer first.
@@ -346,8 +346,8 @@ impl SessionState {
         }
     }
 
-    /// Lets the application accept the only stream of a session, once the session is established. Does nothing if the
-    /// engine has several streams per session.
+    /// Offers the only stream of a session to the application for acceptance, once the session is established. Does
+    /// nothing if the engine has several streams per session.
     fn begin<E: SessionEngine>(&mut self) {
         if E::ONE_STREAM {
             let state = self.stream_state(0);

@@ -1,4 +1,5 @@
-//! What all handles of a bound engine share: its world, its state and its tasks.
+//! The data that all handles of a running transport share: the `World`, the state of the engine, and the tasks that
+//! drive it.
 
 use super::SessionEngine;
 use super::host::EngineHost;

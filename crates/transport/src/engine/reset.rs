@@ -41,7 +41,7 @@ impl<E: SessionEngine> EngineHost<E> {
         true
     }
 
-    /// Handles the completed reset of `streams`; an empty list stands for all streams. `idle` says that the peer had
+    /// Handles the completed reset of `streams`; an empty list stands for all streams. `idle` is true if the peer had
     /// sent no data on the streams between their previous reset and this reset.
     pub fn streams_reset(
         &mut self,

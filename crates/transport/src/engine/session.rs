@@ -47,7 +47,7 @@ impl<W: World, E: SessionEngine> EngineSession<W, E> {
         Self { handle: Rc::new(SessionHandle { host, id, key }) }
     }
 
-    /// Calls `look` with the engine and the session's identifier, and returns the result of `look`.
+    /// Calls the function `look` with the engine and the session's identifier, and returns the result of `look`.
     pub fn with_engine<R>(&self, look: impl FnOnce(&mut E, E::Id) -> R) -> R {
         look(&mut self.handle.host.shared.borrow_mut().engine, self.handle.id)
     }

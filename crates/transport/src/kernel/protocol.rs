@@ -28,7 +28,7 @@ pub struct KernelSettings {
 }
 
 impl KernelSettings {
-    /// Returns whether `name` can be the name of a congestion control in the kernel.
+    /// Returns whether `name` has the form of the names that the kernel gives to its congestion controls.
     #[must_use]
     pub fn may_have(name: &str) -> bool {
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';

@@ -63,7 +63,7 @@ impl SctpEngine {
         let config = endpoint.config();
         // A response uses the stream number of its request. Only numbers that exist in both directions are therefore
         // usable.
-        let streams = config.streams.min(config.inbound_streams());
+        let streams = config.num_ostreams.min(config.inbound_streams());
         let (early_data, ppid) = (config.cookie_data, config.ppid);
         Self {
             endpoint,
@@ -305,13 +305,13 @@ impl SessionEngine for SctpEngine {
             let fragment = self.endpoint.fragment_size(id).max(MIN_PIECE);
             match self.endpoint.interleaves(id) {
                 false => fragment,
-                // RFC 8260 §2: with I-DATA, a message does not block other streams. The bytes for which the send buffer
-                // has room are therefore written as one message, up to the limit `MAX_PIECE`.
+                // RFC 8260 §2: with I-DATA, a message does not block other streams. So all bytes that fit into the send
+                // buffer are written as one message, up to the limit `MAX_PIECE`.
                 true => self.endpoint.writable_bytes(id).clamp(fragment, MAX_PIECE.max(fragment)),
             }
         });
-        // For whole messages, the default is 0, because only the application knows their protocol. Data without message
-        // boundaries is a byte stream, usually of HTTP.
+        // The default payload protocol identifier for whole messages is 0, because only the application knows their
+        // protocol. Data without message boundaries is a byte stream, usually of HTTP.
         let default = match self.ppid {
             0 if whole => 0,
             0 => write.marks.reply_ppid.unwrap_or(PPID_HTTP),
@@ -406,7 +406,7 @@ impl SessionEngine for SctpEngine {
 
     fn settings(&self) -> Box<dyn Settings> {
         let mut config = self.endpoint.config().clone();
-        // `layer_overhead` follows from the protocol or layer below SCTP. It is no choice of the user, so it is not
+        // `layer_overhead` follows from the protocol or layer below SCTP. The user cannot choose it, so it is not
         // reported as a setting.
         config.layer_overhead = 0;
         Box::new(config)
@@ -474,7 +474,7 @@ impl Settings for Config {
 
     /// Returns the number of stream pairs: the smaller of the numbers of streams in the two directions.
     fn streams(&self) -> u64 {
-        self.streams.min(self.inbound_streams()).into()
+        self.num_ostreams.min(self.inbound_streams()).into()
     }
 
     /// RFC 9260 §11.1.5: the engine takes a message as a whole or not at all, so the send buffer limits its size.
@@ -485,9 +485,9 @@ impl Settings for Config {
     fn suit(&mut self, needs: &Needs, is_set: &dyn Fn(&str) -> bool) {
         match needs.streams {
             None => {}
-            Some(StreamNeed::AtLeast(streams)) => self.streams = self.streams.max(streams),
+            Some(StreamNeed::AtLeast(streams)) => self.num_ostreams = self.num_ostreams.max(streams),
             Some(StreamNeed::Grant(streams)) => {
-                self.streams = streams;
+                self.num_ostreams = streams;
                 // RFC 6525 §5.2.5: the peer may later ask for more streams. `max_streams` limits those requests.
                 if !is_set("max_streams") {
                     self.max_streams = streams;
@@ -578,7 +578,7 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
         Event::Accepted { id, port, outbound_streams, inbound_streams, .. } => {
             host.accepted(now, id, port, outbound_streams.min(inbound_streams).into());
         }
-        // A session ignores a new usable path: its data already has a path.
+        // A session ignores the event that a further path can be used, because its data already has a path.
         Event::PathUp { .. } => {}
         Event::PathRestored { id, address } => {
             host.engine.emit_path_change(now, id, address, PathState::Active)

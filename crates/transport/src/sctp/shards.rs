@@ -5,9 +5,9 @@
 //! packets this tag identifies the host. The packets in the following list have no such tag. For them, all hosts share
 //! a directory of their associations, which is searched for the peer's address and both ports:
 //!
-//! - an INIT, the only chunk in packets with tag 0. The peer may already have an association, because the peer restarts
-//!   or because both sides start an association at the same time. The host of that association then gets the INIT
-//!   (RFC 9260 §5.2). Otherwise the random initiate tag selects the host
+//! - an INIT, whose packet has tag 0 and no other chunk. The peer may already have an association, because the peer
+//!   restarts or because both sides start an association at the same time. The host of that association then gets the
+//!   INIT (RFC 9260 §5.2). Otherwise the random initiate tag selects the host
 //! - an ABORT or a SHUTDOWN COMPLETE that reflects the peer's own tag (§8.5.1)
 //! - an ICMP report, which quotes a packet with the peer's tag (§10)
 //! - a packet with an unknown tag from a known peer: it is discarded (§8.5) and not answered as out of the blue

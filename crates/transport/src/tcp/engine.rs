@@ -84,7 +84,7 @@ impl SessionEngine for Endpoint {
             .map_err(|(SendError::Closed | SendError::Finished)| WriteRefusal::Closed)
     }
 
-    /// Data that only waits for acknowledgements does not need the drive loop to run.
+    /// If the written data can only wait for acknowledgements, the drive loop need not run.
     fn has_work(&self) -> bool {
         self.has_output()
     }

@@ -61,8 +61,8 @@ pub enum DialFailure {
 pub struct Dialed {
     /// The transport.
     pub host: Rc<dyn Host>,
-    /// The first address of each list in the connector. All lists contain the addresses of the same server, in
-    /// different orders.
+    /// The addresses of the server: the first address of each list in the connector. The lists contain the same
+    /// addresses in different orders.
     pub servers: Vec<SocketAddr>,
     /// Whether one handshake tries all addresses. Otherwise a client tries the addresses in parallel (RFC 8305).
     pub tries_all: bool,
@@ -77,7 +77,7 @@ impl fmt::Debug for Dialed {
     }
 }
 
-/// A program that runs on a connector of any type. It is compiled for each type that [`Dialed::with`] uses.
+/// A program that takes a connector of any type. It is compiled for each type that [`Dialed::with`] uses.
 pub trait WithConnector {
     /// The result of the program.
     type Out;
@@ -222,8 +222,8 @@ fn local_addresses(scheme: &UrlScheme, addresses: &mut Vec<SocketAddr>) -> Vec<I
 fn facing(ip: IpAddr, scheme: &UrlScheme) -> IpAddr {
     match ip {
         IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        // Every raw socket receives every packet. If client and server had the same address, the client's stack would
-        // answer packets for the server with an ABORT.
+        // Chooses another address than the server's. Every raw socket receives every packet, so with the same address,
+        // the client's stack would answer packets for the server with an ABORT.
         IpAddr::V4(v4) if scheme.needs_raw_sockets() && v4 == Ipv4Addr::LOCALHOST => {
             IpAddr::from([127, 0, 0, 2])
         }

@@ -368,7 +368,7 @@ pub fn share(options: &ListenOptions<'_>, threads: usize) -> io::Result<SharedPa
         return Ok((parts, skipped));
     }
     let sharing = match scheme.encryption() {
-        // DTLS hides the content that steering needs.
+        // Steering is not possible, because DTLS encrypts the content that the steering rules need.
         Encryption::Below => None,
         _ => scheme.protocol().share(u32::try_from(threads).map_err(|_| none())?),
     };

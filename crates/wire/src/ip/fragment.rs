@@ -7,15 +7,15 @@
 //! ```
 //!
 //! Implements RFC 791 §3.2 (IPv4 fragmentation; the fields are in `v4.rs`) and RFC 8200 §4.5 (IPv6, with the fragment
-//! header at the top of this page). This module does not reassemble packets, which is the task of the receiving host.
+//! header drawn above). This module does not reassemble packets, which is the task of the receiving host.
 
 use super::{Fragment, protocol, v4, v6};
 
 /// The length of the IPv6 fragment header in bytes.
 pub const V6_LEN: usize = 8;
 
-/// Reads an IPv6 fragment header. Returns the protocol of the whole packet, and the position of the fragment. The
-/// position is `None` if the fragment is the whole packet (RFC 6946).
+/// Reads an IPv6 fragment header. Returns the protocol of the whole packet, and the position of the fragment in that
+/// packet. The position is `None` if the fragment is the whole packet (RFC 6946).
 #[must_use]
 pub fn read_v6(header: &[u8; V6_LEN]) -> (u8, Option<Fragment>) {
     let [next, _, high, low, id @ ..] = *header;
@@ -38,17 +38,17 @@ pub struct Fragmenter<'a> {
     offset: usize,
     /// The largest payload of a fragment in bytes, a multiple of eight.
     max_payload: usize,
-    /// The flag "more fragments" of the packet itself: true if the packet is a fragment other than the last.
+    /// The flag "more fragments" of the original packet, which is true if that packet is itself a fragment other than
+    /// the last.
     more: bool,
     identification: u32,
 }
 
 impl<'a> Fragmenter<'a> {
-    /// Prepares to fragment `packet` for a link with this `mtu`. A fragment of an IPv4 packet may be fragmented again.
-    /// `identification` is used only for IPv6, where only the sender fragments. Returns `None` if fragmentation is
-    /// forbidden: the packet has Don't Fragment set, or is an IPv6 packet that is already a fragment. Also returns
-    /// `None` if the MTU has no room for eight bytes of payload, or if the packet has IP options, which this project
-    /// never sends.
+    /// Prepares to fragment `packet` for a link with this `mtu`. A fragment of an IPv4 packet can be fragmented again.
+    /// `identification` is used only for IPv6. Returns `None` if the packet must not be fragmented: it has Don't
+    /// Fragment set, or is an IPv6 packet that is already a fragment. Also returns `None` if the MTU has no room for
+    /// eight bytes of payload, or if the packet has IP options, which this project never sends.
     #[must_use]
     pub fn of(packet: &'a [u8], mtu: usize, identification: u32) -> Option<Self> {
         if packet.first()? >> 4 == 4 {

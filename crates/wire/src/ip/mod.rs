@@ -40,7 +40,7 @@ pub enum IpError {
     /// The version field is neither 4 nor 6.
     #[error("IP version {0}")]
     Version(u8),
-    /// Two length fields contradict each other.
+    /// Two length fields of the IP header contradict each other.
     #[error("an IP length field is wrong")]
     Length,
     /// The IPv4 header checksum is wrong.

@@ -144,8 +144,8 @@ impl Header {
     }
 }
 
-/// The fields that all headers of a flow have in common, and the sum of these fields for the checksum. With a template,
-/// the checksum of a packet needs only a few additions.
+/// A template for the IPv4 headers of a flow: the fields that they have in common, and the sum of these fields for the
+/// checksum. With a template, the checksum of a packet needs only a few additions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Template {
     /// Bytes 8 to 20 of the header: hop limit, protocol, a checksum of zero, addresses.
@@ -218,7 +218,7 @@ pub fn refresh_checksum(bytes: &mut [u8]) {
 }
 
 /// Returns the one's complement sum of a header, in native byte order. The header's length must be a multiple of four
-/// bytes. A header is too short to profit from the vector sum of `checksum.rs`.
+/// bytes. A header is too short for the vectorized sum of `checksum.rs` to be faster.
 #[inline]
 fn header_sum(header: &[u8]) -> u16 {
     fold(sum_of_words(header))
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
     use crate::checksum::internet_checksum;
 
-    /// A header that many textbooks use as an example: 192.168.0.1 to 192.168.0.199, UDP, checksum b861.
+    /// An IPv4 header that many textbooks use as an example: 192.168.0.1 to 192.168.0.199, UDP, checksum b861.
     const CAPTURED: [u8; 20] = [
         0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0xb8, 0x61, 0xc0, 0xa8, 0x00, 0x01, 0xc0,
         0xa8, 0x00, 0xc7,

@@ -28,10 +28,10 @@ pub enum CaptureError {
     /// The file begins neither like a pcap nor like a pcapng file.
     #[error("not a pcap or pcapng capture")]
     Magic,
-    /// The file is empty or ends within its file header.
+    /// The file is empty or ends within its file header. The value is the number of bytes in the file.
     #[error("the capture ends after {0} bytes, before its header does")]
     Header(u64),
-    /// The data at the byte offset `at` is inconsistent.
+    /// The file is damaged: the data at the byte offset `at` is inconsistent.
     #[error("damaged {what} at byte {at}")]
     Damaged {
         /// The damaged element.
@@ -148,8 +148,8 @@ impl<R: Read> CaptureReader<R> {
                 self.end = Some(CaptureEnd::Cut(start));
                 return Ok(None);
             }
-            // The block type is checked before the packet is read, because the borrow checker rejects a loop that
-            // returns a borrow in some iterations only.
+            // Blocks without a packet are skipped before a packet is read, because the borrow checker rejects a loop
+            // that returns a borrow in some iterations only.
             if !Blocks::is_packet(kind) {
                 let end = self.buffer.len() - 4;
                 self.blocks.read(kind, &self.buffer[8..end]).ok_or(damaged)?;

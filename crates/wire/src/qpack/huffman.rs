@@ -27,7 +27,7 @@ const EOS: u16 = 256;
 
 struct Tables {
     codes: [u32; 257],
-    /// The symbols in the order of their codes.
+    /// The symbols of the Huffman code, in the order of their codes.
     symbols: [u16; 257],
     /// For each code length: the first code, the index of its symbol in `symbols`, and the number of codes.
     firsts: [(u32, u16, u16); LONGEST + 1],

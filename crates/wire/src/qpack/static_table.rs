@@ -103,7 +103,7 @@ pub(super) const STATIC_TABLE: [(&str, &str); 99] = [
     ("x-frame-options", "sameorigin"),
 ];
 
-/// The entry of the static table that matches a field.
+/// The entry of the static table that matches a field, wholly or only by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StaticMatch {
     /// The name and the value match the entry with this index.

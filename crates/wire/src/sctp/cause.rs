@@ -69,7 +69,7 @@ pub struct MissingParams<'a> {
 }
 
 impl<'a> MissingParams<'a> {
-    /// The list that reports one missing parameter of an INIT ACK: the state cookie.
+    /// The list with one entry, which reports that an INIT ACK lacks its state cookie.
     pub const STATE_COOKIE: Self = Self { bytes: &[0, 7] };
 
     /// Returns the parameter types.

@@ -73,7 +73,7 @@ pub fn put(packet: &mut [u8]) {
     packet[FIELD].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Like [`put`], for the packet `buffer[start..]`. May overwrite bytes in front of the packet.
+/// Like [`put`], but for the packet `buffer[start..]`. May overwrite bytes in front of the packet.
 #[inline]
 pub fn put_with_headroom(buffer: &mut [u8], start: usize) {
     let Some(begin) = front::begin(buffer, start) else {
@@ -87,7 +87,7 @@ pub fn put_with_headroom(buffer: &mut [u8], start: usize) {
     buffer[start..][FIELD].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Like [`is_valid`], for the packet `buffer[start..]`. May overwrite bytes in front of the packet.
+/// Like [`is_valid`], but for the packet `buffer[start..]`. May overwrite bytes in front of the packet.
 #[inline]
 pub fn is_valid_with_headroom(buffer: &mut [u8], start: usize) -> bool {
     let Some(begin) = front::begin(buffer, start) else {
@@ -105,8 +105,8 @@ pub fn is_valid_with_headroom(buffer: &mut [u8], start: usize) -> bool {
     field == sum.to_le_bytes()
 }
 
-/// Like [`is_valid`], for a packet whose only chunk is a SACK without blocks. In a bulk transfer, nearly all packets
-/// that the sender receives have this form. The packet is copied in registers, with its checksum field cleared.
+/// Like [`is_valid`], but for a packet whose only chunk is a SACK without blocks. In a bulk transfer, nearly all
+/// packets that the sender receives have this form. The packet is copied in registers, with its checksum field cleared.
 #[inline]
 fn is_valid_short(packet: &[u8; SHORT]) -> bool {
     let (Some(head), Some(rest)) = (packet.first_chunk::<16>(), packet.last_chunk::<{ SHORT - 16 }>()) else {

@@ -1,6 +1,6 @@
 //! SCTP on the wire (RFC 9260 §3): packets, chunks, parameters, error causes.
 //!
-//! All parsed values are views of the bytes from which they were read. All writing appends to the caller's buffer.
+//! Parsed values borrow the bytes from which they were read. Functions that write append to the caller's buffer.
 //! [`packet`] has the common header and the iterator over chunks, [`chunk`] has one file for each chunk, and [`param`]
 //! has one file for each parameter. [`cause`] has the error causes, and [`tlv`] has the rules that chunks, parameters
 //! and causes share.

@@ -48,7 +48,7 @@ impl Header {
     }
 }
 
-/// The reason why bytes are not an SCTP packet. An endpoint drops these bytes without a response (RFC 9260 §6.8).
+/// The reason why bytes are not an SCTP packet. An endpoint drops such a packet without a response (RFC 9260 §6.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PacketError {
     /// The packet is shorter than the common header.
@@ -206,7 +206,8 @@ pub fn finish(buffer: &mut [u8], start: usize) {
     crc32c::put(&mut buffer[start..]);
 }
 
-/// Like [`finish`], but may overwrite the bytes in front of the packet. The buffer must contain no other packet.
+/// Like [`finish`], but for a packet that is alone in its buffer, because the bytes in front of the packet may be
+/// overwritten.
 #[inline]
 pub fn finish_alone(buffer: &mut [u8], start: usize) {
     crc32c::put_with_headroom(buffer, start);

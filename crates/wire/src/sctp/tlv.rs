@@ -17,7 +17,7 @@ pub enum Malformed {
         /// The value of the chunk's length field.
         length: u16,
     },
-    /// One to three bytes follow the last chunk. They are too few for another chunk.
+    /// One to three bytes follow the last chunk. They are too few for the header of another chunk.
     #[error("{left} bytes after the last chunk are not a chunk")]
     Trailing {
         /// The number of bytes after the last chunk.
@@ -126,7 +126,7 @@ impl<'a> RawChunk<'a> {
 pub struct RawTlv<'a> {
     /// The parameter type or cause code.
     pub kind: u16,
-    /// The value, without padding.
+    /// The value of the parameter or cause, without padding.
     pub value: &'a [u8],
     /// The parameter or cause with its header and without padding. Error causes quote a parameter in this form.
     pub bytes: &'a [u8],

@@ -172,7 +172,7 @@ impl Header {
         self.emit_any(out);
     }
 
-    /// Appends the header, with any options.
+    /// Appends the header with its options, whatever these are.
     #[inline(never)]
     fn emit_any(&self, out: &mut Vec<u8>) {
         let mut options_bytes = [0; Options::MAX_LEN];
@@ -299,8 +299,8 @@ pub fn is_intact(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
 }
 
 /// Returns whether the segment was captured on the sending host before the network card computed its checksum. In that
-/// case the checksum field is zero, or contains the sum over the pseudo-header alone. This sum includes the segment's
-/// length, unless the card will split the segment.
+/// case the checksum field is zero, or contains the sum over the pseudo-header alone. The sum includes the segment's
+/// length, unless the card is to split the segment.
 #[must_use]
 pub fn has_offloaded_checksum(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
     let Some(field) = segment.get(16..18).and_then(<[u8]>::first_chunk) else { return false };

@@ -13,11 +13,11 @@ use std::fmt;
 /// The TCP options of a segment. Options that this parser does not know are left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// The largest segment that the sender accepts, in bytes of payload and options. Only in a SYN.
+    /// The largest segment that the sender accepts, in bytes of payload and options. Sent only in a SYN.
     pub mss: Option<u16>,
-    /// The number of bits by which the sender's window fields are shifted. Only in a SYN.
+    /// The number of bits by which the sender's window fields are shifted. Sent only in a SYN.
     pub window_scale: Option<u8>,
-    /// Whether the sender supports SACK. Only in a SYN.
+    /// Whether the sender supports SACK. Sent only in a SYN.
     pub sack_permitted: bool,
     /// The timestamp of the sender, and the echo of the receiver's timestamp.
     pub timestamps: Option<Timestamps>,
@@ -35,7 +35,7 @@ pub struct Timestamps {
 }
 
 impl Timestamps {
-    /// The first four bytes of options that consist only of timestamps: two no-operations, then kind and length of the
+    /// The first four bytes of an option area that has only timestamps: two no-operations, then kind and length of the
     /// timestamp option (RFC 7323 app. A).
     pub(super) const ALONE: [u8; 4] = [1, 1, 8, 10];
 
@@ -85,7 +85,7 @@ impl SackBlocks {
         &self.blocks[..usize::from(self.len)]
     }
 
-    /// Returns whether there is no block.
+    /// Returns whether the list has no SACK block.
     #[must_use]
     #[inline]
     pub const fn is_empty(&self) -> bool {

@@ -1,8 +1,9 @@
 //! Reads and writes the most common form of TCP header quickly.
 //!
-//! In this form, ACK is set, PSH may be set, and no other flags are set. The only option is timestamps at the usual
-//! offset (RFC 7323 app. A). [`PlainSegment`] reads such headers and [`Template`] writes them. A template keeps the
-//! fields that all segments of a connection share, and the checksum of these fields. `header` handles all other forms.
+//! A header of the most common form has ACK set, perhaps PSH, and no other flags. The only option is timestamps at the
+//! usual offset (RFC 7323 app. A). [`PlainSegment`] reads such headers and [`Template`] writes them. A template keeps
+//! the fields that all segments of a connection share, and the checksum of these fields. The module `header` handles
+//! all other headers.
 //!
 //! This module implements no rules of its own: `header` implements RFC 9293 §3.1.
 
@@ -12,7 +13,7 @@ use super::options::{Options, Timestamps};
 use crate::checksum::Checksum;
 use std::net::SocketAddr;
 
-/// A segment whose header has the most common form.
+/// A segment whose header has the most common form: the flag ACK, perhaps PSH, and no options except timestamps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlainSegment {
     /// The ports of the sender and the receiver.
@@ -131,7 +132,7 @@ impl Template {
     }
 }
 
-/// The lengths of the two header forms in 32-bit words, as in the data offset field.
+/// The lengths of a header without and with timestamps in 32-bit words, as in the data offset field.
 const WORDS: u8 = (Header::MIN_LEN / 4) as u8;
 const WORDS_WITH_STAMPS: u8 = (Template::LEN / 4) as u8;
 
@@ -182,8 +183,8 @@ mod tests {
         assert_eq!(Template::new(ends(false).0, ends(true).1), None);
     }
 
-    /// `PlainSegment` and the general parser read the same values from a segment of the common form. `PlainSegment`
-    /// rejects segments with other flags or options.
+    /// `PlainSegment` and the general parser read the same values from a segment with the most common form of header.
+    /// `PlainSegment` rejects segments with other flags or options.
     #[test]
     fn only_segments_without_further_fields_are_plain() {
         let mut rng = anabranch_base::Rng::new(4);

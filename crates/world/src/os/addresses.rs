@@ -108,7 +108,7 @@ impl Addresses {
             match socket.poll_read_ready(cx) {
                 Poll::Pending | Poll::Ready(Err(_)) => return Poll::Pending,
                 Poll::Ready(Ok(mut ready)) => {
-                    // Only the types of the netlink messages are used. If any message of a burst is not about routes,
+                    // Of the netlink messages, only the types are used. If any message of a burst is not about routes,
                     // the address list is read again, once for the whole burst.
                     let mut buffer = [0; 8192];
                     let mut routes_only = true;

@@ -1,5 +1,5 @@
-//! Binds UDP sockets: one for each given address, or one for each IP version if no address is given. Sets the options
-//! that UDP and raw sockets share.
+//! Binds UDP sockets: one for each address that the caller gives or, without addresses, one for each IP version. Sets
+//! the options that UDP and raw sockets share.
 
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};

@@ -1,12 +1,12 @@
 //! Polls for packets for a short time before the thread sleeps.
 //!
-//! In a request-response exchange, the next packet often arrives before a sleeping processor could wake up. A virtual
-//! processor takes even longer, because it leaves its host processor while it sleeps.
+//! In a request-response exchange, the next packet often arrives before a sleeping processor could wake up. The
+//! processor of a virtual machine takes even longer, because it gives up its physical processor while it sleeps.
 //!
-//! A pause is a time in which the thread has nothing to do. The thread polls for a moment if several pauses in a row
-//! were short and little data was transferred since the last of them. After a long pause, or if other threads need the
-//! processor, the thread sleeps without polling. A thread that transfers much data also sleeps without polling, because
-//! pauses do not slow it down. A thread whose pauses are all long never polls.
+//! A pause is a time in which no task of the thread can run. In a pause, the thread polls for a moment if several
+//! pauses in a row were short and little data was transferred since the last of them. After a long pause, or if other
+//! threads need the processor, the thread sleeps without polling. A thread that transfers much data also sleeps without
+//! polling, because pauses do not slow it down. A thread whose pauses are all long never polls.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
@@ -26,7 +26,7 @@ struct PauseState {
     since: Option<Instant>,
     /// Whether the thread sleeps for the rest of the current pause.
     sleeps: bool,
-    /// The number of bytes sent and received since the end of the last pause.
+    /// The number of bytes sent and received since the last pause ended.
     bytes: usize,
     /// The number of consecutive pauses that were short.
     short_pauses: u32,
@@ -77,7 +77,7 @@ impl BusyPoll {
         let Some(waker) = self.waker.get() else { return };
         let before = now();
         if self.state().next(before) == Next::Poll {
-            // The program that will send the next packet may need this processor, so yield to it.
+            // The program that will send the next packet may need this processor, so this thread yields to it.
             rustix::thread::sched_yield();
             let after = now();
             self.state().yielded(after, after.duration_since(before));
@@ -93,7 +93,7 @@ impl PauseState {
             self.short_pauses = if short { self.short_pauses.saturating_add(1) } else { 0 };
             self.bytes = 0;
             if self.short_pauses >= MANY {
-                // The next period without polling lasts only `FIRST_YIELD` again.
+                // The next period without polling is short again: it lasts `FIRST_YIELD`.
                 self.yields_for = Duration::ZERO;
             }
         }
@@ -113,7 +113,7 @@ impl PauseState {
         if self.sleeps { Next::Sleep } else { Next::Poll }
     }
 
-    /// Records that a yield to other threads took `span`.
+    /// Records that the call that yielded the processor to other threads took `span`.
     fn yielded(&mut self, now: Instant, span: Duration) {
         if span > BRIEF {
             self.sleeps = true;
@@ -136,7 +136,7 @@ fn now() -> Instant {
 const LONGEST: Duration = Duration::from_micros(100);
 /// The number of consecutive short pauses after which polling starts.
 const ENOUGH: u32 = 8;
-/// Polling starts only if at most this many bytes were transferred between two pauses in the traffic. An answer and its
+/// Polling starts only if at most this many bytes were transferred between two pauses. An answer and its
 /// acknowledgement have fewer bytes. Bulk transfers have more bytes, and gain nothing from polling.
 const LITTLE: usize = 1024;
 /// A yield of at most this length does not count as competition for the processor. A peer on the same processor needs
@@ -151,8 +151,8 @@ const MANY: u32 = 4096;
 mod tests {
     use super::*;
 
-    /// Runs pauses of the lengths `pauses`. In a pause, the thread polls every 5 us; after each pause, `bytes` bytes
-    /// are received. Returns the time spent polling in each pause.
+    /// Simulates pauses of the lengths `pauses`. In a pause, the thread polls every 5 us; after each pause, `bytes`
+    /// bytes are received. Returns the time spent polling in each pause.
     fn polled(pauses: &[Duration], bytes: usize) -> Vec<Duration> {
         let (mut state, mut now, step) = (PauseState::default(), super::now(), Duration::from_micros(5));
         let mut all = Vec::new();

@@ -65,7 +65,8 @@ pub(super) fn disable_nagle(socket: impl AsFd) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads a socket option into `value`. Bytes that an older kernel does not fill keep their values.
+/// Reads a socket option into `value`. If an older kernel fills only a part of `value`, the other bytes keep their
+/// values.
 fn option(socket: impl AsFd, level: c_int, name: c_int, value: &mut [u8]) -> io::Result<()> {
     let mut size = value.len() as nix::libc::socklen_t;
     let descriptor = socket.as_fd().as_raw_fd();
@@ -130,8 +131,8 @@ struct InterfaceRequest {
     rest: [u8; 22],
 }
 
-/// The number of free bytes that stay at the end of the heap after trimming; glibc's default. A process uses memory at
-/// the end of the heap only in its busiest moments. If more free bytes stayed there, the RSS would look like a leak.
+/// The number of free bytes that trimming leaves at the end of the heap, which is the default of glibc. With a larger
+/// number, the RSS would stay high after a busy time, which would look like a leak.
 #[cfg(target_env = "gnu")]
 const MEMORY_KEPT: usize = 128 << 10;
 const TUNSETIFF: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<c_int>(b'T', 202);

@@ -16,8 +16,8 @@ pub struct MemoryTrimmer {
 /// The period is not a round number. Otherwise trims would coincide for minutes with other work that has a period of
 /// one or two seconds.
 const PERIOD: Duration = Duration::from_millis(730);
-/// Trimming may take at most 1/`SHARE` of the time. Each trim walks all free memory, which takes long after a million
-/// associations.
+/// Trimming may take at most 1/`SHARE` of the process's time. Each trim walks all free memory, which takes long after a
+/// million associations.
 const SHARE: u32 = 1000;
 
 impl MemoryTrimmer {

@@ -94,7 +94,8 @@ pub struct OsWorld {
 struct Inner {
     timers: Rc<Timers>,
     rng: Rng,
-    /// The number of random generators created so far, if no seed is set. The number makes each generator different.
+    /// If no seed is set, the number of random number generators created so far. This number makes each generator
+    /// different.
     drawn: Option<Cell<u64>>,
     addresses: Rc<Addresses>,
     busy_poll: Arc<BusyPoll>,
@@ -149,7 +150,8 @@ impl OsWorld {
         Ok(Self { inner: Rc::new(inner) })
     }
 
-    /// Returns a handle that has the same clock and uses only these addresses of the host (see [`Options::addresses`]).
+    /// Returns a handle of the operating system that has the same clock as this one and uses only these addresses of
+    /// the host (see [`Options::addresses`]).
     ///
     /// # Errors
     /// The operating system cannot list the addresses.
@@ -184,14 +186,15 @@ impl OsWorld {
         Self { inner: Rc::new(Inner { kernel: options, ..self.new_view() }) }
     }
 
-    /// Returns the state for another handle of this world, with the same clock. Without a seed, the new handle has a
-    /// random number generator of its own. With a seed, its generator is a copy of the generator of this handle.
+    /// Returns the state for another `OsWorld` handle that has the same clock as this one. Without a seed, the new
+    /// handle has a random number generator of its own. With a seed, its generator is a copy of the generator of this
+    /// handle.
     fn new_view(&self) -> Inner {
         let inner = &*self.inner;
         Inner {
             timers: inner.timers.clone(),
-            // Without a seed, `drawn` is set. With a copy of this handle's generator, endpoints of both handles would
-            // draw the same random numbers, so the new handle gets a generator of its own.
+            // `drawn` is set if there is no seed. The new handle then gets its own generator. With a copy of this
+            // handle's generator, endpoints of both handles would draw the same random numbers.
             rng: if inner.drawn.is_some() { self.rng("world") } else { inner.rng.clone() },
             drawn: inner.drawn.clone(),
             addresses: inner.addresses.clone(),
@@ -256,7 +259,7 @@ impl World for OsWorld {
     }
 }
 
-/// A socket of the operating system, or several kernel sockets that act as one.
+/// A socket of the operating system, or several kernel sockets that a program uses as one.
 #[derive(Debug)]
 pub enum OsSocket {
     /// UDP.

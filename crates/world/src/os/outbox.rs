@@ -11,7 +11,7 @@ use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The queued packets, in the order in which they will be sent.
+/// The queue of packets to send, grouped into trains in the order of sending.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     trains: Vec<Train>,
@@ -133,7 +133,7 @@ pub(super) fn send_many(
     }
 }
 
-/// The size in bytes up to which a batch is queued: copying the batch costs less than a separate system call.
+/// The maximum size in bytes of a batch that is queued. Copying such a batch costs less than a separate system call.
 const MAX_KEPT: usize = 4096;
 const MAX_PACKETS: usize = 256;
 /// The maximum number of trains, which are runs of packets that one system call sends. The index of a train must fit in

@@ -28,7 +28,7 @@ pub(super) struct SharedPorts {
     claims: Arc<Claims>,
 }
 
-/// This program's claims, by port.
+/// This program's claims of ports, by port number.
 #[derive(Debug, Default)]
 struct Claims(Mutex<BTreeMap<u16, Weak<Claim>>>);
 
@@ -102,8 +102,8 @@ impl SharedPorts {
 
 impl PortRegistry for SharedPorts {
     fn listen(&self, port: u16) -> io::Result<PortClaim> {
-        // A claim binds Unix sockets to names made from the port. The lock is held until the claim is recorded.
-        // Otherwise another thread that claims the same port now would fail, because the names are already bound.
+        // A claim binds Unix sockets to names made from the port. The lock is held until the claim is recorded. Without
+        // the lock, another thread that claims the same port now would fail, because the names are already bound.
         let mut claims = self.claims.lock();
         if let Some(claim) = find(&claims, port) {
             return Ok(claim);

@@ -153,7 +153,8 @@ impl Raw {
                         reports.push_back(Report { kind, target: batch.target, quoted });
                         cx.waker().wake_by_ref();
                     }
-                    // If the kernel refuses a packet for another reason, the packet counts as lost in the network.
+                    // If the kernel refuses the packet for any reason that was not handled above, the packet counts as
+                    // lost in the network.
                     self.sent.set(self.sent.get() + 1);
                 }
             }
@@ -202,7 +203,7 @@ impl Raw {
     }
 }
 
-/// The result of reading from a socket.
+/// The result of a call that reads from a raw socket.
 enum ReadOutcome {
     Nothing,
     /// The error queue may contain a report.
@@ -378,7 +379,7 @@ impl VersionSocket {
                 Err(_) => {}
                 Ok(Ok(())) => return Ok(ReadOutcome::Packets),
                 Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-                // An ICMP report is first returned as an error of the next call on the socket.
+                // The kernel first returns an ICMP report as an error of the next call on the socket.
                 Ok(Err(_)) => return Ok(ReadOutcome::ErrorQueue),
             }
         }
@@ -446,7 +447,8 @@ fn error_queue_ready(socket: Rc<AsyncFd<OwnedFd>>) -> Pin<Box<dyn Future<Output 
 /// The maximum number of packets in one call of `sendmmsg` or `recvmmsg`.
 pub(super) const MAX_SEGMENTS: usize = 16;
 const SOCKET_BUFFER: usize = 4 << 20;
-/// Packets that arrived before the filter was set are discarded, at most this many. A socket's buffer cannot hold more.
+/// The maximum number of packets that are discarded because they arrived before the filter was set. A socket's buffer
+/// cannot hold more packets.
 const MAX_FORGOTTEN: usize = 1 << 16;
 
 #[cfg(test)]

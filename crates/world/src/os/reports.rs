@@ -73,7 +73,8 @@ pub(super) fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
     v4.or_else(|| storage.as_sockaddr_in6().map(|v6| SocketAddr::new(v6.ip().into(), v6.port())))
 }
 
-/// If this host refused to send a packet because of its size, returns the MTU that the packet exceeded.
+/// Returns the MTU that a packet exceeded, if the error says that this host refused to send the packet because of its
+/// size.
 fn local(error: &libc::sock_extended_err) -> Option<u32> {
     let too_large = error.ee_origin == libc::SO_EE_ORIGIN_LOCAL && error.ee_errno == libc::EMSGSIZE as u32;
     // The MTU of the loopback interface is larger than the largest IP packet, so the reported MTU is limited.

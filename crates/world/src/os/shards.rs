@@ -52,8 +52,8 @@ enum Sockets {
 pub struct Group {
     steering: Arc<dyn Steering>,
     inboxes: Vec<Inbox>,
-    /// One registry of claimed ports for all shards. With separate registries, one shard's claim would block the
-    /// others.
+    /// One registry of claimed ports for all shards. With separate registries, a port that one shard has claimed would
+    /// look to the others as if another program used it.
     ports: Option<Arc<dyn PortRegistry>>,
     forwarded: AtomicU64,
     lost: AtomicU64,
@@ -124,7 +124,7 @@ impl Steering for NoSteering {
     }
 }
 
-/// The sockets of one shard. All are bound to the same UDP port, each to its own address.
+/// The UDP sockets of one shard. All are bound to the same UDP port, each to its own address.
 type Bound = Vec<(IpAddr, Socket)>;
 
 /// Opens the sockets of `count` shards behind a UDP port, and returns them with the port. The kernel chooses the shard

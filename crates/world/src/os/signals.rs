@@ -99,7 +99,7 @@ fn wait_for_end(
     }
     // Waits until a second signal arrives, or until the grace period is over.
     let _ = signal(Some(grace));
-    // The process may be about to end by itself. The pause gives it time to do so.
+    // The process may be about to end by itself, so it gets some more time.
     pause(END_MARGIN);
     true
 }

@@ -13,8 +13,8 @@
 //! kernel offers each packet of an IP protocol to every raw socket. Each raw socket has its own BPF program, which
 //! accepts or rejects the packet.
 //!
-//! Classic BPF needs no privilege. A program that reads beyond the end of a packet returns 0. On a UDP port, this
-//! selects the first socket; a raw socket rejects the packet.
+//! Classic BPF needs no privilege. A program that reads beyond the end of a packet returns 0. On a UDP port, the
+//! value 0 selects the first socket. On a raw socket, it rejects the packet.
 
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -23,8 +23,8 @@ use std::io;
 use std::os::fd::AsFd;
 
 /// Makes the kernel deliver each packet of the reuseport group of `socket` to the socket with the index *verification
-/// tag modulo `count`*. Sockets are indexed from 0, in the order in which they were bound. The UDP payload starts with
-/// SCTP's common header. If the verification tag is 0, the initiate tag of the INIT is used.
+/// tag modulo `count`*. Sockets are indexed from 0, in the order in which they were bound. The UDP payload must start
+/// with SCTP's common header. If the verification tag is 0, the initiate tag of the INIT is used.
 pub(super) fn by_tag(socket: &impl AsFd, count: u32) -> io::Result<()> {
     let mut program = [
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, VERIFICATION_TAG),

@@ -1,6 +1,6 @@
 //! The kernel's TCP, MPTCP and SCTP sockets. All of them are used like TCP sockets.
 //!
-//! A one-to-one style SCTP socket (RFC 6458 §4) is used like a TCP socket: all data goes on stream 0, and message
+//! A one-to-one style SCTP socket (RFC 6458 §4) is used like a TCP socket. All data goes on stream 0, and message
 //! boundaries are ignored.
 
 use super::OsWorld;
@@ -75,7 +75,7 @@ fn socket(at: SocketAddr, options: &KernelOptions) -> io::Result<Socket> {
 }
 
 /// Returns whether the kernel's SCTP module is loaded. The kernel loads it when any program opens the first SCTP
-/// socket. From then on the kernel handles all packets of protocol 132. It sends an ABORT in response to a packet that
+/// socket. From then on the kernel handles all packets of protocol 132, and sends an ABORT in response to a packet that
 /// matches no kernel socket (RFC 9260 §8.4).
 #[must_use]
 pub fn kernel_has_sctp() -> bool {

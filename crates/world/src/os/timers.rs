@@ -19,7 +19,7 @@ use tokio::io::unix::AsyncFd;
 /// The key of a timer in the list: its deadline, and a number that increases with each timer that is set.
 type TimerKey = (Instant, u64);
 
-/// All timers of an `OsWorld`.
+/// All timers of an `OsWorld`, and the timerfd that wakes it for the first of them.
 #[derive(Debug)]
 pub(super) struct Timers {
     origin: std::time::Instant,
@@ -121,7 +121,7 @@ async fn watch(timers: Weak<Timers>) {
                 Poll::Ready(Err(_)) => Poll::Ready(false),
                 Poll::Ready(Ok(mut ready)) => {
                     let mut count = [0; 8];
-                    // The read fails if the timerfd was set again after it fired. That is harmless.
+                    // The read fails if the timerfd was set again after it fired, which is harmless.
                     let _ = rustix::io::read(&timers.descriptor, &mut count);
                     ready.clear_ready();
                     Poll::Ready(true)

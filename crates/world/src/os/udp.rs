@@ -116,8 +116,8 @@ impl Udp {
 
     pub(super) fn max_segments(&self) -> usize {
         let segments = self.sockets.iter().map(|bound| match bound.segments() {
-            // Without GSO, a batch of this size takes many system calls. It still saves iterations of the engine's
-            // loop.
+            // Without GSO, a batch of this size takes many system calls. The large batch still saves iterations of the
+            // engine's loop.
             1 => MAX_MESSAGES,
             segments => segments,
         });
@@ -223,8 +223,8 @@ impl Udp {
                     self.busy_poll.sent(gone * stride);
                     continue;
                 }
-                // The call sent no packet. The loop now sends only the first packet, to find out which error belongs to
-                // it.
+                // The call sent no packet. In the next iteration, only the first packet is sent, to find out whether
+                // the error concerns that packet.
             }
             let end = bytes.len().min(at + most * stride);
             let transmit = Transmit {
@@ -379,8 +379,8 @@ impl Udp {
             return false;
         }
         self.drain(number);
-        // True makes the caller poll again, even if the queue was empty. This poll gives the new readiness future a
-        // waker.
+        // The result is true even if the queue was empty, because it makes the caller poll again. That poll gives the
+        // new readiness future a waker.
         true
     }
 
@@ -485,7 +485,7 @@ const MAX_MESSAGES: usize = 64;
 const BUFFER_BYTES: usize = 65_536;
 /// The maximum number of bytes per send call. They fit in one UDP packet over both IPv4 and IPv6.
 const LARGEST_PIECE: usize = LARGEST_PACKET as usize - 48;
-/// The maximum number of ICMP reports that wait to be taken.
+/// The maximum number of ICMP reports that wait for the receiver.
 const MAX_REPORTS: usize = 64;
 /// The maximum number of times that sending a packet is tried again.
 const MAX_REFUSALS: usize = 3;

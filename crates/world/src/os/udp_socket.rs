@@ -116,10 +116,11 @@ fn state_of(socket: &net::UdpSocket, single_packets: bool) -> io::Result<UdpSock
     if single_packets {
         nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::UdpGroSegment, &false)?;
     }
-    // quinn-udp 0.6 requests arrival times. With arrival times, the control data has no room for the ECN mark of
-    // packets that GRO has joined.
+    // quinn-udp 0.6 requests arrival times. They are turned off here, because with arrival times the control data has
+    // no room for the ECN mark of packets that GRO has joined.
     nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::ReceiveTimestampns, &false)?;
-    // A failure is ignored, because timeouts give the same information as ICMP reports, only later.
+    // If the kernel refuses to report ICMP errors, the refusal is ignored: timeouts give the same information, only
+    // later.
     let _ = state.enable_transport_errors(socket.into());
     Ok(state)
 }

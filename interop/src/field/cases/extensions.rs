@@ -1,4 +1,5 @@
-//! Extensions: partial reliability, interleaved messages, address changes, and resets and additions of streams.
+//! Interoperability test cases for extensions of SCTP: partial reliability, interleaved messages, address changes, and
+//! resets and additions of streams.
 
 use super::super::PeerStack;
 use super::super::encounter::{Encounter, PATIENCE};
@@ -231,7 +232,7 @@ pub(super) async fn add_streams(e: &mut Encounter<'_>, by: By) -> Result<(), Str
                 e.ours().events.iter().any(|event| matches!(event, Event::StreamsAdded { .. }))
             })
             .await?;
-            // The peer must not use the new streams until our answer has arrived.
+            // The peer must not use the new streams until our answer to its request has arrived.
             e.until("our answer", PATIENCE, |e| e.theirs.has_reported("streams")).await?;
         }
     }

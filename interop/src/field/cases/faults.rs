@@ -1,4 +1,4 @@
-//! Interoperability cases with a fault: one endpoint restarts, is killed, or loses its first path.
+//! Interoperability test cases with a fault: one endpoint restarts, is killed, or loses its first path.
 
 use super::super::encounter::{Encounter, PATIENCE};
 use super::super::peer_network::{OURS, THEIRS};
@@ -9,7 +9,7 @@ use anabranch_sctp::{CloseReason, Event, PathState};
 use anabranch_world::World;
 use std::net::IpAddr;
 
-/// One end loses its state and starts again from the same ports. Data must flow in the restarted association.
+/// One endpoint loses its state and starts again from the same ports. Data must flow in the restarted association.
 pub(super) async fn restart(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
     both(e, 10, 10).await?;
     match by {
@@ -25,8 +25,8 @@ pub(super) async fn restart(e: &mut Encounter<'_>, by: By) -> Result<(), String>
             both(e, 10, 10).await
         }
         By::Them => {
-            // The network drops all packets of the peer's host. Otherwise the kernel of that host would close the
-            // association.
+            // The network drops all packets of the peer's host from now on. Otherwise the kernel of that host would
+            // close the association when the program ends.
             let all: Vec<_> = THEIRS.iter().map(|&ip| IpAddr::V4(ip)).collect();
             e.world.path.cut.borrow_mut().extend(all);
             e.kill_them().await?;

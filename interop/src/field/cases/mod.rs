@@ -1,9 +1,10 @@
-//! The test cases that are run with every peer on a real network, and what each case requires.
+//! The interoperability test cases that are run with every peer on a real network, and what each case requires.
 //!
 //! In every case, each message must be delivered intact and once, and ordered messages in order. Only messages that may
 //! be abandoned can be missing. Every wait is bounded. Each script states its additional requirements.
 //!
-//! This module lists the cases and their set-up. The scripts are in `plain`, `faults` and `extensions`.
+//! This module lists the test cases and their set-up. The scripts of the cases are in `plain`, `faults` and
+//! `extensions`.
 
 mod extensions;
 mod faults;
@@ -18,16 +19,16 @@ use faults::{killed, primary_cut, restart};
 use plain::{abort, both, bulk, heartbeat, must_show, on, shutdown};
 use std::fmt;
 
-/// The test that a run performs with a peer.
+/// A test case that is run with a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
-    /// The handshake. The given side sends the INIT.
+    /// The handshake of an association. The given side sends the INIT.
     Handshake(By),
     /// 1000 messages in each direction, of all sizes, on 10 streams. Some are unordered.
     Mixed,
     /// The given side sends 10 MB with 2 % loss.
     Bulk(By),
-    /// Messages of 200 kB.
+    /// Messages of 200 kB, which are sent in fragments.
     Fragments,
     /// The given side starts the association. We enable every extension, and the peer only RE-CONFIG (RFC 6525). The
     /// handshake must succeed.
@@ -82,7 +83,7 @@ pub enum Case {
 }
 
 impl Case {
-    /// All cases, in the order of the matrix.
+    /// All test cases, in the order of the matrix of results.
     pub const ALL: [Self; 44] = [
         Self::Handshake(By::Us),
         Self::Handshake(By::Them),
@@ -130,13 +131,13 @@ impl Case {
         Self::HttpKind(53),
     ];
 
-    /// Whether the case runs over IPv6.
+    /// Returns whether the test case runs over IPv6.
     #[must_use]
     pub const fn is_v6(self) -> bool {
         matches!(self, Self::V6Mixed(_) | Self::V6Bulk(_))
     }
 
-    /// Returns the feature that a peer lacks for this case, if any.
+    /// Returns the feature that this test case needs and that the peer lacks, if any.
     #[must_use]
     pub const fn lacked_by(self, column: Column) -> Option<&'static str> {
         match (column.kind, self) {
@@ -158,7 +159,8 @@ impl Case {
         }
     }
 
-    /// Returns the known fault of the peer in this case: its number in `README.md`, and the text of the failure.
+    /// Returns the known fault of the peer that makes this test case fail: its number in `README.md`, and the text of
+    /// the failure.
     #[must_use]
     pub const fn fault(self, column: Column) -> Option<(u8, &'static str)> {
         match (column.kind, self) {
@@ -175,7 +177,7 @@ impl Case {
         }
     }
 
-    /// Returns the set-up of the association.
+    /// Returns the set-up of the association for this test case.
     #[must_use]
     pub fn setup(self, column: Column) -> Setup {
         let mut knobs: Vec<(&'static str, String)> = Vec::new();
@@ -248,7 +250,7 @@ impl Case {
         Setup { begins, knobs, arguments, v6: self.is_v6(), here, there }
     }
 
-    /// Runs the script of the case, and returns a note to print in the table of results.
+    /// Runs the script of the test case, and returns a note to print in the table of results.
     ///
     /// # Errors
     /// The condition that was violated.
@@ -362,7 +364,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// Runs a case. The module `http` runs the HTTP cases, in which other processes own the associations.
+/// Runs a test case. The module `http` runs the HTTP cases, in which other processes own the associations.
 pub async fn run(
     case: Case,
     world: super::path_emulator::EmulatedWorld,

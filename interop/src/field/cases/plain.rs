@@ -1,4 +1,5 @@
-//! Cases of plain associations: messages in both directions, large messages, graceful and abrupt ends, and idle time.
+//! Interoperability test cases of plain associations: messages in both directions, large messages, graceful and abrupt
+//! ends, and idle time.
 
 use super::super::PeerStack;
 use super::super::encounter::{Encounter, PATIENCE};
@@ -20,7 +21,7 @@ pub(super) fn on(stream: u16) -> DeliveryOptions {
     DeliveryOptions { stream, ..DeliveryOptions::default() }
 }
 
-/// Returns random delivery options and a random size.
+/// Returns random delivery options and a random size for a message.
 fn mixed(rng: &mut Rng, streams: u64) -> (DeliveryOptions, usize) {
     let options = DeliveryOptions { unordered: rng.below(4) == 0, ..on(rng.below(streams) as u16) };
     let most = [20, 500, 1_300, 6_000][rng.below(4) as usize];
@@ -28,7 +29,7 @@ fn mixed(rng: &mut Rng, streams: u64) -> (DeliveryOptions, usize) {
     (options, size)
 }
 
-/// Sends `count` messages in each direction, and waits until all have arrived.
+/// Sends `count` messages in each direction, and waits until all of them have arrived.
 pub(super) async fn both(e: &mut Encounter<'_>, count: usize, streams: u64) -> Result<(), String> {
     for _ in 0..count {
         for by in [By::Us, By::Them] {
@@ -69,8 +70,8 @@ pub(super) async fn shutdown(e: &mut Encounter<'_>, by: By) -> Result<(), String
         By::Them => e.tell_theirs("shutdown"),
     }
     e.until("the end", PATIENCE, |e| e.ours().closed.is_some() && e.theirs.closed.is_some()).await?;
-    // Before the peer's program has read the last messages, the program may already learn that the association has
-    // ended.
+    // Wait for the last messages, because the peer's program may learn of the end of the association before it reads
+    // them.
     e.until("what was sent before it", Duration::from_secs(5), Encounter::all_arrived).await?;
     let reason = e.ours().closed;
     if reason == Some(CloseReason::Shutdown) { Ok(()) } else { Err(format!("we closed by {reason:?}")) }

@@ -120,8 +120,8 @@ impl TransportConfig {
         let most = |retransmits: Option<usize>| {
             retransmits.map_or(u32::MAX, |most| u32::try_from(most).unwrap_or(u32::MAX))
         };
-        config.streams = self.outbound.max(1);
-        config.inbound = Some(self.inbound.max(1));
+        config.num_ostreams = self.outbound.max(1);
+        config.max_instreams = Some(self.inbound.max(1));
         config.sndbuf = SEND_BUFFER;
         config.init_max_retrans = most(self.init_retransmits);
         config.assoc_max_retrans = most(self.data_retransmits);

@@ -1,4 +1,4 @@
-//! Handshakes with several attempts, and resets and closes that do not end.
+//! Tests of the rules about handshakes with several attempts, and about resets and closes that do not complete.
 
 use super::*;
 use anabranch_base::IcmpKind;
@@ -48,7 +48,7 @@ fn handshakes_with_several_attempts_are_found() {
     assert!(finding.text.contains("COOKIE ECHO 3 times, in packets 3, 4 and 5, and no COOKIE ACK"));
 }
 
-/// A server of DTLS asks for a second ClientHello with a cookie. This is no retry.
+/// A second ClientHello with a cookie, for which a DTLS server has asked, must not count as a retry.
 #[test]
 fn a_second_hello_that_the_server_asked_for_is_no_retry() {
     let verified = [(0, 0, Event::Request), (50, 1, Event::Answer), (50, 0, Event::Request)];
@@ -158,10 +158,10 @@ fn a_peer_that_falls_silent_is_found() {
             large(unanswered(&[]), &[160, 1_160, 3_160, 7_160]).end(9_000),
         ],
         [
-            // Two lost packets are no silence, and neither is a peer that had nothing to answer.
+            // Two lost packets are no silence. A peer that had nothing to answer is not silent, either.
             acknowledged(unanswered(&[160, 1_160, 3_160]), 3_210),
             acknowledged(unanswered(&[160]), 210).end(60_000),
-            // Other packets of the peer arrive.
+            // The peer is not silent, because other packets from it arrive.
             unanswered(&[160, 1_160, 3_160, 7_160])
                 .chunk(7_500, B, |b| Heartbeat { info: &[1; 8], rest: &[] }.emit(b))
                 .end(9_000),
@@ -187,7 +187,7 @@ fn a_peer_that_falls_silent_is_found() {
 }
 
 /// Adds an ICMP error of B that quotes a packet of A with this protocol and content.
-fn error(scene: Scene, millis: u32, kind: IcmpKind, (protocol, content): (u8, Vec<u8>)) -> Scene {
+pub(super) fn error(scene: Scene, millis: u32, kind: IcmpKind, (protocol, content): (u8, Vec<u8>)) -> Scene {
     scene.at(millis, move |tape| {
         let quoted = tape.ip(protocol, A, B, &content);
         let mut packet = Vec::new();

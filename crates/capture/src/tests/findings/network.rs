@@ -1,4 +1,4 @@
-//! ECN marks, and queues that grow.
+//! Tests of the rules about ECN marks, and about queues that grow.
 
 use super::*;
 use anabranch_base::Ecn;
@@ -28,7 +28,7 @@ fn congestion_marks_are_found() {
         let scene = scene.at(at, move |tape| {
             let begin = tape.bytes.len();
             segment(tape, at, A, acknowledgement(n * 100, 0, 10_000), &BYTES[..100]);
-            // Behind the header of the record and that of Ethernet.
+            // Marks the packet behind the header of the record and the Ethernet header.
             ecn::write(&mut tape.bytes[begin + 16 + 14..], Ecn::Ce);
         });
         let flags = Flags::ACK.with(Flags::ECE);

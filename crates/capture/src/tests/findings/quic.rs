@@ -1,4 +1,4 @@
-//! QUIC connections whose packets are encrypted with known secrets.
+//! Tests with QUIC connections whose packets are encrypted with known secrets.
 
 use super::*;
 use crate::keys::{self, Protocol, TrafficKeys};
@@ -28,15 +28,15 @@ struct Connection {
 }
 
 impl Connection {
-    /// Begins with the two hellos. The round trip takes 50 ms.
+    /// Creates a connection that begins with the two hellos. The round trip takes 50 ms.
     fn new() -> Self {
         Self::with_parameters(&[])
     }
 
-    /// Begins with two hellos. The client has these transport parameters.
+    /// Creates a connection that begins with two hellos, and whose client has these transport parameters.
     fn with_parameters(parameters: &[u8]) -> Self {
         let message = |kind: u8, body: &[u8]| [&[kind][..], &vector(3, body)].concat();
-        // The extensions are the last field. The bytes before them have a fixed length.
+        // Splits the ClientHello before its last field, the extensions. The bytes before them have a fixed length.
         let mut hello = client_hello(&[]);
         let extensions = hello.split_off(41);
         let added = [&extensions[2..], &[0, 57], &vector(2, parameters)].concat();
@@ -161,7 +161,8 @@ fn packets_of_the_tests_are_decrypted() {
     assert_eq!(conversation.directions[0].rtt.min_ns, 50_000_000);
 }
 
-/// A host hands four packets to its network card as one datagram. All have the same size but the last one.
+/// If a host passes four packets to its network card as one datagram, each of them must be decrypted. All have the same
+/// size except the last.
 #[test]
 fn packets_that_the_network_card_sends_apart_are_decrypted() {
     let mut connection = Connection::new();
@@ -177,7 +178,7 @@ fn packets_that_the_network_card_sends_apart_are_decrypted() {
     assert_eq!(conversation.directions[0].bytes, 4_600);
 }
 
-/// The last datagram has two packets, which together are shorter than the longest single packet.
+/// Two packets in one datagram must be decrypted, even if the datagram is shorter than the longest single packet.
 #[test]
 fn two_short_packets_in_one_datagram_are_decrypted() {
     let mut connection = Connection::new();
@@ -194,7 +195,8 @@ fn two_short_packets_in_one_datagram_are_decrypted() {
     assert_eq!((security.opened, security.sealed), (6, 0), "{security:?}");
 }
 
-/// A client fills its first datagram with zeros behind the packet, as aioquic does.
+/// A client may fill its first datagram with zeros behind the packet, as aioquic does. The zeros must not count as a
+/// packet.
 #[test]
 fn zeros_behind_a_packet_are_no_packet() {
     let hello = initial(0, &[&[1][..], &vector(3, &client_hello(&[]))].concat());
@@ -217,7 +219,8 @@ fn packets_after_several_key_updates_are_decrypted() {
     }
 }
 
-/// After a Retry, a client may send another ClientHello, as aioquic does. The keys belong to its random value.
+/// After a Retry, a client may send another ClientHello, as aioquic does. It must be read, because the keys belong to
+/// its random value.
 #[test]
 fn another_client_hello_after_a_retry_is_read() {
     let hello = |random: u8| {
@@ -242,7 +245,8 @@ fn another_client_hello_after_a_retry_is_read() {
     assert_eq!(conversation.directions[0].bytes, 1_000);
 }
 
-/// RFC 9204: the head of a request arrives before the entries of the dynamic table that it needs.
+/// If the head of a request arrives before the entries of the dynamic table that it needs (RFC 9204), it must be
+/// decoded later.
 #[test]
 fn a_head_of_http3_waits_for_the_dynamic_table() {
     let mut connection = Connection::new();
@@ -305,7 +309,8 @@ fn a_limit_in_quic_packets_is_found() {
     assert_eq!((found[0].cost_ns, &found[0].packets[..]), (790_000_000, &[4, 6][..]));
 }
 
-/// RFC 9000 §18.2: initial_max_stream_data_bidi_local limits the data of the server on streams of the client.
+/// The limit initial_max_stream_data_bidi_local in the client's transport parameters must be found. It limits the data
+/// that the server sends on streams of the client (RFC 9000 §18.2).
 #[test]
 fn an_initial_limit_in_the_transport_parameters_is_found() {
     let parameter = |limit: u32| [&[5, 4][..], &number(limit)].concat();
@@ -322,7 +327,7 @@ fn an_initial_limit_in_the_transport_parameters_is_found() {
     };
     let limited: Vec<&str> = transfer(2_000).iter().map(|finding| finding.rule).collect();
     assert_eq!(limited, ["flow_control_limited"]);
-    assert!(transfer(2_000)[0].text.contains("of stream 0 limited B for 0.599 s"));
+    assert!(transfer(2_000)[0].text.contains("of stream 0 limited B for 0.600 s"));
     assert_eq!(transfer(2_001), []);
 }
 

@@ -1,4 +1,4 @@
-//! Losses, their repair, and data that waits for it.
+//! Tests of the rules about losses, their repair, and data that waits for the repair.
 
 use super::*;
 use anabranch_wire::sctp::{ForwardTsn, IForwardTsn};
@@ -29,7 +29,7 @@ fn losses_that_only_timeouts_repair_are_found() {
         let (at, seq) = (100 + n * 1_200, n * 500);
         scene.sends(at, seq, 500).sends(at + 1_100, seq, 500).acks(at + 1_150, seq + 500, 10_000)
     });
-    // B had all data: it reports the retransmissions as duplicates.
+    // B already had all the data, so it reports the retransmissions as duplicates.
     let spurious = (0..3).fold(Scene::sctp(), |scene, n| {
         let (at, tsn) = (100 + n * 1_200, 100 + n);
         scene.data(at, tsn).data(at + 1_100, tsn).chunk(at + 1_150, B, move |b| {
@@ -72,13 +72,65 @@ fn a_path_mtu_black_hole_is_found() {
         [
             large(&[200, 1_200, 3_200]).sized(150, 102, 1_400).gap(250, 100, 2, 2).sack(3_300, 102, 65_536),
             large(&[200, 1_200]).end(10_000),
-            // Nothing of B arrives any more.
+            // Nothing from B arrives any more.
             tcp().end(10_000),
         ],
     );
     assert_eq!((found[0].cost_ns, &found[0].packets[..]), (9_800_000_000, &[7, 8, 9][..]));
     assert!(found[0].text.contains("in packets of 1448 bytes was sent 3 times"), "{}", found[0].text);
     assert!(found[1].text.contains("In packet 7, smaller packets repaired it."), "{}", found[1].text);
+}
+
+/// A router says in an ICMP error that a packet of A is too big, but A sends it again. Errors that say something else do not
+/// explain the loss.
+#[test]
+fn a_sender_that_ignores_icmp_is_no_silent_black_hole() {
+    use super::closing::error;
+    use anabranch_base::IcmpKind::{TooBig, Unreachable};
+    let stuck = || large(&[200, 1_200, 3_200]).end(10_000);
+    let chunk = || (132, sctp(true, TAG_B, |b| data(101, 0).emit(b)));
+    let tcp = || Scene::tcp().sends(100, 0, 1_400).sends(1_100, 0, 1_400).sends(3_100, 0, 1_400);
+    let segment = || {
+        let mut bytes = Vec::new();
+        Header { source_port: 40_000, target_port: 80, ..acknowledgement(0, 0, 10_000) }.emit(&mut bytes);
+        (6, bytes)
+    };
+    let repaired =
+        tcp().sends(7_100, 0, 500).acks(7_150, 500, 10_000).sends(7_150, 500, 900).acks(7_200, 1_400, 10_000);
+    let text = |scene: Scene| {
+        let mut decoded =
+            decode("test", &scene.tape().bytes[..], &Settings { max_events: EVENTS, ..Settings::default() })
+                .expect("a capture");
+        let findings = decoded.conversations.remove(0).findings;
+        findings.into_iter().find(|finding| finding.rule == "path_mtu_black_hole").map(|finding| finding.text)
+    };
+    for (scene, words) in [
+        (
+            error(stuck(), 201, TooBig(1_280), chunk()),
+            "in packet 8, that the next hop carries at most 1280 bytes",
+        ),
+        (error(stuck(), 1_201, TooBig(0), chunk()), "in packet 9, that the next hop carries less"),
+        (
+            error(repaired, 101, TooBig(576), segment()),
+            "in packet 5, that the next hop carries at most 576 bytes",
+        ),
+    ] {
+        let found = text(scene).expect("a finding");
+        assert!(found.contains(words) && found.contains("A ignored the message"), "{found}");
+    }
+    for scene in [
+        // The packets are not too big for this next hop.
+        error(stuck(), 201, TooBig(1_448), chunk()),
+        // The error is about another protocol.
+        error(stuck(), 201, TooBig(1_280), (17, chunk().1)),
+        error(stuck(), 201, Unreachable(anabranch_wire::icmp::code_v4::PORT), chunk()),
+    ] {
+        let found = text(scene).expect("a finding");
+        assert!(found.ends_with("and no message about it arrives."), "{found}");
+    }
+    // A sends smaller packets as soon as it knows.
+    let obeys = Scene::tcp().sends(100, 0, 1_400).sends(150, 0, 500).acks(200, 500, 10_000);
+    assert_eq!(text(error(obeys, 140, TooBig(576), segment())), None);
 }
 
 /// Sends five chunks, and then FORWARD TSNs at each of these times. B answers each with a SACK.
@@ -108,7 +160,7 @@ fn a_forward_tsn_that_is_never_accepted_is_found() {
         [
             forward((0..4).map(|n| 200 + n * 100), 100),
             forward((0..6).map(|n| 200 + n * 100), 104),
-            // The SACKs were under way when A sent the first FORWARD TSN.
+            // The SACKs were in flight when A sent the first FORWARD TSN.
             forward((0..10).map(|n| 200 + n * 4), 100),
         ],
     );
@@ -124,7 +176,8 @@ fn abandoned(count: u32, delay: u32) -> Scene {
     })
 }
 
-/// A sender with no retransmissions abandons data as soon as it is sent, although nothing is lost.
+/// A sender without retransmissions abandons data as soon as it is sent. Its FORWARD TSNs must be found, although
+/// nothing is lost.
 #[test]
 fn forward_tsns_for_data_in_flight_are_found() {
     let rules = |scene: Scene| -> Vec<&str> {
@@ -172,7 +225,8 @@ fn data_that_waits_for_lost_data_is_found() {
     assert!(found[1].text.starts_with("All later data of A waited"), "{}", found[1].text);
 }
 
-/// Sends 40 chunks. These are lost, reported three times, and sent again.
+/// Sends 40 chunks. The chunks with the numbers `lost` are lost. The loss is reported three times, and they are sent
+/// again.
 fn burst(lost: impl Iterator<Item = u32> + Clone, duplicates: &'static [Tsn]) -> Scene {
     let scene = (0..40).fold(Scene::sctp(), |scene, n| scene.data(100 + n, 100 + n));
     let first = lost.clone().min().unwrap_or(0);

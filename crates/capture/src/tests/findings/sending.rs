@@ -1,4 +1,4 @@
-//! Senders that send nothing, and acknowledgements that come late.
+//! Tests of the rules about senders that send nothing, and acknowledgements that come late.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn fragment() -> Scene {
     Scene::sctp().chunk(100, A, |b| Data { end: false, ..data(100, 3) }.emit(b)).sack(150, 100, 65_536)
 }
 
-/// Sends an HTTP response of 1,000 bytes of which 100 are sent.
+/// Adds an HTTP request for 1,000 bytes, and a response that ends after 100 of them.
 fn response() -> Scene {
     let request: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
     let head: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n";

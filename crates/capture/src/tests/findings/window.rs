@@ -1,4 +1,4 @@
-//! The receive window of SCTP and TCP, and the flow control of QUIC.
+//! Tests of the rules about the receive window of SCTP and TCP, and the flow control of QUIC and HTTP/2.
 
 use super::*;
 use crate::data_class::DataClass;
@@ -35,7 +35,8 @@ fn a_window_that_closes_for_good_is_found() {
     assert!(found[1].text.contains("(50 bytes left)"), "{}", found[1].text);
 }
 
-/// The receiver has no room for the end of a message, and cannot deliver the message without it.
+/// A receive window that closes within a message must be reported as a deadlock. The receiver has no room for the rest
+/// of the message, and cannot deliver the message without it.
 #[test]
 fn a_window_that_closes_within_a_message_is_a_deadlock() {
     let part = |millis, tsn, begin, end| {

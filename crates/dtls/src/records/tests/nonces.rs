@@ -9,7 +9,7 @@ use anabranch_base::Rng;
 use anabranch_base::time::Duration;
 use std::collections::BTreeSet;
 
-/// Knows the keys of one direction, and checks all records that are encrypted with these keys.
+/// An observer that knows the keys of one direction, and checks that no record encrypted with them repeats a nonce.
 struct Observer {
     /// The keys of each epoch, and the sequence number that the epoch's next record must have.
     epochs: Vec<Option<(Keys13, u64)>>,
@@ -88,8 +88,8 @@ impl Observer {
     }
 }
 
-/// Runs a client and a server for a long time. Counts the epochs of each endpoint. Returns the smaller of the two
-/// counts, and the total number of records.
+/// Runs a client and a server for a long time. Returns the number of epochs of the endpoint that had fewer, and the
+/// total number of records.
 fn run(suite: Suite, seed: u64) -> (usize, usize) {
     let mut rng = Rng::new(seed);
     let mut pair = unconnected_pair(suite, NEVER, 50);

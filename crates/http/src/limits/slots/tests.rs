@@ -80,7 +80,7 @@ fn a_session_that_its_client_stalls_is_found() {
         order.add_bytes(key, 1_000_000);
     }
     // In the session `reads`, the client accepts 300 bytes per second. In the session `stalls`, the client accepts 10
-    // bytes per second. In the session `waits`, the client waits until the server sends.
+    // bytes per second. In the session `waits`, the client waits for data of the server.
     order.begin_server_turn(waits);
     for second in 0..20 {
         order.note(reads, 900_000 - 300 * second, at(second));
@@ -199,7 +199,7 @@ impl Model {
             self.waiting.retain(|other| *other != number);
             self.waiting.push(number);
         }
-        // Otherwise ends the session that has been stalled longest.
+        // If no session waits, choose the session that has been stalled longest.
         let index = |one: &Modelled| one.slot.as_ref().map(|slot| slot.key.index);
         for _ in 0..LOOKS {
             let stalled = self

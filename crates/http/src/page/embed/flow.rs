@@ -12,7 +12,7 @@ pub const LAZY_IMAGE_MARGIN: f64 = 1250.0;
 /// The distance in pixels below the viewport within which Chromium loads lazy frames.
 pub const LAZY_FRAME_MARGIN: f64 = 2500.0;
 
-/// The current position in the page while its document is parsed.
+/// The layout state of the parser: the current position in the page while its document is parsed.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     /// The top of the current line, in pixels from the top of the page.
@@ -22,7 +22,7 @@ pub(super) struct Flow {
     open: Vec<Open>,
 }
 
-/// An element that has begun and not ended.
+/// An open element: it has begun and not ended.
 #[derive(Debug)]
 struct Open {
     name: Vec<u8>,
@@ -72,7 +72,7 @@ impl Flow {
         }
         for open in self.open.drain(place..).rev() {
             if open.is_hidden {
-                // A hidden element takes no space, so return to the position of its start.
+                // A hidden element takes no space, so the position returns to the start of the element.
                 (self.top, self.line) = (open.top, (0.0, 0.0));
             } else if let Some(height) = open.height {
                 // A table is at least as high as its rows.

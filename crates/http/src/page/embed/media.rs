@@ -32,7 +32,8 @@ pub(super) fn commas(list: &str) -> impl Iterator<Item = &str> {
 fn query_matches(query: &str) -> bool {
     let (word, rest) = first_word(query);
     let (negated, kind, rest) = match word {
-        // `not` before a parenthesis negates a condition. Otherwise it negates the whole query, as in `not print`.
+        // `not` before a parenthesis negates only the condition in it. Otherwise `not` negates the whole query, as in
+        // `not print`.
         "not" if !rest.trim_start().starts_with('(') => {
             let (kind, rest) = first_word(rest.trim_start());
             (true, kind, rest)
@@ -76,8 +77,8 @@ impl<'a> Condition<'a> {
         condition.rest.trim().is_empty().then_some(answer).flatten()
     }
 
-    /// Parses and evaluates a condition. Returns `None` if the text is not a condition, and `Some(None)` if the answer
-    /// is unknown.
+    /// Parses and evaluates a condition. Returns `None` if the text is not a condition, and `Some(None)` if it is
+    /// unknown whether the condition holds.
     fn any(&mut self) -> Option<Option<bool>> {
         if self.word("not") {
             return Some(self.group()?.map(|answer| !answer));
@@ -210,7 +211,7 @@ fn range(text: &str) -> Option<bool> {
     Some(holds)
 }
 
-/// Returns the value of the numeric feature `name` on the assumed device.
+/// Returns the value of the numeric feature `name` on the assumed device (a screen of 1280 by 720 pixels).
 fn measure(name: &str) -> Option<f64> {
     Some(match name {
         "width" | "device-width" => VIEWPORT_WIDTH,
@@ -249,7 +250,7 @@ pub(super) fn resolution(value: &str) -> Option<f64> {
     Some(number.trim().parse::<f64>().ok()? * per_dot)
 }
 
-/// Features whose values are keywords, and their values on the assumed device.
+/// Media features whose values are keywords, and their values on the assumed device.
 const WORDS: [(&str, &str); 19] = [
     ("orientation", "landscape"),
     ("hover", "hover"),

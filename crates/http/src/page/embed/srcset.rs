@@ -1,4 +1,5 @@
-//! Selects an image's address: of several candidates, the one that a browser loads at one device pixel per CSS pixel.
+//! Selects the address of an image: from several candidates, the one that a browser loads at one device pixel per CSS
+//! pixel.
 //!
 //! Implements HTML's "select an image source" (`srcset`, `sizes`, `<source media type>`). Chromium takes the lowest
 //! density that is sufficient, or the highest density if none is sufficient.
@@ -30,9 +31,9 @@ pub(super) fn choose(
 }
 
 /// Returns the candidate with the lowest density of at least 1. If there is none, returns the candidate with the
-/// highest density. Of equally dense candidates, the first is returned.
+/// highest density. Among candidates with the same density, the first is returned.
 pub(super) fn select<T>(mut candidates: Vec<(f64, T)>) -> Option<T> {
-    // A stable sort keeps the first of equally dense candidates.
+    // The sort is stable, so the first of several candidates with the same density stays first.
     candidates.sort_by(|a, b| a.0.total_cmp(&b.0));
     let least = candidates.last()?.0.min(1.0);
     candidates.into_iter().find(|(density, _)| *density >= least).map(|(_, candidate)| candidate)
@@ -141,7 +142,7 @@ fn source_size(sizes: &str, auto_width: Option<f64>) -> f64 {
             // the width of the viewport. The entries after `auto` are ignored.
             return auto_width.unwrap_or(VIEWPORT_WIDTH);
         }
-        // The size is the last component of the entry.
+        // The size is the last component of the entry, after the media condition.
         let mut depth = 0_usize;
         let split = entry.char_indices().rev().find(|(_, letter)| {
             match letter {
@@ -152,7 +153,7 @@ fn source_size(sizes: &str, auto_width: Option<f64>) -> f64 {
             depth == 0 && letter.is_whitespace()
         });
         let start = split.map_or(0, |(index, letter)| index + letter.len_utf8());
-        // In `(min-width: 1px)50vw`, for example, there is no blank between the condition and the size.
+        // The size may follow the condition without a blank, as in `(min-width: 1px)50vw`.
         let start = match entry[start..].strip_prefix('(').and_then(|rest| rest.rfind(')')) {
             Some(end) if end + 2 < entry.len() - start => start + end + 2,
             _ => start,

@@ -236,7 +236,7 @@ mod tests {
                 assert_eq!(cache.open_count.get(), 2);
             }
         }
-        // The path of a file that the cache had closed now names another file, so the read must fail.
+        // A file was replaced while the cache had it closed. Its path now leads to another file, so the read must fail.
         fs::write(scratch.0.join("a"), "another").expect("a file");
         assert!(a.read(0, 3).is_err() && cache.open_count.get() <= 2);
         drop((a, b, c));

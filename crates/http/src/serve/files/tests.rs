@@ -1,4 +1,4 @@
-//! Tests the responses of a directory to all kinds of requests.
+//! Tests the responses of a site of files to all kinds of requests.
 
 use super::*;
 #[cfg(target_os = "linux")]
@@ -353,7 +353,8 @@ fn names_that_begin_with_a_dot_are_served_only_where_that_is_wanted() {
         fs::create_dir_all(root.join(name).parent().expect("a parent")).expect("a directory");
         fs::write(root.join(name), "dotted").expect("a file");
     }
-    // The name of this link does not begin with a dot. The link is served, although its target is a hidden file.
+    // The name of the link `shown` does not begin with a dot, so the link is served, although its target is a hidden
+    // file.
     symlink(".env", root.join("shown")).expect("a link");
     let hidden = [
         "/.env",

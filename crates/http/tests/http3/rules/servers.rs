@@ -3,7 +3,7 @@
 use super::*;
 
 /// Returns our client's reaction to a server that performs these actions. The reaction is the code with which the
-/// client closes the connection, or the code that the error of the exchange names.
+/// client closes the connection, or the code in the error of the exchange.
 fn reaction_to_server(actions: &[PeerAction]) -> Verdict {
     let mut actions = actions.to_vec();
     if !actions

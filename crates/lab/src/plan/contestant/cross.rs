@@ -7,7 +7,7 @@ use anabranch_transport::Settings;
 use anabranch_transports::{Transport, Transports};
 use std::sync::Arc;
 
-/// The background traffic of a run.
+/// The background traffic of a run: downloads that share the network with the contestants.
 #[derive(Clone, Debug)]
 pub struct BackgroundTraffic {
     /// The number of endless downloads that run at the same time.

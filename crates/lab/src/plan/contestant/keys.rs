@@ -10,9 +10,9 @@ use anabranch_transports::Transports;
 /// are not included.
 #[derive(Clone, Copy, Debug)]
 pub struct ContestantKey {
-    /// The name of the key.
+    /// The name of the setting in plans.
     pub name: &'static str,
-    /// Returns whether a transport with these capabilities accepts the key.
+    /// Returns whether a contestant over a transport with these capabilities accepts the setting.
     of: fn(&Capabilities) -> bool,
     /// One line of help with the meaning, the accepted forms and the default.
     pub help: &'static str,
@@ -98,12 +98,12 @@ pub const CONTESTANT_KEYS: &[ContestantKey] = &[
     key(
         "lifetime",
         |can| can.partial_reliability.is_available(),
-        "give a message up when it is so old: 200ms (RFC 3758); default never",
+        "age at which a message is abandoned: 200ms (RFC 3758); default never",
     ),
     key(
         "retransmissions",
         |can| can.partial_reliability.is_available(),
-        "give a message up after so many (RFC 7496), from 0; default never",
+        "retransmissions after which a message is abandoned (RFC 7496), from 0; default never",
     ),
     key(
         "reconnect",
@@ -127,20 +127,20 @@ const fn key(name: &'static str, of: fn(&Capabilities) -> bool, help: &'static s
     ContestantKey { name, of, help }
 }
 
-/// For keys that every transport accepts.
+/// The condition of settings that every transport accepts.
 const ALL: fn(&Capabilities) -> bool = |_| true;
 
-/// For keys that apply only to transports whose connections carry a single stream.
+/// The condition of settings that apply only to transports whose connections carry a single stream.
 const ONE_STREAM: fn(&Capabilities) -> bool = |can| !can.is_multistream();
 
-/// For keys that apply only to transports that open a new stream for each request and response.
+/// The condition of settings that apply only to transports that open a new stream for each request and response.
 const FRESH: fn(&Capabilities) -> bool = |can| matches!(can.streams, Streams::Fresh);
 
-/// For keys that apply only to transports that run TLS on top of their byte stream, or have TLS built in.
+/// The condition of settings that apply only to transports with TLS: above their byte stream, or built in.
 const TLS: fn(&Capabilities) -> bool = |can| !can.is_multistream() || can.secure;
 
 impl ContestantKey {
-    /// Returns whether `transport` accepts this key.
+    /// Returns whether a contestant over `transport` accepts this setting.
     #[must_use]
     pub fn is_of(&self, transport: &dyn Protocol) -> bool {
         (self.of)(&transport.capabilities())
@@ -172,7 +172,8 @@ pub fn listing(transports: &Transports) -> String {
     out
 }
 
-/// Returns a text that lists every profile of our own engines, with all values and the sources of the values.
+/// Returns a text that lists every profile (named set of settings) of our own engines, with all values and their
+/// sources.
 #[must_use]
 pub fn profile_listing(transports: &Transports) -> String {
     let mut out = String::new();

@@ -23,8 +23,8 @@ use anabranch_transport::{Delivery, Settings};
 use anabranch_transports::{Transport, Transports};
 use std::sync::Arc;
 
-/// A congestion control that our engine does not implement. Whether a kernel implements it is only known when the
-/// kernel is asked to use it.
+/// The name of a congestion control that our engine does not implement. Whether a kernel implements it is known only
+/// when the kernel is asked to use it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KernelCc {
     /// The kernel's name for the congestion control.
@@ -57,33 +57,33 @@ impl SecurityConfigs {
 pub struct Contestant {
     /// The text that the user typed for the contestant.
     pub text: String,
-    /// The name in reports: the nickname, or else the text that the user typed.
+    /// The contestant's name in reports: the nickname, or else the text that the user typed.
     pub label: String,
     /// The transport that the contestant uses.
     pub transport: Arc<Transport>,
-    /// How the client requests objects. Think times and timeouts belong to the workload instead.
+    /// The settings of how the client requests objects. Think times and timeouts belong to the workload instead.
     choices: Choices,
-    /// The number of paths that the contestant uses, or `None` for all paths.
+    /// The number of network paths that the contestant uses, or `None` for all paths.
     pub paths: Option<usize>,
     /// Whether the client opens new connections when its address changes, instead of using Mobile IP.
     reconnects: bool,
-    /// Whether packets are encapsulated in UDP.
+    /// Whether the contestant's packets are encapsulated in UDP.
     pub encapsulated: bool,
     /// The order and reliability with which messages are delivered.
     pub delivery: Delivery,
-    /// The name of the engine's profile.
+    /// The name of the engine's profile, a named set of settings.
     pub profile: String,
-    /// The simulated CPU time that a host needs for its work.
+    /// The simulated CPU time that a host needs for the contestant's packets, bytes and requests.
     pub cost: Cost,
     /// HTTP/2 with the windows that its client grants, if the contestant uses it.
     pub http2: Option<Http2>,
     /// Whether the contestant uses HTTP/3.
     pub http3: bool,
-    /// TLS on the contestant's connections, if used.
+    /// The TLS settings of the contestant's connections; `None` without TLS.
     pub security: Option<Security>,
-    /// DTLS below the contestant's transport, if used.
+    /// The settings of DTLS below the contestant's transport; `None` without DTLS.
     pub dtls: Option<Dtls>,
-    /// The engine's knobs.
+    /// The knobs (settings) of the transport's engine.
     pub engine: Box<dyn Settings>,
     /// A congestion control that only the kernel has. A transport in the kernel uses it instead of the engine's
     /// setting.
@@ -148,7 +148,8 @@ impl Contestant {
                 contestant.kernel_cc.clone(),
             )
         };
-        // Compares the values of the knobs. A profile and single keys of the plan may set the same values.
+        // The values of all engine settings (knobs) are compared, because a profile and single keys of the plan may set
+        // the same values.
         let knobs = |contestant: &Self| -> Vec<String> {
             contestant.engine.knobs().into_iter().map(|knob| knob.value).collect()
         };
@@ -197,7 +198,7 @@ impl Contestant {
         given.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()
     }
 
-    /// Returns whether the text of this contestant sets `resume`.
+    /// Returns whether the text of this contestant sets the key `resume` (resumption of TLS sessions).
     #[must_use]
     pub fn sets_resume(&self) -> bool {
         let spec = self.spec();
@@ -205,7 +206,8 @@ impl Contestant {
         keys.split(',').any(|pair| pair.split_once('=').is_some_and(|(key, _)| key.trim() == "resume"))
     }
 
-    /// Returns how the client requests objects. `open_loop` says whether objects are requested at given times.
+    /// Returns the rules by which the client requests objects. `open_loop` says whether objects are requested at given
+    /// times.
     ///
     /// # Errors
     /// [`PlanError`] when keys of the contestant contradict each other.
@@ -287,9 +289,9 @@ impl Contestant {
     }
 
     /// Creates the TLS or DTLS configurations of the contestant's client and server. For resumption, the client gets
-    /// its tickets in handshakes before the run. `before` provides the clock and the random numbers of these
-    /// handshakes. On a repeat visit, each TLS session is resumed, and over QUIC it carries requests with the handshake.
-    /// Chromium sends no data with a handshake over TCP. DTLS never resumes a session.
+    /// its tickets in handshakes before the run, with the clock and the random numbers of `before`. On a repeat visit,
+    /// each TLS session is resumed. Over QUIC, the resumed session carries requests with the handshake; over TCP it
+    /// does not, as in Chromium. DTLS never resumes a session.
     ///
     /// # Errors
     /// One line that says why the configurations cannot be created.

@@ -33,14 +33,18 @@ impl Contestant {
         if let Some(nick) = nick {
             nickname(nick, &transports.names()).map_err(|what| PlanError::at(&place, what))?;
         }
-        // The settings that the user typed are checked before those of a standard contestant are added.
+        // The settings that the user typed are checked before the settings of a standard contestant are added to them.
         let (typed_name, typed_settings) = name_and_settings(typed);
         pairs(typed_settings, &place, transports)?;
         let spec = bare::expanded(typed);
         let (name, rest) = name_and_settings(&spec);
         let Some(transport) = transports.find(name) else {
             let names = bare::names(transports);
-            return Err(PlanError::at(&place, unknown("transport", typed_name, &names)));
+            let mut what = unknown("transport", typed_name, &names);
+            if is_setting(typed_name, transports) {
+                what += &format!("; a setting has a value: {typed_name}=VALUE");
+            }
+            return Err(PlanError::at(&place, what));
         };
         let pairs = pairs(rest, &place, transports)?;
         let profile = match pairs.iter().find(|(key, _)| *key == "profile") {
@@ -119,7 +123,7 @@ impl Contestant {
         transports: &Transports,
     ) -> Result<(), String> {
         let can = self.transport.capabilities();
-        // Several entries of the table may have this key, for transports of different kinds.
+        // The table of settings may have several entries with this key, for transports of different kinds.
         let has = |transport: &dyn Protocol| {
             CONTESTANT_KEYS.iter().any(|own| own.name == key && own.is_of(transport))
         };
@@ -169,7 +173,9 @@ impl Contestant {
             "unordered" => self.delivery.unordered = yes_no()?,
             "lifetime" | "retransmissions" => {
                 if self.delivery.reliability != Reliability::Full {
-                    return Err(format!("{key}={value}: goes not with another way of giving messages up"));
+                    return Err(format!(
+                        "{key}={value}: cannot be combined with another limit of a message: lifetime or retransmissions"
+                    ));
                 }
                 self.delivery.reliability = reliability(key, value)?;
                 self.enable(can.partial_reliability)?;
@@ -185,7 +191,7 @@ impl Contestant {
         Ok(())
     }
 
-    /// Sets a knob of the engine.
+    /// Sets a knob (setting) of the transport engine.
     fn set_knob(&mut self, key: &str, value: &str, transports: &Transports) -> Result<(), String> {
         let keys = self.keys();
         if !keys.contains(&key) {
@@ -246,6 +252,15 @@ impl Contestant {
     }
 }
 
+/// Returns whether a contestant of any transport has a setting with this name.
+fn is_setting(name: &str, transports: &Transports) -> bool {
+    let is_knob = |transport: &Arc<Transport>| {
+        let engine = transport.profile(transport.default_profile());
+        engine.is_some_and(|engine| engine.knobs().iter().any(|knob| knob.key == name))
+    };
+    CONTESTANT_KEYS.iter().any(|key| key.name == name) || transports.iter().any(is_knob)
+}
+
 /// Splits a specification into its name and the settings after it, if there are any.
 pub(super) fn name_and_settings(spec: &str) -> (&str, Option<&str>) {
     spec.split_once(':').map_or((spec, None), |(name, settings)| (name, Some(settings)))
@@ -285,7 +300,7 @@ fn reliability(key: &str, value: &str) -> Result<Reliability, String> {
     }
 }
 
-/// Parses the CPU time that a host needs for a piece of work.
+/// Parses the CPU time that a host needs for a piece of work, for example for one packet or one request.
 fn span(key: &str, value: &str) -> Result<Duration, String> {
     match parse_duration(value) {
         Ok(span) if span <= MAX_COST => Ok(span),
@@ -308,8 +323,9 @@ pub(super) fn pairs<'a>(
         let Some((key, value)) =
             part.split_once('=').filter(|(key, value)| !key.is_empty() && !value.is_empty())
         else {
-            let hint = if transports.find(part.split(':').next().unwrap_or(part)).is_some() {
-                "; a contestant with keys needs a --transport of its own"
+            let name = part.split(':').next().unwrap_or(part);
+            let hint = if bare::names(transports).contains(&name) {
+                "; write each contestant as an item of its own"
             } else {
                 ""
             };

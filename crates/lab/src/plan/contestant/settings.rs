@@ -1,4 +1,4 @@
-//! All settings of a contestant, as text.
+//! Formats all settings of a contestant as text, for the results.
 
 use super::Contestant;
 use crate::plan::security::{Dtls, Security};

@@ -1,7 +1,8 @@
-//! The file of a population. It has countries with their people and measurements, and assumptions.
+//! The file of a population of simulated users. It has countries with their numbers of users and measurements, and
+//! assumptions.
 //!
 //! The file is TOML, and a CSV table next to it has the countries. The file and the table are checked completely before
-//! people are drawn at random from them. So every person gets a valid network.
+//! people are drawn at random from them, so that every person gets a valid network.
 
 use super::quantiles::{LEVELS, Quantiles};
 use anabranch_base::units::parse_duration;
@@ -35,7 +36,7 @@ pub struct File {
     pub loss_share: f64,
     /// The distribution of page sizes.
     pub page: Pages,
-    /// For each value in the population, where it comes from.
+    /// The origin of each value in the population file.
     pub parameter: Vec<Parameter>,
 }
 
@@ -89,7 +90,7 @@ pub struct ObjectTotals {
     pub kb: f64,
 }
 
-/// A row of the table of countries.
+/// The measurements for one country.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Country {
     /// The name of the country.

@@ -51,9 +51,9 @@ pub struct Person {
     pub settings: [(&'static str, String); 7],
 }
 
-/// The maximum rate in kbit/s.
+/// The maximum download or upload rate of a person, in kbit/s.
 const MOST_KBIT: f64 = 10_000_000.0;
-/// The maximum size of an object in bytes.
+/// The maximum size of an object in bytes, for the page of a person.
 const MOST_OBJECT: f64 = 100_000_000.0;
 
 /// Draws the random properties of the person with this number. The seed and the number determine them. The parameters
@@ -61,7 +61,7 @@ const MOST_OBJECT: f64 = 100_000_000.0;
 #[must_use]
 pub fn person(data: &Data, seed: u64, number: u64, scaled: &[(ScaledParameter, f64)]) -> Person {
     let own = Rng::new(seed).fork(&format!("person {number}"));
-    // The random number has 53 bits, which is the precision of a floating-point number.
+    // The random number has 53 bits, which is the precision of an `f64`.
     let share = |part: &str| (own.fork(part).next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
     let times = |what: ScaledParameter| {
         scaled.iter().filter(|(one, _)| *one == what).map(|(_, by)| by).product::<f64>()
@@ -167,7 +167,7 @@ mod tests {
                 ScaledParameter::Loss | ScaledParameter::Bursts => &["loss"],
                 ScaledParameter::Queue => &["queue"],
                 ScaledParameter::Rtt => &["rtt"],
-                // The capacity of the queue is given as a time, so its size in bytes depends on the rate.
+                // The capacity of the queue is given as a time, so its size in bytes depends on the download rate.
                 ScaledParameter::Rate => &["down-rate", "up-rate", "queue"],
                 ScaledParameter::Bytes => &["objects"],
             };

@@ -23,8 +23,8 @@ pub const MOST_PEOPLE: usize = 1_000_000;
 /// The number of people of each population, counted from the first, that are checked before any run starts.
 pub const CHECKED: usize = 100;
 
-/// A population as a plan names it: `world` or the name of a file, and then any parameters to scale. For example,
-/// `world:loss=x0` multiplies the loss of every person by 0.
+/// A population as the value of the plan key `population`: `world` or the name of a file, and then any parameters to
+/// scale. For example, `world:loss=x0` multiplies the loss of every person by 0.
 #[derive(Clone, PartialEq, Debug)]
 struct Level {
     text: String,
@@ -32,7 +32,7 @@ struct Level {
     scaled: Vec<(ScaledParameter, f64)>,
 }
 
-/// The people for whom a plan runs.
+/// The simulated people for whom a plan runs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct People {
     levels: Vec<Level>,
@@ -146,7 +146,7 @@ impl People {
         (index + 1).is_multiple_of(EXPLAINED)
     }
 
-    /// Returns a text with everything that determines the people, for computing a digest.
+    /// Returns a text with everything that determines the people. A digest of this text identifies them.
     #[must_use]
     pub fn described(&self) -> String {
         format!("{:?} {} {} {}", self.levels, self.numbers.len(), self.seed, self.runs)

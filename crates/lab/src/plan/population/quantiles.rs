@@ -1,4 +1,4 @@
-//! A distribution that is given by its quantiles. Values between two quantiles are interpolated linearly.
+//! A distribution that is given by its quantiles. Between two quantiles, it is interpolated linearly.
 //!
 //! The code uses no logarithms or powers, so that it computes the same numbers on every machine.
 
@@ -28,7 +28,7 @@ impl Quantiles {
         values.try_into().ok().filter(|_| fitting).map(Self).ok_or_else(wrong)
     }
 
-    /// Returns the quantile at `share`, which is from 0 to 1.
+    /// Returns the quantile for the probability `share`, which is from 0 to 1.
     #[must_use]
     pub fn at(&self, share: f64) -> f64 {
         let percent = share * 100.0;

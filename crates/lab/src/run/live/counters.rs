@@ -79,7 +79,8 @@ const FALLBACKS: [&str; 12] = [
     "InfiniteMapRx",
 ];
 
-/// Returns the number that follows `name` on a line of `text`, or 0 if there is none.
+/// Returns the number that follows `name` on a line of a kernel file such as `/proc/net/sctp/snmp`, or 0 if there is no
+/// such line.
 fn line(text: &str, name: &str) -> u64 {
     let found = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
     found.unwrap_or(0)

@@ -4,7 +4,7 @@ use super::counters::Counters;
 use super::hosts::{ClientOutcome, HostRecords, Served};
 use crate::plan::{Contestant, LossBy, PointPlan};
 use crate::run::collect::{self, NamedObject};
-use crate::run::{bound, failover, traffic};
+use crate::run::{bound, failover, paint, traffic};
 use anabranch_base::Instant;
 use anabranch_base::time::nanos;
 use anabranch_emu::record::BUCKET_NS as EMULATED_BUCKET_NS;
@@ -54,7 +54,7 @@ pub fn run(
     };
     let [client, server] = counters(point, contestant, [seen, server_seen]);
     let packets = |way: usize, retransmitted: u64, rules: Rules| Packets {
-        // iptables drops these packets on the sending host, so they never entered the link.
+        // The sender's iptables rules drop these packets before the link, so the link did not count them as entered.
         sent: sum(way, |passed| passed.entered.packets)
             + if point.loss_by == LossBy::IptablesOut { rules.dropped } else { 0 },
         lost: sum(way, |passed| passed.lost) + rules.dropped,
@@ -71,6 +71,8 @@ pub fn run(
         failover::restored(&series.application, at.checked_sub(started_ns)?, failover_ns, page_ns)
     };
     let connections = fetched.connections as u64;
+    let objects = objects(point, named, ended, served);
+    let paint = paint::of(point, record, &objects, [fetched.started, fetched.finished]);
     let late = driven.iter().flat_map(|path| [&path.report.up, &path.report.down]);
     let late = late.filter(|way| way.late.count() > 0).map(|way| nanos(way.late.max()));
     let detects_spurious =
@@ -80,6 +82,9 @@ pub fn run(
         outcome: collect::outcome(fetched.end),
         started_ns: Some(started_ns),
         page_ns,
+        start_render_ns: paint.start_render_ns,
+        largest_image_ns: paint.largest_image_ns,
+        byte_index_ns: paint.byte_index_ns,
         limit_ns: bound::of(&point.network, &items),
         connect_ns: collect::mean_handshake_ns(record),
         declared_failed_ns: failure.and_then(|failure| failover::declared(&path_events, failure)),
@@ -87,7 +92,7 @@ pub fn run(
         restored_ns: failure.and_then(restored),
         path_events,
         connections,
-        objects: objects(point, named, ended, served),
+        objects,
         packets: Directions {
             up: packets(0, client.retransmitted, dropped.up),
             down: packets(1, server.retransmitted, dropped.down),
@@ -156,8 +161,8 @@ fn counters(
     [own, server.kernel]
 }
 
-/// Fills gaps in the client's record of an object with values from the server's record. `here` converts the server's
-/// times to the client's clock.
+/// Completes the client's record of an object with values from the server's record. `here` converts the server's times
+/// to the client's clock.
 fn completed(object: Object, there: &ObjectRecord, here: impl Fn(Instant) -> Instant) -> Object {
     let exchange = there.assigned.as_ref().map(|assigned| assigned.exchange);
     Object {

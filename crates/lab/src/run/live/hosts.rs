@@ -27,7 +27,7 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 
-/// The parameters that the two hosts of a run need.
+/// The parameters that the client and the server of an emulated run need.
 #[derive(Clone)]
 pub struct Task {
     point: PointPlan,
@@ -48,32 +48,32 @@ pub struct Task {
 pub struct HostRecords {
     /// The trace of the host's engine. Its times are on the host's clock.
     pub trace: Vec<TraceRecord>,
-    /// The totals of the engine.
+    /// The totals that the transport's engine counted on this host.
     pub totals: Totals,
     /// The counters of the kernel's TCP and SCTP.
     pub kernel: Counters,
-    /// A moment on the host's clock, and the same moment on the network's clock. This pair serves to convert times
-    /// between the clocks.
+    /// One moment, read on the host's clock and on the network's clock. With this pair, times can be converted between
+    /// the two clocks.
     pub moment: (Instant, Instant),
 }
 
-/// The outcome of the server.
+/// The records of the server at the end of an emulated run.
 #[derive(Debug)]
 pub struct Served {
     /// The times at which the server established connections, and received and answered requests.
     pub record: Record,
-    /// The records of the server's host.
+    /// The records of the server's host during the run.
     pub seen: HostRecords,
 }
 
 /// What the client fetched and when, and the records of the client's host.
 #[derive(Debug)]
 pub struct ClientOutcome {
-    /// The outcome of the fetch.
+    /// How the fetch of the objects ended.
     pub fetched: Fetched,
     /// The times at which the client established connections, sent requests, and received objects.
     pub record: Record,
-    /// The records of the client's host.
+    /// The records of the client's host during the run.
     pub seen: HostRecords,
 }
 
@@ -84,16 +84,15 @@ pub struct HostThread<T> {
     thread: JoinHandle<Result<T, String>>,
 }
 
-/// The signal to a running host to begin the next phase of the run. At the signal, the client begins its requests. The
-/// server listens even before its signal, which tells the server that the client has finished, and that recording can
-/// stop.
+/// The signal that begins the next phase of a host's run. It tells the client to begin its requests. It tells the
+/// server, which listens already, that the client has finished and recording can stop.
 struct StartSignal {
     ready: mpsc::Sender<Result<(), String>>,
     given: Arc<OnceLock<Clock>>,
 }
 
 impl Task {
-    /// Creates the task of the two hosts in a run.
+    /// Creates the parameters for the two hosts of an emulated run.
     ///
     /// # Errors
     /// A one-line message if the contestant contradicts the workload.
@@ -134,7 +133,7 @@ impl Task {
         contest::job(&self.contestant, &self.point.workload)
     }
 
-    /// Moves the calling thread into the namespace permanently, and runs `program` there.
+    /// Moves the calling thread into the network namespace permanently, and runs `program` there.
     fn world<T>(
         &self,
         namespace: &Namespace,
@@ -167,7 +166,7 @@ impl Task {
         Ok(host)
     }
 
-    /// Waits until the host has no open connections, but not longer than `span`.
+    /// Waits until the host has no open connections, but no longer than `span`.
     async fn closed(&self, world: &OsWorld, host: &Rc<dyn Host>, span: Duration) {
         if !self.contestant.transport.is_kernel_in_emulation() {
             let _ = world.timeout(span, host.wait_idle()).await;
@@ -236,7 +235,7 @@ impl StartSignal {
 }
 
 impl<T: Send + 'static> HostThread<T> {
-    /// Starts a host in a thread, and waits until the host is ready.
+    /// Starts a host of an emulated run in a thread of its own, and waits until the host is ready.
     fn start(
         name: &'static str,
         work: impl FnOnce(&StartSignal) -> Result<T, String> + Send + 'static,
@@ -336,7 +335,7 @@ const CLOSING: Duration = Duration::from_secs(5);
 mod tests {
     use super::*;
 
-    /// Checks that the thread of a host ends if the sender of its start signal is dropped.
+    /// The thread of a host must end if the sender of its start signal is dropped.
     #[test]
     fn a_host_whose_run_is_given_up_ends() {
         let options = || os::Options { addresses: Vec::new(), seed: Some(1), sleep_at_once: true };
@@ -356,8 +355,8 @@ mod tests {
     #[test]
     fn instants_are_told_from_clock_to_clock() {
         let at = Instant::from_millis;
-        // In the first case the host's clock starts after the network's clock, as on a client. In the second case the
-        // host's clock starts first, as on a server.
+        // In the first test case, the host's clock starts after the network's clock, as on a client. In the second test
+        // case, the host's clock starts first, as on a server.
         for (here, there) in [(5, 25), (90, 25)] {
             let seen = HostRecords { moment: (at(here), at(there)), ..HostRecords::default() };
             for host in [here, here + 7] {

@@ -26,7 +26,7 @@ pub fn settings(protocol: KernelProtocol) -> Vec<(&'static str, String)> {
     }
 }
 
-/// Reads a number from a file below `/proc/sys/net`.
+/// Reads a number from the sysctl file `name` below `/proc/sys/net`.
 fn read(name: &str) -> Option<u64> {
     fs::read_to_string(format!("/proc/sys/net/{name}")).ok()?.trim().parse().ok()
 }

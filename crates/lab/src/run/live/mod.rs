@@ -115,7 +115,8 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
         if point.loss_by.is_iptables() {
             let ways = point.network.paths.iter().flat_map(|path| [&path.up.loss, &path.down.loss]);
             for loss in ways {
-                // The rule does not depend on the seed, so any seed will do for this check.
+                // `rules::mode` checks whether iptables can express the loss model. The result does not depend on the
+                // seed, so any seed will do.
                 rules::mode(loss, 0, point.one_host).map_err(|why| {
                     PlanError::at("--loss-by", format!("iptables cannot do loss {loss}: {why}"))
                 })?;
@@ -181,7 +182,7 @@ fn check_kernel_keys(contestant: &Contestant) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// The settings that a contestant with the kernel's TCP may have.
+/// The settings that a plan may give a contestant that uses the kernel's TCP.
 const KERNEL_KEYS: [&str; 17] = [
     "transport",
     "connections",
@@ -233,7 +234,8 @@ mod tests {
         }
     }
 
-    /// Checks that a page that states its plain client and one server can be raced in both worlds, as `reality` does.
+    /// The emulated network must accept a page with a plain client whose hosts are merged into one server. The command
+    /// `reality` races such pages in both networks. Several servers must be refused.
     #[test]
     fn a_page_of_the_virtual_world_states_one_server() {
         let checked = |flags: &[(&'static str, &'static str)]| {

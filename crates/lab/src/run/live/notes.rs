@@ -1,4 +1,4 @@
-//! Notes about an emulated race. Each is one line among the warnings of the result.
+//! Notes about an emulated race. Each note is one line among the warnings in the result.
 
 use crate::plan::Plan;
 use anabranch_results::{Contestant, Directions, Multipath, Outcome, Race, Rules};
@@ -122,7 +122,7 @@ fn ruled(name: &str, runs: &[Directions<Rules>]) -> Option<String> {
     Some(format!("{name}: loss by iptables: {}, {}", way("up", up), way("down", down)))
 }
 
-/// A note about the position of the iptables rules.
+/// A note for results with iptables rules, which drop packets only after the links.
 const BEHIND: &str = "iptables drops packets after the links: captures still show dropped packets, and the \
                       kernel's random numbers do not follow the seed";
 

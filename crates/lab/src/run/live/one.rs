@@ -44,7 +44,7 @@ pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, 
     let jittered = scenario.point.of_seed(scenario.seed);
     let point = jittered.as_ref().unwrap_or(scenario.point);
     let links = &point.network.paths;
-    // For each link, the devices of all contestants.
+    // Collects, for each link, the network devices of all contestants.
     let mut pipes: Vec<Vec<Pipe>> = links.iter().map(|_| Vec::new()).collect();
     let mut lanes = Vec::new();
     for (block, &contestant) in (0..).zip(&scenario.contestants) {
@@ -137,7 +137,7 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// Returns the packets of a contestant at both ends of the links, as capture files.
+/// Returns the packets of a contestant at both ends of the links, as one capture file for each host.
 fn captures(packets: &[Packets], lane: &Lane<'_>) -> io::Result<Captures> {
     let secrets = lane.task.secrets();
     let of = |(host, near)| {

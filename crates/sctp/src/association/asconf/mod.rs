@@ -3,8 +3,8 @@
 //! [`request`] implements the requests of this side, and [`response`] handles the requests of the peer. This module
 //! applies the effects of all requests to paths, timers and outstanding data.
 //!
-//! A local address that the peer does not know yet may be the source of ASCONFs, but of no other chunks. If no other
-//! local address is left, only ASCONFs are sent until the peer has accepted the address.
+//! A local address that the peer does not know yet may be the source address of ASCONFs, but of no other chunks. If
+//! this side has no other local address, it sends only ASCONFs until the peer has accepted the address.
 //!
 //! Implements RFC 5061 §5.1 B (T4) and §5.3 F1 (which packets may be sent).
 
@@ -40,8 +40,8 @@ impl Association {
         if let Some((sent_by, source)) = asconf.under_way()
             && !desired.contains(&source)
         {
-            // The local address from which the ASCONF was sent was removed. So the ASCONF is sent again at once from
-            // another local address.
+            // The local address from which the ASCONF was sent no longer exists, so the ASCONF is sent again at once
+            // from another local address.
             asconf.set_addresses(ctx, &self.paths, &mut self.timers, path.unwrap_or(sent_by));
         }
         self.plan_asconf(ctx, path.unwrap_or(self.paths.current()));
@@ -84,13 +84,13 @@ impl Association {
         }
     }
 
-    /// Gives every path a source address that the peer knows. A path for which there is no such address is suspended.
+    /// Gives every path a source address that the peer knows. Suspends a path if there is no such address.
     fn choose_sources(&mut self, ctx: &mut Ctx<'_>) {
         let Some(asconf) = &self.extensions.asconf else {
             return;
         };
         let usable = asconf.usable(ctx, self.paths.peer());
-        // A path that was just added has no timers yet, and `set_fragment_size` allocates them.
+        // `set_fragment_size` allocates the timers of a path that was just added.
         self.set_fragment_size();
         for index in 0..self.paths.len() {
             let path = self.paths.get(index);
@@ -116,7 +116,7 @@ impl Association {
         self.set_fragment_size();
         self.paths.reselect();
         if self.is_stranded() && !self.timers.is_set(Timer::Asconf) {
-            // While no packet can be sent, each expiration of T4 counts as an error. If this lasts too long, the
+            // While no packet can be sent, each expiration of T4 counts as an error. After too many errors the
             // association ends.
             let rto = self.paths.get(self.paths.current()).rto();
             self.timers.set(Timer::Asconf, ctx.now + rto);
@@ -256,9 +256,9 @@ impl Association {
         }
     }
 
-    /// RFC 5061 §5.3 F4, §5.3.1: returns whether an ABORT to this local address must be ignored. The ABORT is ignored
-    /// while the address is being deleted, and for some time after the deletion (end of §5.3). Such an ABORT answers
-    /// packets that were sent before the deletion. It may still arrive after the address has been added again.
+    /// RFC 5061 §5.3 F4, §5.3.1: returns whether an ABORT to this local address must be ignored. It is ignored while
+    /// the address is being deleted, and for some time afterwards (end of §5.3). Such an ABORT answers a packet that
+    /// was sent before the deletion. It may arrive late, even after the address was added again.
     pub(crate) fn is_leaving(&self, now: Instant, address: IpAddr) -> bool {
         self.extensions.asconf.as_ref().is_some_and(|asconf| asconf.is_leaving(now, address))
     }

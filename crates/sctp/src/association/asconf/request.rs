@@ -1,8 +1,8 @@
 //! Address changes that this side requests.
 //!
-//! Changes of addresses are not queued. This side compares the local addresses that the peer knows with the present
-//! local addresses, and requests the difference in one ASCONF at a time. Changes made while an ASCONF is outstanding
-//! are part of the next difference.
+//! This side does not queue address changes. It compares the local addresses that the peer knows with the present local
+//! addresses, and requests the difference in one ASCONF at a time. Changes made while an ASCONF is outstanding are part
+//! of the next difference.
 //!
 //! Implements RFC 5061 §5.1 A and §5.3 F0 to F6.
 
@@ -134,7 +134,7 @@ impl Asconf {
     }
 
     /// Sets the local address that the peer should use as its primary destination. Returns false if the peer did not
-    /// recognize an earlier request of this kind. RFC 5061 §5.3 F3b: such a peer is not asked again.
+    /// recognize an earlier Set Primary Address. RFC 5061 §5.3 F3b: such a peer gets no further request of this type.
     pub(super) fn request_primary(&mut self, address: IpAddr) -> bool {
         if !self.primary_refused {
             self.requested_primary = Some(address);
@@ -147,9 +147,9 @@ impl Asconf {
         self.outstanding.as_ref().map(|outstanding| (outstanding.path, outstanding.addresses.0))
     }
 
-    /// RFC 5061 §5.1 A1 to A3: builds an ASCONF for `path`. The additions and deletions in the ASCONF make the peer's
-    /// list of addresses equal to the present local addresses. With `prefer`, the ASCONF also asks the peer to use the
-    /// last address that this ASCONF adds as the primary destination.
+    /// RFC 5061 §5.1 A1 to A3: builds an ASCONF for `path`. Its additions and deletions make the peer's list of
+    /// addresses equal to the present local addresses. With `prefer`, the ASCONF also asks the peer to use the last
+    /// added address as the primary destination.
     pub(super) fn plan(
         &mut self,
         ctx: &Ctx<'_>,
@@ -232,8 +232,8 @@ impl Asconf {
         }
     }
 
-    /// Records that the host could not send a packet from `source` to `target`. Has an effect only if the outstanding
-    /// ASCONF uses these addresses.
+    /// Records that the host could not send a packet from `source` to `target`. If the outstanding ASCONF does not use
+    /// these addresses, this has no effect.
     pub(super) fn on_unsent(&mut self, source: IpAddr, target: IpAddr) {
         if let Some(outstanding) = &mut self.outstanding {
             outstanding.awaits_route |=
@@ -276,7 +276,8 @@ impl Asconf {
     pub(super) fn on_ack(&mut self, ctx: &mut Ctx<'_>, id: AssociationId, ack: &AsconfAck<'_>) -> Answered {
         let Some(outstanding) = self.outstanding.take_if(|outstanding| outstanding.serial == ack.serial)
         else {
-            // RFC 5061 §5.3 F0: the ASCONF-ACK answers an ASCONF that was never sent.
+            // RFC 5061 §5.3 F0: without an outstanding ASCONF, a serial number not yet used answers an ASCONF that was
+            // never sent.
             let never = self.outstanding.is_none() && ack.serial.wrapping_sub(self.serial) < 1 << 31;
             return if never { Answered::NeverAsked } else { Answered::Old };
         };
@@ -309,8 +310,8 @@ impl Asconf {
         Answered::By(outstanding.path)
     }
 
-    /// Applies the result of one request. `result` is the error cause code if the request failed. `behind` is true if
-    /// an earlier request in the same ASCONF failed.
+    /// Applies the result of one request. `result` is `Err` with the error cause code if the request failed. `behind`
+    /// is true if an earlier request in the same ASCONF failed.
     fn on_result(
         &mut self,
         now: Instant,

@@ -1,7 +1,7 @@
 //! Address changes that the peer requests.
 //!
-//! Requests are carried out in order. Their answers are kept, so that a repeated ASCONF gets the same answer and is not
-//! carried out again.
+//! Requests are carried out in order. The answers are kept: a repeated ASCONF gets the same answer and is not carried
+//! out again.
 //!
 //! Implements RFC 5061 §5.2, §5.3 F7 to F14, and §5.4.
 
@@ -20,7 +20,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The maximum number of requests carried out for one ASCONF.
 const MAX_REQUESTS: usize = 64;
-/// Once the answer to an ASCONF is longer than this number of bytes, no further requests of the ASCONF are carried out.
+/// The length of an answer in bytes above which no further requests of the ASCONF are carried out.
 const MAX_BYTES: usize = 1_000;
 /// The maximum number of answers that are kept in case an ASCONF is repeated. The queue of answers to send has the same
 /// limit.
@@ -67,8 +67,8 @@ impl Answers {
         next
     }
 
-    /// Queues the answer to the ASCONF `serial`. If the ASCONF has just been carried out, `new_answer` is its answer;
-    /// otherwise an earlier answer is repeated.
+    /// Queues the answer to the ASCONF `serial`. `new_answer` is the answer if the ASCONF has just been carried out.
+    /// Without `new_answer`, the earlier answer is repeated.
     fn answer(&mut self, serial: u32, new_answer: Option<Vec<u8>>, (path, target): (usize, SocketAddr)) {
         if let Some(answer) = new_answer {
             if self.responses.len() == KEPT {
@@ -209,9 +209,9 @@ impl Association {
                     failed |= fail(&mut answer, id, &cause);
                 }
             }
-            // Once the limit on requests or on the size of the answer is reached, further requests are neither carried
-            // out nor answered. The answer already reports a failed request. The peer therefore counts all later
-            // requests without an answer as failed (RFC 5061 §5.1 A7).
+            // The answer has reached its limit on requests or bytes, so the remaining requests are neither carried out
+            // nor answered. The answer reports a failed request. The peer therefore counts all later requests without
+            // an answer as failed (RFC 5061 §5.1 A7).
             if n == MAX_REQUESTS || answer.length() > MAX_BYTES {
                 break;
             }
@@ -297,8 +297,8 @@ impl Association {
             self.set_asconf_addresses(ctx, successor);
         }
         if matches!(self.state, State::ShutdownSent) && self.is_stranded() {
-            // HEARTBEATs stopped when the SHUTDOWN was sent. But the address of the current path must be verified,
-            // which needs a HEARTBEAT.
+            // HEARTBEATs stopped when the SHUTDOWN was sent. The new current path still needs one HEARTBEAT, which
+            // verifies its address.
             self.paths.at(self.paths.current()).ask_heartbeat();
         }
         let address = self.paths.get(index).address().ip();

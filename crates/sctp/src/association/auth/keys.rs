@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(association_key(b"k", &[1, 0], &[0xff]), b"k\xff\x01\x00");
         assert_eq!(association_key(b"k", &[0xff], &[1, 0]), b"k\xff\x01\x00");
         assert_eq!(association_key(b"", &[2, 1], &[1, 9]), [1, 9, 2, 1]);
-        // If the vectors are equal as numbers, the shorter vector comes first.
+        // Two vectors that are equal as numbers: the shorter one comes first.
         assert_eq!(association_key(b"", &[0, 0, 7], &[0, 7]), [0, 7, 0, 0, 7]);
         assert_eq!(order(&[0, 0], &[0]), Ordering::Greater);
         assert_eq!(order(&[5], &[5]), Ordering::Equal);

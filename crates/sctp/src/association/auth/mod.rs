@@ -358,7 +358,7 @@ impl Association {
     }
 
     /// RFC 6458 §8.3.4: stops signing new messages with this key. An event informs the application once no earlier
-    /// message needs the key. Until that event the peer must keep the key.
+    /// message needs the key. The peer must keep the key until that event.
     pub(crate) fn deactivate_key(&mut self, ctx: &mut Ctx<'_>, key: u16) {
         if let Some(auth) = &mut self.extensions.auth {
             auth.deactivate(key, &self.send);

@@ -3,16 +3,15 @@
 use crate::association::{Association, State};
 use crate::path::Path;
 
-/// Whether an association may take the fast path. The value is cached and determined again after
-/// [`invalidate_fast_path`](Association::invalidate_fast_path).
+/// Whether an association may take the fast path. The value is cached until
+/// [`invalidate_fast_path`](Association::invalidate_fast_path) is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum FastPath {
-    /// It is not known whether the association may take the fast path. This is determined when the next packet has to
-    /// be sent.
+    /// Not yet determined. It is determined when the next packet has to be sent.
     #[default]
     Unknown,
-    /// The association is established and no control chunk is pending. The fast path is nevertheless not allowed,
-    /// because an extension, or loss recovery beyond RFC 9260, affects DATA or SACK chunks.
+    /// The association is established and no control chunk is pending, but the fast path is not allowed. An extension,
+    /// or loss recovery beyond RFC 9260, affects DATA or SACK chunks.
     NoControl,
     /// The fast path may be used: no control chunk is pending, and no extension in use affects DATA and SACK chunks.
     Eligible,
@@ -47,8 +46,8 @@ impl Association {
         };
     }
 
-    /// Returns true if there is certainly nothing to send now. The check is quick. It may return false although there
-    /// is nothing to send.
+    /// Returns true if there is certainly nothing to send now. This is only a quick check: it may return false although
+    /// there is nothing to send.
     #[inline(always)]
     pub(crate) fn sends_nothing(&self) -> bool {
         if self.fast_path != FastPath::Eligible || self.recv.sack_due() || self.send.has_lost() {

@@ -5,7 +5,7 @@
 //!
 //! On each packet, the slow path ([`inbound`](super::inbound), `acknowledge`, `outbound`, and the sending and receiving
 //! halves) checks for every special case. The fast path makes these checks once for many packets ([`FastPath`]). Both
-//! paths have the same effects; `tests/fast_path.rs` compares them. If a packet does not qualify, the fast path changes
+//! have the same effects, which `tests/fast_path.rs` checks. If a packet does not qualify, the fast path changes
 //! nothing, and the slow path handles the packet.
 //!
 //! [`eligibility`] decides whether the fast path may be used. [`input`] handles received packets, and [`output`] writes

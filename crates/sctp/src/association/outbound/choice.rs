@@ -47,8 +47,8 @@ impl Association {
                 );
             }
             State::CookieEchoed(_) => {
-                // RFC 9260 §5.1 C: until COOKIE ECHO is answered, no other packet may be sent. §8.3: a HEARTBEAT ACK is
-                // an exception. A peer that sends HEARTBEATs has accepted the cookie and waits for the HEARTBEAT ACK.
+                // RFC 9260 §5.1 C: until the COOKIE ECHO is answered, no other packet may be sent, except a HEARTBEAT
+                // ACK (§8.3). A peer that sends HEARTBEATs has accepted the cookie and waits for the HEARTBEAT ACK.
                 let echo = self.outbox.wants_handshake().then_some(Job::CookieEcho(self.handshake_path()));
                 let answer = self.outbox.heartbeat_ack_path().map(Job::Control);
                 return now_or_wait(echo.or(answer));
@@ -88,8 +88,8 @@ impl Association {
     /// RFC 9260 §6.4: returns the path on which SACKs are sent.
     #[inline]
     pub(crate) fn sack_path(&self) -> usize {
-        // RFC 9260 §6.4: a duplicate suggests that the last SACK was lost. If SACKs usually take another path than the
-        // DATA, the next SACK is sent on the path of the DATA.
+        // RFC 9260 §6.4: a duplicate suggests that the last SACK was lost. So the next SACK is sent on the path of the
+        // DATA, even if SACKs usually take another path.
         let elsewhere = self.config.sack_path == SackPath::Other && !self.recv.has_duplicates();
         self.paths.for_sack(elsewhere)
     }
@@ -207,7 +207,7 @@ impl Association {
         self.send.new_allowed(&self.config, matches!(self.state, State::Established), now)
     }
 
-    /// Whether the first DATA chunk that may be sent fits into `room` bytes.
+    /// Returns whether the first DATA chunk that may be sent fits into `room` bytes.
     pub(super) fn first_chunk_fits(&mut self, allowed: Allowed, room: usize) -> bool {
         if allowed.retransmissions {
             return self.send.next_lost().is_some_and(|(_, entry)| entry.size() as usize <= room);
@@ -228,7 +228,7 @@ impl Association {
         }
     }
 
-    /// Returns whether new DATA may be appended to retransmitted chunks in a packet on path `index`.
+    /// Returns whether new DATA may follow retransmitted chunks in the same packet on path `index`.
     pub(super) fn follows_new(&mut self, now: Instant, index: usize) -> bool {
         let path = self.paths.get(index);
         !path.sends_one_packet() && self.is_open(index) && self.state.may_send_data() && self.new_allowed(now)

@@ -1,7 +1,7 @@
 //! Writing of control chunks, alone or in front of DATA.
 //!
-//! Decides which pending control chunks go into a packet, and in which order. During bulk transfer there are usually no
-//! control chunks to write.
+//! Decides which pending control chunks go into a packet, and in which order. During bulk transfer there is usually no
+//! control chunk.
 //!
 //! Implements RFC 9260 §5.1 C and D (chunks bundled with COOKIE ECHO and COOKIE ACK), and the order of §6.10.
 
@@ -30,9 +30,9 @@ impl Association {
         // RFC 9260 §3.3.10 allows an ERROR in the packet of the COOKIE ECHO. The ERROR reports unrecognized parameters
         // of the INIT ACK.
         self.outbox.write_errors(index, end, buffer, false);
-        // RFC 9260 §5.1 C: DATA may be bundled with COOKIE ECHO. RFC 8899 §4.3: large packets may be lost if the path
-        // MTU is smaller than assumed. Therefore, while the path MTU is searched for, only the first COOKIE ECHO
-        // carries DATA. If retransmissions of the COOKIE ECHO were also lost, the cookie might become stale.
+        // RFC 9260 §5.1 C: DATA may be bundled with COOKIE ECHO. RFC 8899 §4.3: if the path MTU is smaller than
+        // assumed, large packets are lost. So during an MTU search, a retransmitted COOKIE ECHO carries no DATA. If the
+        // retransmissions were lost too, the cookie might become stale.
         let small = self.paths.get(index).has_mtu_search()
             && matches!(&self.state, State::CookieEchoed(echo) if echo.is_overdue());
         if self.config.cookie_data && self.paths.get(index).is_confirmed() && !small {
@@ -83,8 +83,8 @@ impl Association {
             }
         }
         self.outbox.write_errors(index, end, buffer, buffer.len() == begin);
-        // RFC 9260 §8.3: a HEARTBEAT ACK is as long as the HEARTBEAT, which fitted into a packet. It therefore fits
-        // into a packet too, unless the reverse path has a smaller MTU.
+        // RFC 9260 §8.3: a HEARTBEAT ACK is as long as the HEARTBEAT, which fitted into a packet. So the HEARTBEAT ACK
+        // fits as well, unless the path to the peer has a smaller MTU.
         let alone = self.outbox.write_heartbeat_acks(index, end, buffer, buffer.len() == begin);
         self.write_reconfig(ctx, index, end, buffer, alone);
         if self.paths.get(index).wants_heartbeat() && buffer.len() + 8 + heartbeat::INFO <= end {

@@ -132,9 +132,9 @@ impl Association {
             if out.may_fragment || matches!(job, Job::MtuProbe(_)) || !out.has_room() {
                 return true;
             }
-            // Further DATA packets for the same path may join the batch, if none of them is larger than the batch's
-            // first packet. A first packet with only control chunks may be smaller than an AUTH chunk, so the
-            // subtraction saturates.
+            // Further DATA packets for the same path may join the batch if they are not larger than its first packet.
+            // The subtraction saturates, because a first packet with only control chunks may be smaller than an AUTH
+            // chunk.
             limit = limit.min(out.stride());
             let room = limit.saturating_sub(HEADER + self.extensions.auth_room());
             match self.next_job(ctx) {
@@ -221,8 +221,8 @@ impl Association {
         }
     }
 
-    /// Writes new DATA chunks behind other chunks. This function is not inlined, so that the code of `write_fresh` is
-    /// repeated only here and in `write_new_data`.
+    /// Writes new DATA chunks behind other chunks. This function is not inlined, so that the code of `write_fresh`
+    /// exists only twice: here and in `write_new_data`.
     #[inline(never)]
     fn write_more(
         &mut self,
@@ -337,8 +337,8 @@ impl Association {
         if allowed.retransmissions {
             while let Some((offset, entry, path)) = self.next_retransmission() {
                 let fits = buffer.len() + entry.size() as usize <= end;
-                // RFC 9260 §6.9: a chunk that was cut for a larger MTU cannot be cut again, so it is sent alone in a
-                // packet.
+                // RFC 9260 §6.9: a chunk that was cut for a larger MTU cannot be cut again, so it gets a packet of its
+                // own.
                 let alone = buffer.len() == begin
                     && end.saturating_sub(begin) + self.extensions.auth_room()
                         >= self.paths.get(index).chunk_limit();
@@ -400,7 +400,7 @@ impl Association {
         else {
             return;
         };
-        // RFC 9260 §6.3.1 C5 (Karn's algorithm): a retransmitted chunk does not measure the round-trip time.
+        // RFC 9260 §6.3.1 C5 (Karn's algorithm): a retransmitted chunk gives no round-trip sample.
         self.paths.end_measurements_from(written.offset);
         match written.cause {
             SendCause::Fast => self.stats.rare_mut().retransmitted_fast += 1,
@@ -411,17 +411,17 @@ impl Association {
         self.count_sent(ctx, index, &written, tag, same_path);
     }
 
-    /// Updates the timer, counters and trace for a chunk that was written. `again` is true if the chunk is
-    /// retransmitted on the same path.
+    /// Updates the timer, counters and trace for a chunk that was written. `again` is true if the chunk was
+    /// retransmitted on the path on which it was last sent.
     #[inline(always)]
     fn count_sent(&mut self, ctx: &mut Ctx<'_>, index: usize, written: &Written, packet: u64, again: bool) {
         let Written { offset, length, size, stream, from, cause } = *written;
         let path = self.paths.at(index);
         let earliest_again = path.on_chunk_sent(ctx.now, offset, size, again);
         let timer = Timer::T3Rtx(index);
-        // RFC 9260 §6.3.2 R1, §6.1, §7.2.4: start T3-rtx. If T3-rtx runs, restart it only when the earliest outstanding
-        // chunk on this path is sent again on this path. A chunk that moves to this path from another path does not
-        // restart the timer.
+        // RFC 9260 §6.3.2 R1, §6.1, §7.2.4: start T3-rtx if it does not run. Restart a running T3-rtx only when the
+        // earliest outstanding chunk on this path is sent again on this path, not when a chunk moves here from another
+        // path.
         if earliest_again || !self.timers.is_set(timer) {
             self.timers.set(timer, ctx.now + path.rto());
         }

@@ -45,8 +45,8 @@ impl OpenPacket {
     }
 }
 
-/// A packet that the endpoint can send without the state of an association. The packet is the last one of an
-/// association, or answers a packet that belongs to no association.
+/// A packet that the endpoint can send without the state of an association: the last packet of an association, or an
+/// answer to a packet that belongs to no association.
 #[derive(Debug)]
 pub(crate) struct StatelessPacket {
     source: SocketAddr,

@@ -57,7 +57,7 @@ pub(crate) struct Reconfig {
     waiting: VecDeque<ReconfigRequest>,
     /// The outstanding request.
     outstanding: Option<OutstandingRequest>,
-    /// Incoming streams that the peer has agreed to reset, and the sequence number of our request for the reset.
+    /// Incoming streams that the peer has agreed to reset, and the sequence number of this side's request.
     agreed_incoming: Option<(u32, Vec<u16>)>,
     /// Whether the outstanding request has to be sent.
     send_pending: bool,
@@ -253,9 +253,9 @@ impl Association {
         if !may_send {
             return;
         }
-        // RFC 6525 §5.2.7 H2: if the peer has answered "in progress", an expiration of the re-configuration timer is
-        // not an error of the path. It is also not counted while data is in flight on the path. T3-rtx counts the loss
-        // in that case, and one lost packet must not count twice.
+        // RFC 6525 §5.2.7 H2: if the peer has answered "in progress", an expiration of this timer is not an error of
+        // the path. While data is in flight on the path, T3-rtx counts the loss. The expiration is not counted in
+        // addition, because one lost packet must not count twice.
         let index = outstanding.path;
         let counts = !std::mem::take(&mut outstanding.is_in_progress) && self.paths.get(index).flight() == 0;
         if counts {
@@ -325,9 +325,9 @@ impl Association {
             return false;
         };
         let index = outstanding.path;
-        // RFC 9260 §8.1: while data is outstanding, the result "in progress" does not clear the error counter. A
-        // HEARTBEAT ACK does not clear it either. The peer may be waiting for this data. If the data is lost every
-        // time, the peer must at last count as unreachable.
+        // RFC 9260 §8.1: while data is outstanding, neither the result "in progress" nor a HEARTBEAT ACK clears the
+        // error counter. The peer may be waiting for this data. If every retransmission of the data is lost, the peer
+        // must finally count as unreachable.
         if result != result::IN_PROGRESS || !self.send.has_outstanding() {
             self.paths.clear_errors();
         }
@@ -345,8 +345,9 @@ impl Association {
         reconfig.advance_deferred(&mut parts, path);
     }
 
-    /// Returns whether a chunk may have been sent after a reset that this side has not finished yet. Such a chunk has a
-    /// TSN or a stream sequence number that counts from the reset. The chunk is not accepted before the reset is done.
+    /// Returns whether the peer may have sent this chunk after a reset that this side has not finished yet. The TSN or
+    /// stream sequence number of the chunk then counts from the reset, so the chunk must not be accepted before the
+    /// reset is done.
     #[cold]
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
         self.extensions.reconfig.as_deref().is_some_and(|reconfig| reconfig.comes_too_early(tsn, stream))
@@ -359,16 +360,14 @@ impl Association {
     }
 
     /// Refuses a chunk that may belong to the numbering after a TSN reset. The chunk shows that our reset request or
-    /// its answer was lost. The request is repeated to the source address of the chunk, at most once per round trip.
-    /// The timer of RFC 6525 §5.1.1 alone might repeat the request too late, because the peer gives up if its data is
-    /// not acknowledged.
+    /// its answer was lost, so the request is repeated to the source address of the chunk, at most once per round trip.
+    /// The timer of RFC 6525 §5.1.1 alone might be too late: the peer gives up if its data is not acknowledged.
     #[cold]
     pub(super) fn refuse_early(&mut self, now: Instant, arrived: &PacketMeta) {
         self.recv.refuse();
         let path = self.paths.get(arrived.path);
-        // Until a round-trip time has been measured, RTO.Min is the shortest interval between repetitions of the
-        // request. With a longer interval, the peer might give up first, because its retransmission timer may be much
-        // shorter than ours.
+        // Until a round-trip time has been measured, the request is repeated at most once per RTO.Min. The peer's
+        // retransmission timer may be much shorter than ours, so with a longer interval the peer might give up first.
         let round_trip = path.smoothed_rtt().unwrap_or(self.config.rto_min);
         if let Some(reconfig) = self.extensions.reconfig.as_deref_mut()
             && reconfig.is_renumbering_since(now, round_trip)

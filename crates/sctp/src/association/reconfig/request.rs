@@ -112,8 +112,8 @@ impl OutstandingRequest {
         self.params.iter().map(param).collect()
     }
 
-    /// Returns whether this request now waits only for requests of the peer. True if the peer has accepted this
-    /// request, and each unanswered parameter concerns the peer's own outgoing streams: a reset or an addition.
+    /// Returns whether only a request of the peer can complete this request. This is so if the peer has accepted this
+    /// request, and each unanswered parameter concerns the peer's outgoing streams: a reset or an addition.
     fn is_peers_turn(&self) -> bool {
         let mut left = self.params.iter().filter(|param| !param.2);
         self.accepted
@@ -208,8 +208,8 @@ impl Reconfig {
         let outstanding =
             self.outstanding.as_ref().filter(|outstanding| self.send_pending && outstanding.path == index);
         let mut requests = outstanding.map(OutstandingRequest::params).unwrap_or_default();
-        // RFC 6525 §3.1: a RE-CONFIG chunk may contain a single response together with a request to reset outgoing
-        // streams. §5.2.1: two responses should share a chunk, so the request is then in another chunk.
+        // RFC 6525 §3.1: a RE-CONFIG chunk may contain one response together with a request to reset outgoing streams.
+        // §5.2.1: if there are two responses, they share a chunk, and the request is in another chunk.
         let together = self.replies.len() == 1
             && matches!(requests[..], [ReConfigParam::ResetOutgoing { .. }])
             && self.reply_path == index;
@@ -254,8 +254,8 @@ impl Reconfig {
     pub(super) fn launch(&mut self, send: &mut SendHalf, timers: &mut Timers, path: usize) {
         // RFC 6525 §5.1.1: one request is outstanding at a time. If each side waited for a request of the other side,
         // both would wait forever. So this side drops its outstanding request if two conditions hold. The peer has
-        // reported this request as in progress (§5.2.7 H1), and the peer is waiting for a request from this side. The
-        // awaited request is in `waiting`, or will follow from `peer_request`.
+        // answered this request with "in progress" (§5.2.7 H1), and the peer waits for a request that this side still
+        // has to send. That request is in `waiting`, or will follow from `peer_request`.
         if let Some(outstanding) = &self.outstanding {
             let owed = self.peer_request.is_some()
                 || self.waiting.front().is_some_and(|request| request.answers().is_some());
@@ -352,8 +352,8 @@ impl Reconfig {
             return;
         };
         if result == super::result::IN_PROGRESS {
-            // RFC 6525 §5.2.7 H2: the peer has not finished processing the request. Restart the retransmission timer.
-            // Its next expiration does not count as an error.
+            // RFC 6525 §5.2.7 H2: the peer has not finished processing the request, so the retransmission timer is
+            // restarted. Its next expiration does not count as an error.
             outstanding.is_in_progress = true;
             outstanding.accepted = true;
             let rto = parts.paths.get(outstanding.path).rto();
@@ -424,7 +424,7 @@ impl OutstandingRequest {
             (ReconfigRequest::Reset { incoming, .. }, RequestType::ResetIncoming) => {
                 let streams = incoming.take().unwrap_or_default();
                 match failed {
-                    // If the peer has already reset its outgoing streams, `StreamsReset` was emitted at that time.
+                    // The peer has already reset its outgoing streams. `StreamsReset` was emitted at that time.
                     None if self.performed => return None,
                     None => {
                         let idle = result == super::result::NOTHING;
@@ -475,8 +475,8 @@ impl OutstandingRequest {
 /// Splits `streams` into lists that are short enough for one request each.
 fn pieces(paths: &Paths, streams: &[u16], both: bool) -> Vec<Vec<u16>> {
     let smallest = paths.iter().map(Path::chunk_limit).min().unwrap_or(512);
-    // 40 bytes are enough for the chunk header, and the fixed fields and padding of two parameters. In each parameter,
-    // a stream number takes two bytes. If `both` is true, there are two parameters.
+    // 40 bytes are enough for the chunk header and for the fixed fields and padding of two parameters. A stream number
+    // takes two bytes in each parameter. There are two parameters if `both` is true.
     let most = smallest.saturating_sub(40) / if both { 4 } else { 2 };
     if streams.is_empty() {
         return vec![Vec::new()];

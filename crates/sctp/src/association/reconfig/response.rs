@@ -35,8 +35,8 @@ pub(super) struct PeerResetRequest {
     streams: Vec<u16>,
 }
 
-/// The answer to the peer's request: the result code and, for a TSN reset, the next TSN of each side. `None` if no
-/// result is sent, because a request that this side sends serves as the answer.
+/// The answer to the peer's request: the result code and, for a TSN reset, the next TSN of each side. `None` if this
+/// side sends a request of its own instead, which serves as the answer.
 type Outcome = Option<(u32, Option<(Tsn, Tsn)>)>;
 
 const fn outcome(result: u32) -> Outcome {
@@ -141,8 +141,8 @@ impl Reconfig {
         }
     }
 
-    /// RFC 6525 §5.2.2 E1: marks the outstanding request of this side as answered, because the peer has sent a request
-    /// that carries it out.
+    /// RFC 6525 §5.2.2 E1: marks the outstanding request of this side as answered, because the peer has carried it out
+    /// by a request of its own.
     fn acknowledged_by(&mut self, parts: &mut AssociationParts<'_>, response: u32) {
         self.agreed_incoming.take_if(|(number, _)| *number == response);
         let Some(outstanding) = &mut self.outstanding else {
@@ -208,8 +208,8 @@ impl Reconfig {
         parts.recv.sack_now();
     }
 
-    /// Returns whether the peer possibly sent a chunk after a reset that this side has not finished yet. The TSN or the
-    /// stream sequence number of such a chunk belongs to the numbering after the reset.
+    /// Returns whether the peer may have sent this chunk after a reset that this side has not finished yet. The TSN or
+    /// stream sequence number of such a chunk counts from the reset.
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
         // RFC 6525 §5.2.2 E2: the chunk is not accepted until the reset is done. The peer keeps the chunk and
         // retransmits it.
@@ -245,7 +245,7 @@ impl Reconfig {
         if streams.last().is_some_and(|&stream| stream >= parts.streams.outbound()) {
             return outcome(result::WRONG_STREAM);
         }
-        // `begun` also covers queued messages that have no sequence number yet. They are sent before the reset.
+        // Queued messages without a sequence number count as begun, because they are sent before the reset.
         let begun = parts.send.has_begun(&streams);
         let held = parts.send.is_held(&streams);
         if self.peer_request.is_some()
@@ -296,8 +296,8 @@ impl Reconfig {
         if busy || self.peer_request.is_some() || self.deferred.is_some() {
             return outcome(result::ALREADY);
         }
-        // RFC 6525 §5.2.4 G3: a reset would treat outstanding data as acknowledged. So the reset is denied while data
-        // is outstanding.
+        // RFC 6525 §5.2.4 G3: while data is outstanding, the reset is denied, because it would treat that data as
+        // acknowledged.
         if !idle {
             return outcome(result::DENIED);
         }

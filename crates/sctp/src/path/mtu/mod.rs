@@ -1,7 +1,7 @@
 //! Determines the largest packet that may be sent to a destination.
 //!
-//! The path MTU starts as the interface MTU. It shrinks when ICMP reports a smaller MTU. Alternatively, probes search
-//! for it ([`mod@search`]). The sizes of packets and chunks follow from the path MTU.
+//! The path MTU starts as the interface MTU and shrinks when ICMP reports a smaller MTU. Alternatively, probes search
+//! for the path MTU ([`mod@search`]). The sizes of packets and chunks follow from it.
 //!
 //! Implements RFC 9260 §7.3, and the timers of RFC 8899 §5.1.1.
 
@@ -31,12 +31,12 @@ pub(super) fn base_plpmtu(v6: bool) -> u32 {
     if v6 { BASE_V6 } else { BASE_V4 }
 }
 
-/// The MTU of most interfaces. Some programs that contain DTLS read 1500 bytes at a time (aiortc 1.16.0). They mistake
-/// the rest of a larger record for a record of its own.
+/// The MTU of most interfaces. Some DTLS programs (aiortc 1.16.0) read only 1500 bytes at a time, and mistake the rest
+/// of a larger record for another record.
 const USUAL: u32 = 1500;
 
-/// The minimum of the probe timer of RFC 8899 §5.1.1, which otherwise runs for two round-trip times. The 15 s that the
-/// RFC advises are for senders that do not measure round-trip times.
+/// The minimum of the probe timer of RFC 8899 §5.1.1. The timer normally runs for two round-trip times. The 15 s that
+/// the RFC advises are for senders that do not measure round-trip times.
 const PROBE_TIMER: Duration = Duration::from_secs(1);
 /// RFC 8899 §5.1.1: the value of PMTU_RAISE_TIMER.
 pub(crate) const RAISE_TIMER: Duration = Duration::from_secs(600);
@@ -107,22 +107,24 @@ impl Path {
         self.search.as_ref().map_or(self.packet_limit(), |search| search.probed() as usize - self.headers())
     }
 
-    /// Whether the configuration uses probes to search for the path MTU, at once or after a suspected black hole.
+    /// Returns whether the configuration uses probes to search for the path MTU, at once or after a suspected black
+    /// hole.
     pub(crate) fn has_mtu_search(&self) -> bool {
         self.search.is_some()
     }
 
-    /// Whether a probe is due or outstanding.
+    /// Returns whether a probe is due or outstanding.
     pub(crate) fn is_searching(&self) -> bool {
         self.search.as_ref().is_some_and(|search| !search.is_idle())
     }
 
-    /// Whether a probe is to be sent.
+    /// Returns whether a probe is to be sent.
     pub(crate) fn wants_mtu_probe(&self) -> bool {
         self.search.as_ref().is_some_and(|search| search.is_wanted())
     }
 
-    /// Whether PMTU_RAISE_TIMER must run: no probe is due or unanswered, but a later probe may find a larger path MTU.
+    /// Returns whether PMTU_RAISE_TIMER must run: no probe is due or unanswered, but a later probe may find a larger
+    /// path MTU.
     pub(crate) fn may_rise(&self) -> bool {
         self.search.as_ref().is_some_and(|search| search.is_idle() && search.may_rise())
     }
@@ -145,8 +147,8 @@ impl Path {
     /// Records that an MTU probe with this nonce is sent. Returns the size and the timeout of the probe.
     pub(crate) fn send_mtu_probe(&mut self, nonce: u64) -> Option<Probe> {
         self.stats.rare_mut().mtu_probes += 1;
-        // Lost packets may have doubled the RTO many times. The timeout is therefore computed from the smoothed
-        // round-trip time, if that is known.
+        // Lost packets may have doubled the RTO many times, so the timeout is computed from the smoothed round-trip
+        // time, if that is known.
         let timeout = self.rtt.smoothed().map_or(self.rto(), |srtt| srtt * 2).max(PROBE_TIMER);
         let search = self.search.as_mut()?;
         search.probe_sent(nonce, self.stats.heartbeats_acked.into());
@@ -166,8 +168,8 @@ impl Path {
             search.on_raise();
             return Some(SearchResult { change: MtuChange::Same, ended: false });
         }
-        // RFC 8899 §3: a lost large packet shows a size limit only if small packets arrive. A HEARTBEAT of the usual
-        // size checks whether small packets arrive.
+        // RFC 8899 §3: a lost large packet shows a size limit only if small packets arrive. So a HEARTBEAT of the usual
+        // size is sent to check this.
         let pass = search.small_packets_pass(answered);
         if !pass {
             self.ask_heartbeat_once();
@@ -201,7 +203,7 @@ impl Path {
         SearchResult { change, ended: false }
     }
 
-    /// Calls `tell`, which tells the MTU search about an event, and sets the path MTU that the search returns. Does
+    /// Informs the MTU search of an event by calling `tell`, and sets the path MTU that the search returns. Does
     /// nothing without a search.
     fn apply_to_search(&mut self, tell: impl FnOnce(&mut Search) -> MtuChange) -> Option<SearchResult> {
         let search = self.search.as_deref_mut()?;
@@ -229,8 +231,8 @@ impl Path {
     fn set_mtu(&mut self, mtu: u32) {
         self.mtu = mtu;
         let chunk = self.chunk_limit() as u64;
-        // Creates the congestion controller if it does not exist yet, so that the initial window is computed from the
-        // MTU before the change.
+        // Create the congestion controller if it does not exist yet. Its initial window is still computed from the MTU
+        // before the change.
         self.congestion().0.set_mss(chunk);
     }
 }

@@ -6,8 +6,8 @@
 //!
 //! Implements RFC 8899 §4.6 (ICMP), §5.1 (constants), §5.2 (states) and §5.3 (search).
 
-/// RFC 8899 §5.2: the state of the search. The enum has no value for the RFC's state Disabled. A path in that state
-/// has no search, or its search is suspended.
+/// RFC 8899 §5.2: the state of the search. The RFC's state Disabled is missing here: a path in that state has no
+/// search, or its search is suspended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     /// BASE_PLPMTU is to be confirmed by a probe.
@@ -169,28 +169,28 @@ impl Search {
         self.answered_heartbeats.get_or_insert(answered);
     }
 
-    /// Whether the peer has answered a HEARTBEAT without padding since this side sent the first probe of the present
-    /// size. `answered` is the number of HEARTBEATs without padding that the peer has answered so far.
+    /// Returns whether the peer has answered a HEARTBEAT without padding since this side sent the first probe of the
+    /// present size. `answered` is the number of HEARTBEATs without padding that the peer has answered so far.
     pub(crate) fn small_packets_pass(&self, answered: u64) -> bool {
         self.answered_heartbeats.is_some_and(|before| answered > before)
     }
 
-    /// Whether a probe is to be sent with the next call of `poll_transmit`.
+    /// Returns whether a probe is to be sent with the next call of `poll_transmit`.
     pub(crate) fn is_wanted(&self) -> bool {
         self.probe_pending
     }
 
-    /// Whether a probe is outstanding. If true, the running timer is PROBE_TIMER, otherwise PMTU_RAISE_TIMER.
+    /// Returns whether a probe is outstanding. If so, the running timer is PROBE_TIMER, otherwise PMTU_RAISE_TIMER.
     pub(crate) fn is_probing(&self) -> bool {
         self.outstanding.is_some()
     }
 
-    /// Whether no probe is wanted or outstanding.
+    /// Returns whether no probe is wanted or outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         !self.probe_pending && self.outstanding.is_none()
     }
 
-    /// Whether a later probe may find a larger size, so that PMTU_RAISE_TIMER must run.
+    /// Returns whether a later probe may find a larger size, so that PMTU_RAISE_TIMER must run.
     pub(crate) fn may_rise(&self) -> bool {
         self.plpmtu < self.max_plpmtu
     }
@@ -203,8 +203,8 @@ impl Search {
         self.outstanding = None;
         self.peer_answers = true;
         if self.phase == Phase::Base && self.probed < self.base {
-            // RFC 8899 §5.2: the peer has answered a probe that is smaller than BASE_PLPMTU, but no probe of
-            // BASE_PLPMTU. So packets of size BASE_PLPMTU do not pass.
+            // RFC 8899 §5.2: the peer has answered a probe of the smallest size, but none of BASE_PLPMTU. So packets of
+            // BASE_PLPMTU do not pass.
             self.refused = self.base;
             return self.fail_base();
         }
@@ -220,9 +220,8 @@ impl Search {
 
     /// Records that PROBE_TIMER expired. After MAX_PROBES lost probes, the probed size counts as refused.
     ///
-    /// If small packets are lost as well (`small_packets_pass` is false), the lost probe does not count, because its
-    /// size is perhaps not the reason for the loss. If the next probe is lost while small packets pass, that loss
-    /// counts twice.
+    /// If small packets are lost as well (`small_packets_pass` is false), the size may not be the reason for the loss,
+    /// so the lost probe does not count. If the next probe is lost while small packets pass, that loss counts twice.
     pub(crate) fn on_probe_lost(&mut self, small_packets_pass: bool) -> MtuChange {
         self.outstanding = None;
         if small_packets_pass {
@@ -247,10 +246,10 @@ impl Search {
         MtuChange::Same
     }
 
-    /// Handles the case that no probe of BASE_PLPMTU was ever acknowledged. A peer that does not know PAD chunks and
-    /// drops packets with unknown chunks (pion/sctp v1.11.3) answers no probe of any size. To find out whether this
-    /// peer does so, the smallest size is probed as well. If that probe is not answered either, the lost probes say
-    /// nothing about the MTU. BASE_PLPMTU then stays until timeouts suggest a black hole.
+    /// Handles the case that no probe of BASE_PLPMTU was ever acknowledged. The reason may be the peer: if it drops
+    /// packets with unknown chunks and does not know PAD (pion/sctp v1.11.3), it answers no probe of any size. So the
+    /// smallest size is probed as well. If that probe is not answered either, the lost probes say nothing about the
+    /// MTU. BASE_PLPMTU then stays until timeouts suggest a black hole.
     fn doubt_the_peer(&mut self) {
         if self.probed > self.min_plpmtu {
             self.probe(self.min_plpmtu);
@@ -356,9 +355,9 @@ impl Search {
         self.probe_pending = true;
     }
 
-    /// RFC 8899 §5.3.2: chooses the next size to probe. The next size is the size that ICMP reported, if there is one.
-    /// Otherwise it is the largest size, which usually passes. If the largest size was refused, it is the middle of the
-    /// sizes not yet decided.
+    /// RFC 8899 §5.3.2: chooses the next size to probe: first the size that ICMP reported, if there is one, then the
+    /// largest size, which usually passes. If the largest size was refused, the next size is the middle of the sizes
+    /// not yet decided.
     fn go_on(&mut self) {
         self.lost = 0;
         if self.plpmtu + STEP >= self.refused || self.plpmtu >= self.max_plpmtu {
@@ -409,8 +408,8 @@ mod tests {
         search
     }
 
-    /// RFC 8899 §5.3: the search begins with BASE_PLPMTU and finds the path MTU. The test tries all path MTUs that are
-    /// multiples of four bytes, also those below BASE_PLPMTU.
+    /// RFC 8899 §5.3: the search begins with BASE_PLPMTU and must find the path MTU. The test tries all path MTUs that
+    /// are multiples of four bytes, including those below BASE_PLPMTU.
     #[test]
     fn every_path_is_measured_to_four_bytes() {
         for (v6, interface) in
@@ -501,7 +500,7 @@ mod tests {
         assert_eq!((search.size(), search.phase()), (512, Phase::Error));
         assert_eq!(play(&mut search, 600), [600]);
         assert_eq!(search.size(), 600);
-        // A forged ICMP message has no worse effect than one additional search.
+        // A forged ICMP message can at most cause one additional search.
         assert_eq!(search.on_too_big(512), MtuChange::Reduced);
         assert_eq!(play(&mut search, 600), [] as [u32; 0]);
         search.on_raise();
@@ -509,8 +508,8 @@ mod tests {
         assert_eq!(search.size(), 1500);
     }
 
-    /// RFC 8899 §3: while a path loses small packets as well, a lost probe says nothing about packet sizes. Such a
-    /// probe rules out no size. Once the path works again, the search finds its MTU.
+    /// RFC 8899 §3: while a path loses small packets as well, a lost probe says nothing about packet sizes, so it must
+    /// not rule out a size. Once the path works again, the search finds its MTU.
     #[test]
     fn lost_probes_on_a_dead_path_do_not_refuse_a_size() {
         let mut search = begun(false, 1500);
@@ -542,7 +541,7 @@ mod tests {
         let mut early = capped();
         assert!(early.lift());
         assert_eq!(play(&mut early, 9_000), [1200, 9000]);
-        // After the limit is lifted, the search must not probe a size again that the path refused before.
+        // The path has refused a size before the limit is lifted. Afterwards the search must not probe that size again.
         let mut narrow = capped();
         play(&mut narrow, 1_400);
         assert!(narrow.lift());
@@ -550,8 +549,9 @@ mod tests {
         assert!(!begun(false, 1_500).lift(), "there is no more to be had");
     }
 
-    /// A peer that drops packets with unknown chunks, for example, answers no probe. The packet size then stays at
-    /// BASE_PLPMTU, and BASE_PLPMTU is probed again later. Repeated signs of a black hole reduce the packet size.
+    /// A peer may answer no probe at all, for example because it drops packets with unknown chunks. The packet size
+    /// then stays at BASE_PLPMTU, and BASE_PLPMTU is probed again later. Repeated signs of a black hole reduce the
+    /// packet size.
     #[test]
     fn a_peer_that_answers_no_probe() {
         let mut search = begun(false, 9_000);

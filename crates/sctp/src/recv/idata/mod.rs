@@ -15,8 +15,8 @@ use crate::streams::Streams;
 use anabranch_wire::sctp::IData;
 use std::collections::BTreeMap;
 
-/// The 64-bit number of a stream's first message, whose Message Identifier (MID) is 0. The number is not 0, because a
-/// peer can send an MID that counts as older than MID 0. Such an MID also needs a number.
+/// The 64-bit number of a stream's first message, whose Message Identifier (MID) is 0. Lower numbers stay free for MIDs
+/// that count as older than MID 0, because a peer can send such MIDs.
 const FIRST: u64 = 1 << 32;
 
 /// The messages being reassembled in an association with interleaving.
@@ -27,15 +27,15 @@ pub(crate) struct Interleaved {
     /// fragment, as an offset from the initial TSN.
     incomplete: BTreeMap<u64, MessageKey>,
     /// Unordered messages that could not be delivered in parts, because another message of their stream was being
-    /// delivered in parts. Maps the stream and the TSN of the first fragment (as an offset from the initial TSN) to the
-    /// message number. A correct peer sends all of one unordered message before it starts the next one on that stream
-    /// (RFC 8260 §2.2.2).
+    /// delivered in parts. Maps the stream, and the TSN of the first fragment as an offset from the initial TSN, to the
+    /// message number. A correct peer never causes an entry, because it sends the unordered messages of a stream one
+    /// after the other (RFC 8260 §2.2.2).
     blocked: BTreeMap<(u16, u64), u64>,
     /// The number of fragments that wait for an earlier fragment, plus the number of messages that wait for an earlier
     /// message.
     waiting_count: usize,
-    /// The next message number on streams that are not in use, if the peer has skipped messages on them. The key holds
-    /// the stream number and a flag that is true for unordered messages.
+    /// The next message number for each stream that has no slot and on which the peer has skipped messages. The key
+    /// holds the stream number and a flag that is true for unordered messages.
     skipped: BTreeMap<(u16, bool), u64>,
     /// Number of bytes dropped and not yet credited to the receive window.
     dropped: u64,
@@ -64,8 +64,8 @@ struct Sequence {
     /// The lowest message number that is still accepted after the peer last abandoned a message; 0 if it has abandoned
     /// none.
     floor: u64,
-    /// Incomplete and waiting messages by number. Each message is boxed, because a map node reserves room for several
-    /// values, but most sequences hold only one message.
+    /// Incomplete and waiting messages by number. Most sequences hold only one message. Each message is boxed, because
+    /// a map node reserves room for several values.
     messages: BTreeMap<u64, Box<PartialMessage>>,
 }
 
@@ -237,7 +237,7 @@ impl Interleaved {
         Ok(())
     }
 
-    /// Whether a message of one of `streams` is incomplete. An empty list stands for any stream.
+    /// Returns whether a message of one of `streams` is incomplete. An empty list stands for any stream.
     pub(crate) fn is_inside(&self, streams: &[u16]) -> bool {
         let has_incomplete =
             |sequence: &Sequence| sequence.messages.values().any(|message| !message.is_complete());
@@ -394,9 +394,9 @@ impl Interleaved {
             self.waiting_count -= 1;
             if !complete {
                 if let Some((begin, ..)) = begin {
-                    // All earlier messages were delivered, so this message can now be delivered in parts. It is entered
-                    // in `incomplete` again, because `hand_out_all` may have removed it while an earlier message was
-                    // expected.
+                    // All earlier messages were delivered, so this message can now be delivered in parts.
+                    // `hand_out_all` may have removed it from `incomplete` while an earlier message was expected, so it
+                    // is inserted again.
                     self.incomplete.insert(begin, key);
                 }
                 return Ok(());
@@ -419,10 +419,10 @@ impl Interleaved {
         }
     }
 
-    /// Delivers messages in parts, because buffer space is short and their missing fragments may need the remaining
-    /// space. Chooses only messages with no missing TSN before their first fragment. If a TSN before the first fragment
-    /// is missing, its chunk could complete another message of the same stream. The partly delivered message would
-    /// block that message, and itself wait for buffer space.
+    /// Delivers unfinished messages in parts, because buffer space is short and their missing fragments may need the
+    /// remaining space. Skips a message if a TSN before its first fragment is missing. The chunk with that TSN could
+    /// complete another message of the same stream. That message would be blocked by the partly delivered message,
+    /// which itself waits for buffer space.
     #[cold]
     pub(super) fn hand_out_all(&mut self, next: u64, order: &mut Order) {
         while let Some(entry) = self.incomplete.first_entry()
@@ -455,8 +455,8 @@ impl Interleaved {
         }
     }
 
-    /// If a message is the next in order, delivers its parts as they arrive. Returns false only if the message must
-    /// wait because another message is being delivered in parts.
+    /// Delivers the parts of a message as they arrive, if the message is the next in order. Returns false only if the
+    /// message must wait because another message is being delivered in parts.
     fn deliver_in_parts(&mut self, slot: usize, key: MessageKey, at_once: bool, order: &mut Order) -> bool {
         let sequence = self.streams.at(slot).sequence(key.unordered);
         let turn = key.unordered || key.number == sequence.next;
@@ -487,8 +487,8 @@ impl Stream {
     }
 }
 
-/// Returns the delivery information of a message. `ssn` holds only the low 16 bits of the message number. The module
-/// `order` receives the messages in order, so 16 bits tell them apart.
+/// Returns the delivery information of a message. `ssn` holds only the low 16 bits of the message number. These are
+/// enough for the module `order`, which receives the messages in order.
 fn delivery(key: MessageKey, ppid: u32, tsn: u32) -> Delivery {
     let MessageKey { stream, unordered, number } = key;
     Delivery { stream, ssn: number as u16, ppid, tsn, unordered }

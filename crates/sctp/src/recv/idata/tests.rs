@@ -103,7 +103,8 @@ fn messages(rng: &mut Rng, count: u32, skipping: bool) -> Vec<ModelMessage> {
         .collect()
 }
 
-/// Makes `mid` the identifier of the next message on every stream, after several wraps of the 32-bit identifiers.
+/// Makes `mid` the identifier of the next message on every stream, as if the 32-bit identifiers had wrapped several
+/// times.
 fn age(half: &mut RecvHalf, mid: u32) {
     let interleaved = half.interleaved.get_or_insert_default();
     for stream in 0..4 {
@@ -170,7 +171,7 @@ fn agrees_with_the_sender() {
     }
 }
 
-/// RFC 8260 §2.1: fragment numbers wrap in the middle of a message.
+/// RFC 8260 §2.1: a message is reassembled correctly if the fragment numbers wrap in the middle of it.
 #[test]
 fn fragment_numbers_wrap() {
     let mut half = RecvHalf::new(&Config::default(), 1, 4, 100);
@@ -243,9 +244,9 @@ fn many_large_messages_share_a_small_buffer() {
     }
 }
 
-/// RFC 8260 §2.2.2 allows only one message of a stream in progress at a time. Reception does not stall even if the peer
+/// RFC 8260 §2.2.2 allows only one message of a stream in progress at a time. Reception must not stall even if the peer
 /// breaks this rule. While one message is delivered in parts, no part of another message of the stream can be
-/// delivered. The delivery of another message is tried again when the first message is complete.
+/// delivered. When the first message is complete, the delivery of the other message must be tried again.
 #[test]
 fn messages_of_one_stream_under_way_at_once_share_a_small_buffer() {
     for (unordered, messages, first) in [(true, 2, 8), (true, 5, 4), (false, 2, 8), (false, 5, 4)] {

@@ -1,8 +1,8 @@
 //! Keeps the order in which messages became readable, across all streams.
 //!
-//! Stores an entry for each readable message, whole or delivered in parts. If the application reads without naming a
-//! stream, it receives the messages in the order of these entries. The entries are kept only if the application reads
-//! in this way (`Config::track_arrivals`). A lane is the queue of the ordered or of the unordered messages of a stream.
+//! Stores an entry for each readable message, whole or delivered in parts. An application that reads without naming a
+//! stream receives the messages in the order of these entries. Entries are kept only for such applications
+//! (`Config::track_arrivals`). A lane is the queue of the ordered or of the unordered messages of a stream.
 //!
 //! Implements RFC 9260 §11.1.7 (Receive, where no stream is named) and RFC 6458 §3.1.4.
 
@@ -16,8 +16,8 @@ use std::collections::VecDeque;
 pub(super) struct Arrivals(VecDeque<(u16, bool)>);
 
 impl Arrivals {
-    /// Removes an entry equal to `ticket`, which holds a stream and whether the message is unordered. If several
-    /// entries are equal to `ticket`, removes the last of them if `back` is true, and the first otherwise.
+    /// Removes an entry equal to `ticket`: the last such entry if `back` is true, otherwise the first. An entry holds a
+    /// stream, and whether the message is unordered.
     fn strike(&mut self, ticket: (u16, bool), back: bool) {
         let mut all = self.0.iter();
         let found = match back {
@@ -43,15 +43,15 @@ pub(crate) struct Upcoming {
 }
 
 impl Stream {
-    /// Whether the next message can be read from a lane of the stream. `unordered` selects the lane. A lane must wait
-    /// while a message of the other lane is partly read.
+    /// Returns whether the next message can be read from the lane that `unordered` selects. A lane must wait while a
+    /// message of the other lane is partly read.
     fn offers(&self, unordered: bool) -> bool {
         let lane = if unordered { self.unordered.as_deref() } else { Some(&self.ordered) };
         self.partly_read.is_none_or(|reading| reading == unordered) && lane.is_some_and(ReadQueue::readable)
     }
 
-    /// Whether the unfinished message of a lane is readable, but no part of it was read. Such a message can be dropped
-    /// without a notice to the reader.
+    /// Returns whether the unfinished message of a lane is readable, but no part of it was read. Such a message can be
+    /// dropped without a notice to the reader.
     pub(super) fn ends_unseen(&self, unordered: bool) -> bool {
         let lane = if unordered { self.unordered.as_deref() } else { Some(&self.ordered) };
         let Some(lane) = lane else { return false };
@@ -93,8 +93,8 @@ impl Order {
         }
     }
 
-    /// Returns the stream to read next, and whether its next message is unordered. If all arrived parts of an
-    /// unfinished message have been read, other messages are read in the meantime.
+    /// Returns the stream to read next, and whether its next message is unordered. While the rest of a partly read
+    /// message has not arrived, other messages are read.
     fn next_arrival(&self) -> Option<(u16, bool)> {
         let offers = |&&(stream, unordered): &&(u16, bool)| {
             self.streams.get(stream).is_some_and(|state| state.offers(unordered))

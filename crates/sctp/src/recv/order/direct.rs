@@ -1,4 +1,4 @@
-//! Reassembles a message directly at the end of its lane. The application reads the lane, which is the queue of the
+//! Reassembles a message directly at the end of its lane, from which the application reads. A lane is the queue of the
 //! ordered or of the unordered messages of a stream. Such a message may be delivered in parts before it is complete.
 //!
 //! Implements RFC 9260 §6.9 and §11.1.7 (partial delivery), as far as they concern one stream.
@@ -63,7 +63,7 @@ impl Order {
         }
     }
 
-    /// Allows the unfinished ordered or unordered message of `stream` to be delivered in parts. Does so only if the
+    /// Delivers the unfinished ordered or unordered message of `stream` in parts from now on. Does so only if the
     /// message is large, or if `at_once` is true because buffer space is short.
     pub(crate) fn expose(&mut self, stream: u16, unordered: bool, at_once: bool) {
         let partial_delivery = self.partial_delivery;

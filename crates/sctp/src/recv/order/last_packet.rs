@@ -2,7 +2,7 @@
 //!
 //! Keeps the buffer of the last packet that the fast path handled, if its message is the first unread message of its
 //! stream. If the application reads each message before the next one arrives, the bytes of each message are copied only
-//! once: from the packet to the application. Each association has one such buffer. While the buffer is in use, other
+//! once: from the packet to the application. Each association keeps one such buffer. While the buffer is in use, other
 //! messages are copied twice: into the receive buffer, and from there to the application.
 
 use anabranch_base::PacketBytes;
@@ -11,8 +11,8 @@ use std::ops::Range;
 /// The buffer of a packet whose message is not fully read.
 #[derive(Debug, Default)]
 pub(super) struct LastPacket {
-    /// The buffer of the packet. The buffer stays here even after the application has read all bytes. When the next
-    /// packet is kept, its buffer is exchanged for this one.
+    /// The buffer of the packet. It stays allocated after the application has read all bytes. When another packet is
+    /// kept, the two buffers are exchanged.
     buffer: Vec<u8>,
     /// The index of the first unread byte in `buffer`.
     at: u32,

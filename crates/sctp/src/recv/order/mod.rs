@@ -44,7 +44,7 @@ struct Stream {
     next_ssn: u16,
     ordered: ReadQueue,
     unordered: Option<Box<ReadQueue>>,
-    /// Complete ordered messages that wait for an earlier message, by SSN. In a tree, each insertion is cheap whatever
+    /// Complete ordered messages that wait for an earlier message, by SSN. The tree makes insertions cheap, whatever
     /// the order in which messages arrive.
     waiting: BTreeMap<u16, (Delivery, Vec<u8>)>,
     /// Complete unordered messages that wait behind an unordered message that is being delivered in parts.
@@ -55,7 +55,8 @@ struct Stream {
 }
 
 impl Stream {
-    /// Whether all messages of the stream are complete and ordered, and none of them waits for an earlier message.
+    /// Returns whether all messages of the stream are complete and ordered, and none of them waits for an earlier
+    /// message.
     #[inline]
     fn is_simple(&self) -> bool {
         self.unordered.is_none() && self.ordered.tail.is_none() && self.waiting.is_empty()
@@ -86,8 +87,7 @@ impl Stream {
         released
     }
 
-    /// Releases the waiting messages whose turn has come: moves them to the lane of ordered messages. Returns their
-    /// number.
+    /// Moves the waiting messages whose turn has come to the lane of ordered messages. Returns their number.
     fn release(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
         while !self.waiting.is_empty()
@@ -178,7 +178,7 @@ impl Order {
         self.out_of_order_messages = self.out_of_order_messages.saturating_sub(released);
     }
 
-    /// Whether data can be read on any stream.
+    /// Returns whether data can be read on any stream.
     pub(crate) fn has_unread(&self) -> bool {
         self.streams.iter().any(Stream::readable)
     }

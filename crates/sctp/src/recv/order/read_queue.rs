@@ -1,8 +1,8 @@
 //! Stores the readable data of one lane of a stream: bytes and message boundaries. A lane holds the ordered or the
 //! unordered messages of the stream.
 //!
-//! An empty queue keeps its memory for the next messages, up to a limit. Memory beyond the limit, which a backlog
-//! leaves behind, is freed.
+//! An empty queue keeps its memory for the next messages, up to a limit. Memory beyond the limit is freed once a
+//! backlog has been read.
 //!
 //! Implements RFC 9260 §11.1.7 (Receive), as far as it concerns one lane.
 
@@ -75,7 +75,7 @@ impl ReadQueue {
     #[inline]
     pub(super) fn end_message(&mut self, message: Boundary) {
         if self.messages.capacity() == 0 {
-            // Reserve room for only one message: an application that reads each message immediately needs no more.
+            // Reserve room for only one message. An application that reads each message immediately needs no more.
             self.messages.reserve_exact(1);
         }
         self.messages.push_back(message);
@@ -97,8 +97,8 @@ impl ReadQueue {
     /// Reads the next bytes of the lane into `out`.
     #[inline]
     pub(super) fn copy(&mut self, out: &mut [u8]) {
-        /// Bytes that the application has read are removed from the queue once there are this many of them. One removal
-        /// then serves many small messages.
+        /// Read bytes are removed from the queue once there are this many of them. One removal then serves many small
+        /// messages.
         const AT_ONCE: usize = 4096;
         let (front, back) = self.bytes.as_slices();
         let end = self.taken + out.len();
@@ -113,8 +113,7 @@ impl ReadQueue {
         }
         self.taken = end;
         if end == self.bytes.len() {
-            // The application has read all bytes of the queue. After `clear`, new bytes start at the beginning of the
-            // queue's memory.
+            // The application has read everything, so new bytes can start at the beginning of the queue's memory.
             self.bytes.clear();
             self.taken = 0;
         } else if end >= AT_ONCE {
@@ -125,8 +124,8 @@ impl ReadQueue {
 
     /// Frees unused memory of the stream in `slot`. A stream that waited for a lost packet may have a large buffer, and
     /// a stream that is used only once must not keep its buffer. The stream in slot 0 may keep a larger buffer, because
-    /// a bulk transfer fills it between two reads. With a smaller limit, the allocator would get and clear pages for
-    /// each message.
+    /// a bulk transfer fills it between two reads. If that buffer were freed, the allocator would have to provide and
+    /// clear pages for each message.
     #[inline]
     pub(super) fn free_unused(&mut self, slot: usize, shared: bool) {
         let most = match slot {

@@ -10,8 +10,9 @@ use anabranch_base::trace::SendCause;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// The largest number of chunks that can be outstanding. Gap blocks reach 65,535 TSNs. Two stream sequence numbers can
-/// be compared only if they are less than half their range apart, that is 32,768 (RFC 9260 §6.1).
+/// The largest number of chunks that can be outstanding. It is below two limits. Gap blocks reach only 65,535 TSNs.
+/// Stream sequence numbers can be compared only if they are less than half their range apart, that is 32,768 (RFC 9260
+/// §6.1).
 pub(crate) const MAX_OUTSTANDING: usize = 32_000;
 
 /// The progress of a chunk after its first transmission.
@@ -26,8 +27,8 @@ pub(crate) enum ChunkState {
     Freed,
     /// The chunk is marked for retransmission, for this cause.
     Lost(SendCause),
-    /// The chunk was abandoned (RFC 3758) and is never retransmitted. The chunk counts as in flight until it is known
-    /// to be acknowledged or lost. From then on, its field `fast` is set.
+    /// The chunk was abandoned (RFC 3758) and is never retransmitted. It counts as in flight until it is known to be
+    /// acknowledged or lost; then `fast` is set.
     Abandoned,
 }
 
@@ -48,7 +49,7 @@ pub(crate) struct Entry {
     pub(crate) path: u8,
     pub(crate) miss_indications: u8,
     /// Whether the chunk was fast-retransmitted and will not be fast-retransmitted again (RFC 9260 §7.2.4). For an
-    /// abandoned chunk, the field has another meaning: the chunk is known to be acknowledged or lost.
+    /// abandoned chunk: whether the chunk is known to be acknowledged or lost.
     pub(crate) fast: bool,
     /// Whether the chunk was sent more than once.
     pub(crate) was_retransmitted: bool,
@@ -86,9 +87,9 @@ pub(crate) struct Outstanding {
     /// Chunks acknowledged by NR gap blocks, as ascending ranges of TSN offsets. No offset is below `base`. `None`
     /// until the first NR-SACK.
     pub(super) nr_acked: Option<Box<NrAckedRuns>>,
-    /// Miss indications can no longer mark chunks below this TSN offset.
+    /// The TSN offset below which miss indications can mark no more chunks.
     pub(super) miss_floor: u64,
-    /// No chunk below this TSN offset is marked as lost.
+    /// The TSN offset below which no chunk is marked as lost.
     lost_floor: u64,
     lost: usize,
     /// The number of user bytes in flight.
@@ -120,7 +121,7 @@ impl Outstanding {
         Self {
             initial,
             base: 0,
-            // Many associations send one chunk at a time, so there is room for one entry at first.
+            // Reserve room for only one entry, because many associations send one chunk at a time.
             entries: VecDeque::with_capacity(1),
             runs: Vec::new(),
             nr_acked: None,
@@ -202,7 +203,7 @@ impl Outstanding {
         self.entries.push_back(entry);
     }
 
-    /// Whether one more TSN may be assigned to stand for the unsent rest of an abandoned message.
+    /// Returns whether one more TSN may be assigned to stand for the unsent rest of an abandoned message.
     pub(super) fn has_spare(&self) -> bool {
         self.entries.len() < MAX_OUTSTANDING + 1024
     }
@@ -219,8 +220,8 @@ impl Outstanding {
             state: ChunkState::Abandoned,
             path: 0,
             miss_indications: 0,
-            // In an abandoned entry, `fast` says that no loss detection is needed. No chunk is sent with this TSN, so
-            // none can be lost.
+            // No chunk is sent with this TSN, so none can be lost. In an abandoned entry, `fast` turns loss detection
+            // off.
             fast: true,
             was_retransmitted: false,
             retransmissions: 0,
@@ -295,28 +296,27 @@ impl Outstanding {
         self.set(offset, ChunkState::InFlight);
     }
 
-    /// Whether gap blocks have acknowledged a chunk beyond the cumulative TSN ack point.
+    /// Returns whether gap blocks have acknowledged a chunk beyond the cumulative TSN ack point.
     #[inline]
     pub(crate) fn has_gaps(&self) -> bool {
         !self.runs.is_empty()
     }
 
-    /// Returns true if no chunk is in flight and no chunk is marked for retransmission. In that case, each outstanding
-    /// chunk has been abandoned or acknowledged by a gap block. An abandoned chunk counts as acknowledged (RFC 3758
-    /// §3.5 A2).
+    /// Returns true if no chunk is in flight and no chunk is marked for retransmission. Then each outstanding chunk was
+    /// abandoned, or acknowledged by a gap block. An abandoned chunk counts as acknowledged (RFC 3758 §3.5 A2).
     #[inline]
     pub(crate) fn awaits_nothing(&self) -> bool {
         self.in_flight == 0 && self.lost == 0
     }
 
-    /// Whether the peer reports no gaps, and this side has marked no chunk as lost. If true, all outstanding chunks are
-    /// in flight or abandoned.
+    /// Returns whether the peer reports no gaps, and this side has marked no chunk as lost. If so, all outstanding
+    /// chunks are in flight or abandoned.
     #[inline]
     pub(crate) fn has_no_gaps_or_losses(&self) -> bool {
         self.runs.is_empty() && self.lost == 0
     }
 
-    /// Whether a chunk is marked for retransmission.
+    /// Returns whether a chunk is marked for retransmission.
     #[inline]
     pub(crate) fn has_lost(&self) -> bool {
         self.lost > 0
@@ -389,8 +389,8 @@ impl Outstanding {
     /// Returns the TSN offset of the first outstanding chunk of each message.
     pub(super) fn first_offsets(&self) -> BTreeMap<u32, u64> {
         let mut firsts = BTreeMap::new();
-        // Message indices are reused. A freed entry may belong to an earlier message with the same index, so freed
-        // entries are ignored.
+        // A message index may be used again after all chunks of the message are freed. So a freed entry may belong to
+        // an earlier message, and is ignored.
         for (entry, offset) in self.entries.iter().zip(self.base..) {
             if entry.state != ChunkState::Freed {
                 firsts.entry(entry.message).or_insert(offset);

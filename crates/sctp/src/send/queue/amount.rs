@@ -13,7 +13,7 @@ pub(super) struct Amount {
     low: Option<Box<Low>>,
 }
 
-/// The threshold of a stream: a buffered amount at or below it is reported as low.
+/// The threshold of a stream. A buffered amount that is not larger is reported as low.
 #[derive(Clone, Copy, Debug)]
 struct Low {
     bytes: u64,
@@ -68,8 +68,8 @@ impl Queue {
         self.low.pop()
     }
 
-    /// Copies each stream's threshold for the buffered amount from `before`, when the association restarts. The new
-    /// send buffer is empty, so streams that were above their thresholds are reported as low.
+    /// Copies each stream's threshold for the buffered amount from `before` when the association restarts. The new send
+    /// buffer is empty, so each stream that was above its threshold is reported as low.
     pub(super) fn inherit_low(&mut self, before: &Self) {
         self.low = before.low.clone();
         for amount in before.streams.iter().map(|stream| &stream.amount) {

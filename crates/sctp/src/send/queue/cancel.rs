@@ -49,7 +49,7 @@ impl Queue {
         }
     }
 
-    /// Whether `message` is already removed from the scheduler.
+    /// Returns whether `message` is already removed from the scheduler.
     pub(super) fn is_taken_off(&self, message: u32) -> bool {
         self.cancelling.binary_search(&message).is_ok()
     }
@@ -89,7 +89,7 @@ impl Queue {
         }
     }
 
-    /// Whether one of `streams` has data that was not yet cut into chunks. An empty list stands for any stream.
+    /// Returns whether one of `streams` has data that was not yet cut into chunks. An empty list stands for any stream.
     pub(crate) fn is_waiting(&self, streams: &[u16]) -> bool {
         let waiting = |message: &&super::QueuedMessage| message.cut < message.length;
         let mut all = self.messages.iter().filter(waiting);
@@ -98,8 +98,8 @@ impl Queue {
 }
 
 impl Stream {
-    /// After a reset of the stream, continues the count of its queued bytes at the next multiple of 2^32. Sender and
-    /// receiver then have the same count, even if earlier messages were never sent.
+    /// After a reset of the stream, continues the count of its queued bytes at the next multiple of 2^32. So sender and
+    /// receiver have the same count, even if earlier messages were never sent.
     pub(super) fn begin_new_life(&mut self) {
         self.queued_bytes = crate::position_after_reset(self.queued_bytes);
     }

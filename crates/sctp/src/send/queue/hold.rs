@@ -89,15 +89,15 @@ impl Queue {
         hold.before.insert(ticket, before);
     }
 
-    /// Whether messages on one of `streams` are held back. An empty list stands for any stream.
+    /// Returns whether messages on one of `streams` are held back. An empty list stands for any stream.
     pub(crate) fn is_held(&self, streams: &[u16]) -> bool {
         self.hold.as_deref().is_some_and(|hold| {
             streams.is_empty() || streams.iter().any(|&stream| hold.ticket(stream).is_some())
         })
     }
 
-    /// Whether every message that was queued before the reset request with this ticket has been fully cut into chunks
-    /// or dropped.
+    /// Returns whether every message that was queued before the reset request with this ticket has been fully cut into
+    /// chunks or dropped.
     pub(crate) fn is_clear(&self, ticket: ReservationId) -> bool {
         let before = self.hold.as_deref().and_then(|hold| hold.before.get(&ticket));
         before.is_none_or(|&before| before == 0)
@@ -151,8 +151,8 @@ impl Queue {
         }
     }
 
-    /// Whether a message on one of `streams` got a sequence number after the last reset of that stream. An empty list
-    /// stands for all streams.
+    /// Returns whether a message on one of `streams` got a sequence number after the last reset of that stream. An
+    /// empty list stands for all streams.
     pub(crate) fn is_numbered(&self, streams: &[u16]) -> bool {
         if streams.is_empty() {
             return self.streams.iter().any(Stream::is_numbered);

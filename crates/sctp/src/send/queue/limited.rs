@@ -117,7 +117,7 @@ impl Queue {
         }
     }
 
-    /// Whether the chunk `cut` is the first one of a message that may be abandoned.
+    /// Returns whether the chunk `cut` is the first one of a message that may be abandoned.
     #[inline]
     pub(crate) fn begins_limited(&self, cut: Cut) -> bool {
         cut.offset == 0 && self.messages[cut.message as usize].policy != ReliabilityPolicy::Full
@@ -133,7 +133,7 @@ impl Queue {
         Some(message)
     }
 
-    /// Whether the message can still be abandoned: its reliability is limited, and the message is neither fully
+    /// Returns whether the message can still be abandoned: its reliability is limited, and the message is neither fully
     /// acknowledged nor abandoned yet.
     pub(crate) fn is_limited(&self, message: u32) -> bool {
         self.messages[message as usize].policy == ReliabilityPolicy::Limited
@@ -197,9 +197,8 @@ mod tests {
         assert_eq!(queue.messages.len(), 2);
     }
 
-    /// RFC 6525 §5.1.2: messages held back are sent after the reset. A successful reset moves the stream's byte count
-    /// to the next multiple of 2^32 (here 2^32), where the byte positions of these messages start. If the reset fails,
-    /// the byte count continues.
+    /// RFC 6525 §5.1.2: messages held back are sent after the reset. If the reset succeeds, their byte positions start
+    /// at the next multiple of 2^32 (here 2^32). If the reset fails, the byte count of the stream continues.
     #[test]
     fn what_is_kept_back_is_counted_from_the_reset() {
         let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);

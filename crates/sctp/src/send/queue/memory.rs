@@ -29,7 +29,7 @@ impl Queue {
         self.memory.is_some()
     }
 
-    /// Whether a `send` was rejected for lack of room in the buffer.
+    /// Returns whether a `send` was rejected for lack of room in the buffer.
     #[inline]
     pub(crate) fn has_rejected(&self) -> bool {
         self.smallest_rejected.is_some()
@@ -43,7 +43,7 @@ impl Queue {
         let Some(memory) = &mut self.memory else { return };
         memory.max_in_flight = memory.max_in_flight.max(congestion).min(peer);
         let target = memory.account.floor() + 2 * memory.max_in_flight;
-        // The ring buffer can be a quarter larger than the bytes in it. So the bytes are limited to four fifths of the
+        // The ring buffer may be a quarter larger than the bytes in it, so the bytes are limited to four fifths of the
         // account's limit.
         let share = memory.account.limit().saturating_sub(message_table) / 5 * 4;
         self.limit = target.min(share).min(self.configured_limit);
@@ -58,8 +58,8 @@ impl Queue {
         }
     }
 
-    /// Whether the buffers of the streams take more memory than 1.5 times the present limit of the send buffer plus
-    /// [`MARGIN`].
+    /// Returns whether the buffers of the streams take more memory than 1.5 times the present limit of the send buffer
+    /// plus [`MARGIN`].
     #[inline]
     pub(super) fn holds_much(&self) -> bool {
         self.memory.is_some() && self.payload_memory > self.limit + self.limit / 2 + MARGIN
@@ -80,8 +80,8 @@ impl Queue {
     /// Returns how many bytes of memory all streams with nothing to send may keep together.
     #[inline]
     pub(super) fn most_resting(&self) -> u64 {
-        // Many associations may be idle, so all send queues together must keep little memory. Each send queue still
-        // keeps a small part of its limit, because the application may soon send again.
+        // Many associations may be idle, so each queue keeps only a small part of its limit. It keeps that part because
+        // the application may soon send again.
         self.memory.as_ref().map_or(self.limit, |memory| (memory.account.limit() / 64).min(self.limit))
     }
 
@@ -91,8 +91,8 @@ impl Queue {
     }
 }
 
-/// A margin in bytes. The memory of streams that have data to send may exceed 1.5 times the limit of the send buffer by
-/// this margin.
+/// A margin in bytes: the memory of streams that have data to send may exceed 1.5 times the limit of the send buffer by
+/// this amount.
 const MARGIN: u64 = 64 << 10;
 /// The send buffer gets 1/`PART` of the guaranteed minimum memory of an association.
 const PART: u64 = 4;
@@ -103,8 +103,8 @@ mod tests {
     use crate::config::SchedulerKind;
     use crate::message::Message;
 
-    /// When the size limit of the send buffer falls, unused memory of the buffer is freed as soon as some of the data
-    /// is acknowledged. It does not stay allocated until all data is acknowledged.
+    /// When the size limit of the send buffer falls, unused memory must be freed as soon as some of the data is
+    /// acknowledged, not only when all data is acknowledged.
     #[test]
     fn a_ring_follows_a_limit_that_falls() {
         let mut queue = Queue::new(4 << 20, SchedulerKind::Fcfs);

@@ -31,8 +31,7 @@ use memory::MemoryAccount;
 use std::ops::Range;
 pub(crate) use undelivered::Undelivered;
 
-/// Queued data is prefetched only if more than this number of bytes are buffered. The number is about the size of an L2
-/// cache.
+/// The number of buffered bytes above which queued data is prefetched, about the size of an L2 cache.
 const NEAR: u64 = 1 << 20;
 
 /// A message in the send buffer.
@@ -131,8 +130,8 @@ struct Stream {
 }
 
 impl Stream {
-    /// Counts `bytes` more queued bytes and returns the previous count. Bytes of messages that are abandoned unsent
-    /// stay in the count, because it covers all bytes that the application has written.
+    /// Counts `bytes` more queued bytes and returns the previous count. The count covers all bytes that the application
+    /// has written, including those of messages that are abandoned unsent.
     #[inline]
     fn count_given(&mut self, bytes: usize) -> u64 {
         let before = self.queued_bytes;
@@ -436,8 +435,8 @@ impl Queue {
         }
     }
 
-    /// Returns true once, when the buffer has room again after a message was rejected. The application is called only
-    /// when a considerable part of the buffer is free, and not for every acknowledgement.
+    /// Returns true once, when the buffer has room again after a message was rejected. Waits until a considerable part
+    /// of the buffer is free, so that the application is not called for every acknowledgement.
     #[inline]
     pub(crate) fn take_writable(&mut self) -> bool {
         match self.smallest_rejected {
@@ -514,8 +513,8 @@ impl Queue {
         (0..self.messages.len() as u32).filter(|&message| self.asks_for(message, key)).collect()
     }
 
-    /// Whether the message still needs this key: the key authenticates its chunks, and some of these chunks are not
-    /// acknowledged. An abandoned message needs no key.
+    /// Returns whether the message still needs this key: the key authenticates its chunks, and some of these chunks are
+    /// not acknowledged. An abandoned message needs no key.
     pub(crate) fn asks_for(&self, message: u32, key: u16) -> bool {
         let stored = &self.messages[message as usize];
         let abandoned = matches!(stored.policy, ReliabilityPolicy::Abandoned(_));

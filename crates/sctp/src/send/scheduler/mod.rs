@@ -12,7 +12,7 @@ use crate::streams::Streams;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// When this number of messages remain ahead of a message in the queue, the message is prefetched into the CPU cache.
+/// The number of messages ahead of a message in the queue at which this message is prefetched into the CPU cache.
 const SOON: usize = 8;
 
 /// The messages that wait to be sent. Each message is identified by its index in the queue.
@@ -43,15 +43,16 @@ struct TurnOrder {
     served: Option<u16>,
     /// Whether some, but not all, chunks of the served stream's first message were cut.
     is_partly_cut: bool,
-    /// True if the served stream has ended a large message in the current packet. The packet then takes no more chunks.
+    /// Whether the served stream has ended a large message in the current packet. If so, no more chunks are added to
+    /// the packet.
     used_its_turn: bool,
-    /// The number of entries added to `ready` so far. An entry stores the number of entries added before it. So entries
-    /// with equal ranks are served in the order in which they were added.
+    /// The number of entries added to `ready` so far. Each new entry stores this number, so that entries with equal
+    /// ranks are served in the order in which they were added.
     turns: u64,
     /// The number of messages queued so far.
     arrivals: u64,
-    /// Virtual time of fair queueing: the virtual time at which the latest chunk began. In virtual time, a chunk lasts
-    /// its size in bytes divided by the weight of its stream.
+    /// Virtual time of fair queueing: the virtual start time of the latest chunk. In virtual time, sending a chunk
+    /// takes its size in bytes divided by the weight of its stream.
     now: u64,
 }
 
@@ -65,8 +66,8 @@ struct HeapEntry {
 
 #[derive(Debug, Default)]
 struct StreamQueue {
-    /// The waiting messages of the stream. Each entry holds the position of the message in the order of all `send`
-    /// calls, and the number of the message in the send queue.
+    /// The waiting messages of the stream. Each entry holds the position of the message among all `send` calls, and the
+    /// index of the message in the send queue.
     waiting: VecDeque<(u64, u32)>,
     /// The priority or the weight of the stream.
     value: u16,
@@ -128,7 +129,7 @@ impl Scheduler {
         {
             turns.queues.at(slot).value = value;
             if self.kind == SchedulerKind::Priority {
-                // The stream's rank in the heap may have changed, so the heap is rebuilt.
+                // The new value may change the rank of the stream, so the heap is rebuilt.
                 let rank = |turn: HeapEntry| if turn.stream == stream { value.into() } else { turn.rank };
                 let ready = std::mem::take(&mut turns.ready).into_vec().into_iter();
                 turns.ready =
@@ -214,8 +215,8 @@ impl Order {
             SchedulerKind::Fcfs => Self::Fcfs(VecDeque::new()),
             _ => Self::Turns(Box::new(TurnOrder {
                 queues: Streams::new(),
-                // Most associations have one stream, with one message at a time, so there is room for one entry at
-                // first.
+                // Reserve room for only one entry, because most associations have one stream, with one message at a
+                // time.
                 ready: BinaryHeap::with_capacity(1),
                 served: None,
                 is_partly_cut: false,
@@ -317,8 +318,9 @@ impl TurnOrder {
         if done {
             queue.waiting.pop_front();
         }
-        // If a large message ends in this packet, the stream has used its turn. A further message of the stream might
-        // not fit into the packet. It would then continue in the next packet, before the turn of the other streams.
+        // If the last fragment of a large message goes into this packet, the stream has used its turn. Otherwise the
+        // first fragment of its next message might follow in this packet, and that message would continue in the next
+        // packet, before the other streams.
         self.used_its_turn =
             self.is_partly_cut && done && kind == SchedulerKind::RoundRobinPacket && !interleaving;
         self.is_partly_cut = !done;
@@ -357,7 +359,7 @@ impl TurnOrder {
         if queue.waiting.is_empty() {
             self.ready.retain(|Reverse(turn)| turn.stream != stream);
         }
-        // If the removed message was partly sent, its stream had to be served until the message ended. Now another
+        // If the removed message was partly sent, its stream was served until the end of the message. Now another
         // stream can be chosen.
         if at == 0 && self.is_partly_cut && self.served == Some(stream) {
             (self.served, self.is_partly_cut) = (None, false);

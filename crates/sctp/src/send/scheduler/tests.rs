@@ -59,8 +59,8 @@ impl Sender {
 }
 
 /// RFC 8260 §1.1: streams 0 and 2 have one message of three chunks, and stream 1 has three messages of one chunk. Round
-/// robin sends them as in figure 1 without interleaving, and as in figure 2 with interleaving. First-come, first-served
-/// (§3.1) sends them message by message.
+/// robin sends the chunks as in figure 1 without interleaving, and as in figure 2 with interleaving. First-come,
+/// first-served (§3.1) sends one whole message after the other.
 #[test]
 fn the_figures_of_the_standard() {
     for (kind, interleaving, want) in [

@@ -1,13 +1,13 @@
 //! Linux 2.6.11 of March 2005, which came before CUBIC and before buffers of 4 MiB.
 //!
 //! The values were read in Linux 2.6.12-rc2 (commit 1da177e4c3f4), the first version in the public history and the next
-//! release after 2.6.11. docs/period-hosts.md has a table of its behaviours, the functions that were read, and what is
-//! not modelled.
+//! release after 2.6.11. docs/period-hosts.md has a table of the behaviours of this version, the functions that were
+//! read, and what is not modelled.
 
 use super::MODERN;
 use anabranch_base::knobs::Profile;
 
-/// The value of a knob that this version does not have.
+/// The text that is given as the source of a value if Linux 2.6.11 does not have the feature.
 const NONE: &str = "Linux 2.6.11 has none";
 
 pub(super) const PROFILE: Profile = Profile {
@@ -53,7 +53,11 @@ pub(super) const PROFILE: Profile = Profile {
         ("ack_push", "yes", "tcp.c cleanup_rbuf, tcp_input.c tcp_grow_window"),
         ("psh_counts", "no", "tcp_input.c tcp_measure_rcv_mss: only a small segment sets TCP_ACK_PUSHED"),
         ("push", "write", "tcp.c tcp_push (and half a window: forced_push, not modelled)"),
-        ("fin", "data", "tcp_output.c tcp_send_fin: on the last segment that waits"),
+        (
+            "fin",
+            "waiting",
+            "tcp_output.c tcp_send_fin: on the last segment that waits; tcp.c tcp_push sends at each write",
+        ),
         ("fin_delack", "yes", "tcp_input.c tcp_fin: pingpong in ESTABLISHED"),
         ("mss", "auto", "tcp_output.c tcp_sync_mss (half of the window bounds it; not modelled)"),
         (

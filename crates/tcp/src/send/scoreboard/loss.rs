@@ -10,8 +10,8 @@ use anabranch_base::Instant;
 use anabranch_congestion::Verdict;
 
 impl Scoreboard {
-    /// RFC 6675 §4, IsLost: marks a segment as lost if enough data above it is SACKed. The data is enough if it has
-    /// `dupthresh` separate ranges, or more bytes than `dupthresh - 1` full segments.
+    /// RFC 6675 §4, IsLost: marks a segment as lost if enough data above it is SACKed. Enough means `dupthresh`
+    /// separate ranges, or more bytes than `dupthresh - 1` full segments hold.
     pub(crate) fn find_lost(&mut self, dupthresh: u32, mss: u64) {
         if self.sacked == 0 {
             return;
@@ -44,8 +44,8 @@ impl Scoreboard {
         if self.sacked == 0 { 0 } else { self.index_at_or_after(self.high_sacked) }
     }
 
-    /// Marks segments before `point` as lost if the highest SACKed segment is more than `dupthresh` segments further
-    /// (tcp_update_scoreboard of Linux 2.6).
+    /// Marks a segment before `point` as lost if it lies at least `dupthresh` segments before the highest SACKed
+    /// segment (tcp_update_scoreboard of Linux 2.6).
     pub(crate) fn find_lost_by_fack(&mut self, dupthresh: u32, point: u64) {
         let lost = self.fack_count().saturating_sub(dupthresh as usize);
         let last = lost.checked_sub(1).and_then(|index| self.segments.get(index));
@@ -122,9 +122,9 @@ impl Scoreboard {
         self.repair_from = self.una;
     }
 
-    /// RFC 8985 §6.2 step 5, for segments sent once: asks `judge` for each segment, oldest first, and marks it as lost
-    /// if `judge` says so. Stops at the first segment that may still arrive, and returns the time at which that segment
-    /// counts as lost.
+    /// RFC 8985 §6.2 step 5, for segments sent once: calls `judge` for each segment, oldest first, and marks the
+    /// segment as lost if that is the verdict. Stops at the first segment that may still arrive, and returns the time
+    /// at which that segment counts as lost.
     pub(crate) fn lose_by_time(&mut self, judge: impl Fn(Instant, u64) -> Verdict) -> Option<Instant> {
         let mut index = self.index_at_or_after(self.lost_edge);
         let from = self.lost_edge;
@@ -180,7 +180,7 @@ impl Scoreboard {
         self.repair_from = self.una;
     }
 
-    /// Removes the marks for lost and retransmitted segments, because the losses were spurious.
+    /// Removes the marks "lost" and "retransmitted" from all segments, because the losses were spurious.
     pub(crate) fn forgive(&mut self) {
         for index in 0..self.segments.len() {
             let marks = self.segments[index].marks & !(LOST | RETRANSMITTED);

@@ -74,9 +74,9 @@ pub(crate) struct Scoreboard {
     missing: u64,
     /// The end of the highest SACKed segment.
     high_sacked: u64,
-    /// Every segment before this position is SACKed or lost.
+    /// The position before which every segment is SACKed or lost.
     lost_edge: u64,
-    /// Every lost segment before this position has been retransmitted.
+    /// The position before which every lost segment has been retransmitted.
     repair_from: u64,
     /// The SACK blocks that were processed last. They are kept because receivers repeat blocks.
     recent_blocks: [(u64, u64); 4],
@@ -166,7 +166,7 @@ impl Scoreboard {
     }
 
     /// Returns the segments delivered since the last call of [`take_delivered`](Self::take_delivered), and keeps the
-    /// record.
+    /// record of them.
     #[inline]
     pub(crate) fn fresh(&self) -> &Delivered {
         &self.delivered
@@ -232,7 +232,8 @@ impl Scoreboard {
             let whole = front.end <= position;
             let gone = front.end.min(position) - front.start;
             let marks = front.marks;
-            // If the window is counted in segments, a segment counts only when it is acknowledged as a whole.
+            // If the window is counted in segments, a segment counts as acknowledged only when all its bytes are
+            // acknowledged.
             let units = if self.segment_size == 0 { gone } else { u64::from(whole) };
             if marks & SACKED == 0 {
                 self.arrived += units;
@@ -272,14 +273,14 @@ impl Scoreboard {
         if start >= end {
             return 0;
         }
-        // If a block in `recent_blocks` lies inside the new block, its segments are already marked. Only the rest of
+        // If a block in `recent_blocks` lies inside the new block, its segments are already marked. So only the rest of
         // the new block is processed.
         let known =
             self.recent_blocks.iter().copied().find(|&(from, to)| from >= start && to <= end && from < to);
         let newly = match known {
             Some((from, to)) => {
-                // If the earlier block ended inside a segment, this segment was not marked. So processing resumes at
-                // the start of the segment.
+                // If the earlier block ended inside a segment, that segment is not marked yet. So processing resumes at
+                // the start of that segment.
                 let cut = self.index_at_or_after(to).saturating_sub(1);
                 let begun = self.segments.get(cut).filter(|s| s.end > to && s.start >= start);
                 let resume = begun.map_or(to, |segment| segment.start.min(to));
@@ -341,7 +342,8 @@ impl Scoreboard {
     /// RFC 6675 §4, NextSeg rule 3: returns the first segment that is neither SACKed nor retransmitted and lies below
     /// the highest SACKed segment.
     pub(crate) fn next_unsacked(&self, mss: u64) -> Option<Range<u64>> {
-        // All segments before `lost_edge` are SACKed or lost, and NextSeg rule 1 has retransmitted the lost segments.
+        // The search starts at `lost_edge`: all earlier segments are SACKed or lost, and NextSeg rule 1 has
+        // retransmitted the lost ones.
         self.segments
             .iter()
             .skip(self.index_at_or_after(self.lost_edge))

@@ -64,7 +64,7 @@ fn agrees_with_a_model_that_keeps_every_byte() {
                     model.bytes.resize((next + MSS) as usize, Byte::default());
                 }
                 4..=6 if next > una => {
-                    // In this test, SACK blocks cover whole segments.
+                    // The SACK blocks that the test generates cover whole segments.
                     let segments = (next - una).div_ceil(MSS);
                     let first = una / MSS + 1 + rng.below(segments);
                     let start = (first * MSS).min(next);

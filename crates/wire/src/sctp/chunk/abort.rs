@@ -27,14 +27,14 @@ impl<'a> Abort<'a> {
     /// Chunk type.
     pub const KIND: u8 = 6;
 
-    /// Reads a chunk of this type. Error causes are checked only during iteration, because an ABORT with malformed
+    /// Parses an ABORT chunk. Its error causes are checked only during iteration, because an ABORT with malformed
     /// causes is still an ABORT.
     #[must_use]
     pub fn parse(raw: RawChunk<'a>) -> Self {
         Self { reflected: raw.flags & 1 != 0, causes: Causes::new(raw.value) }
     }
 
-    /// Begins an ABORT chunk that has the causes of `self`. The caller appends more causes
+    /// Begins an ABORT chunk in `buffer` with the causes of `self`. The caller appends more causes
     /// ([`Cause::emit`](crate::sctp::Cause::emit)) and closes the chunk.
     pub fn open<'b>(&self, buffer: &'b mut Vec<u8>) -> ChunkWriter<'b> {
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, u8::from(self.reflected));
@@ -42,7 +42,7 @@ impl<'a> Abort<'a> {
         chunk
     }
 
-    /// Appends the whole chunk.
+    /// Appends the whole chunk to `buffer`.
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         self.open(buffer).close();
     }

@@ -1,4 +1,4 @@
-//! ASCONF and ASCONF ACK: the sender adds and removes its own addresses.
+//! ASCONF and ASCONF ACK: requests by which a sender adds and removes its own addresses, and the responses.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -41,7 +41,7 @@ impl<'a> Asconf<'a> {
     /// Chunk type.
     pub const KIND: u8 = 0xc1;
 
-    /// Reads a chunk of this type.
+    /// Parses an ASCONF chunk.
     ///
     /// # Errors
     /// The chunk lacks a sequence number or an address parameter.
@@ -69,7 +69,7 @@ impl<'a> Asconf<'a> {
         chunk
     }
 
-    /// Appends the whole chunk.
+    /// Appends the whole chunk to `buffer`.
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         self.open(buffer).close();
     }
@@ -79,7 +79,7 @@ impl<'a> AsconfAck<'a> {
     /// Chunk type.
     pub const KIND: u8 = 0x80;
 
-    /// Reads a chunk of this type.
+    /// Parses an ASCONF ACK chunk.
     ///
     /// # Errors
     /// The chunk lacks a sequence number.
@@ -97,7 +97,7 @@ impl<'a> AsconfAck<'a> {
         chunk
     }
 
-    /// Appends the whole chunk.
+    /// Appends the whole chunk to `buffer`.
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         self.open(buffer).close();
     }

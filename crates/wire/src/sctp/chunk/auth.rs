@@ -32,7 +32,7 @@ impl<'a> Auth<'a> {
     /// The length of the chunk in bytes, without the HMAC.
     pub const HEADER: usize = 8;
 
-    /// Reads a chunk of this type.
+    /// Parses an AUTH chunk.
     ///
     /// # Errors
     /// The chunk is too short for the two identifiers.

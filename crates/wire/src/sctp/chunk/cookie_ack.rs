@@ -20,7 +20,7 @@ impl CookieAck {
     /// Chunk type.
     pub const KIND: u8 = 11;
 
-    /// Reads a chunk of this type.
+    /// Parses a COOKIE ACK chunk.
     ///
     /// # Errors
     /// The chunk has a value, although it must be empty.

@@ -24,7 +24,7 @@ impl<'a> CookieEcho<'a> {
     /// Chunk type.
     pub const KIND: u8 = 10;
 
-    /// Reads a chunk of this type.
+    /// Parses a COOKIE ECHO chunk.
     #[must_use]
     pub fn parse(raw: RawChunk<'a>) -> Self {
         Self { cookie: raw.value }

@@ -25,7 +25,7 @@ impl Cwr {
     /// Chunk type.
     pub const KIND: u8 = 13;
 
-    /// Reads a chunk of this type.
+    /// Parses a CWR chunk.
     ///
     /// # Errors
     /// The value of the chunk is not a single TSN.

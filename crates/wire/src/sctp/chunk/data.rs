@@ -53,7 +53,7 @@ impl<'a> Data<'a> {
     pub(super) const UNORDERED: u8 = 0x04;
     pub(super) const IMMEDIATE: u8 = 0x08;
 
-    /// Reads a chunk of this type.
+    /// Parses a DATA chunk.
     ///
     /// # Errors
     /// The chunk is shorter than its fixed part.
@@ -96,7 +96,7 @@ impl<'a> Data<'a> {
         buffer.extend_from_slice(&head);
     }
 
-    /// Appends the whole chunk. The payload is given in two pieces, and `self.payload` is ignored.
+    /// Appends the whole chunk with a payload that is given in two pieces. `self.payload` is ignored.
     #[inline(always)]
     pub fn emit_parts(&self, buffer: &mut Vec<u8>, (front, back): (&[u8], &[u8])) {
         let length = front.len() + back.len();

@@ -25,7 +25,7 @@ impl Ecne {
     /// Chunk type.
     pub const KIND: u8 = 12;
 
-    /// Reads a chunk of this type.
+    /// Parses an ECNE chunk.
     ///
     /// # Errors
     /// The value of the chunk is not a single TSN.

@@ -24,13 +24,13 @@ impl<'a> Error<'a> {
     /// Chunk type.
     pub const KIND: u8 = 9;
 
-    /// Reads a chunk of this type. Error causes are checked only during iteration.
+    /// Parses an ERROR chunk. Its error causes are checked only during iteration.
     #[must_use]
     pub fn parse(raw: RawChunk<'a>) -> Self {
         Self { causes: Causes::new(raw.value) }
     }
 
-    /// Begins an ERROR chunk that has the causes of `self`. The caller appends more causes
+    /// Begins an ERROR chunk in `buffer` with the causes of `self`. The caller appends more causes
     /// ([`Cause::emit`](crate::sctp::Cause::emit)) and closes the chunk.
     pub fn open<'b>(&self, buffer: &'b mut Vec<u8>) -> ChunkWriter<'b> {
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);
@@ -38,7 +38,7 @@ impl<'a> Error<'a> {
         chunk
     }
 
-    /// Appends the whole chunk.
+    /// Appends the whole chunk to `buffer`.
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         self.open(buffer).close();
     }

@@ -52,12 +52,12 @@ pub struct ForwardTsn<'a> {
 impl<'a> ForwardTsn<'a> {
     /// Chunk type.
     pub const KIND: u8 = 192;
-    /// The size in bytes of a chunk without streams, including the chunk header.
+    /// The size in bytes of a FORWARD TSN chunk that lists no streams, including the chunk header.
     pub const FIXED: usize = 8;
-    /// The size in bytes of the entry of one stream.
+    /// The size in bytes of the entry for one stream in a FORWARD TSN.
     pub const EACH: usize = 4;
 
-    /// Reads a chunk of this type.
+    /// Parses a FORWARD TSN chunk.
     ///
     /// # Errors
     /// The value does not consist of a TSN and complete entries.
@@ -132,12 +132,12 @@ pub struct IForwardTsn<'a> {
 impl<'a> IForwardTsn<'a> {
     /// Chunk type.
     pub const KIND: u8 = 194;
-    /// The size in bytes of a chunk without streams, including the chunk header.
+    /// The size in bytes of an I-FORWARD-TSN chunk that lists no streams, including the chunk header.
     pub const FIXED: usize = 8;
-    /// The size in bytes of the entry of one stream.
+    /// The size in bytes of the entry for one stream in an I-FORWARD-TSN.
     pub const EACH: usize = 8;
 
-    /// Reads a chunk of this type.
+    /// Parses an I-FORWARD-TSN chunk.
     ///
     /// # Errors
     /// The value does not consist of a TSN and complete entries.

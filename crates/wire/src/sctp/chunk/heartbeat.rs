@@ -29,7 +29,7 @@ pub struct Heartbeat<'a> {
 pub struct HeartbeatAck<'a> {
     /// The heartbeat information of the HEARTBEAT that the chunk answers.
     pub info: &'a [u8],
-    /// The parameters that followed the information in the HEARTBEAT.
+    /// The parameters that followed the heartbeat information in the HEARTBEAT that the chunk answers.
     pub rest: &'a [u8],
 }
 
@@ -57,7 +57,7 @@ impl<'a> Heartbeat<'a> {
     /// Chunk type.
     pub const KIND: u8 = 4;
 
-    /// Reads a chunk of this type.
+    /// Parses a HEARTBEAT chunk.
     ///
     /// # Errors
     /// The value does not begin with a heartbeat information parameter.
@@ -75,7 +75,7 @@ impl<'a> HeartbeatAck<'a> {
     /// Chunk type.
     pub const KIND: u8 = 5;
 
-    /// Reads a chunk of this type.
+    /// Parses a HEARTBEAT ACK chunk.
     ///
     /// # Errors
     /// The value does not begin with a heartbeat information parameter.

@@ -60,7 +60,7 @@ impl<'a> IData<'a> {
         Self { immediate, unordered, begin, end, tsn, stream, mid, fsn, ppid, payload }
     }
 
-    /// Reads a chunk of this type.
+    /// Parses an I-DATA chunk.
     ///
     /// # Errors
     /// The chunk is shorter than its fixed part.
@@ -90,8 +90,8 @@ impl<'a> IData<'a> {
         })
     }
 
-    /// Appends the whole chunk. The payload is given in two pieces, and `self.payload` is ignored. Panics if the chunk
-    /// would be too long.
+    /// Appends the whole chunk with a payload that is given in two pieces. `self.payload` is ignored. Panics if the
+    /// chunk would be too long.
     #[inline]
     pub fn emit_parts(&self, buffer: &mut Vec<u8>, (front, back): (&[u8], &[u8])) {
         let length = front.len() + back.len();

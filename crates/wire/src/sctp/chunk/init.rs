@@ -49,7 +49,7 @@ pub struct InitAck<'a>(pub Init<'a>);
 impl<'a> Init<'a> {
     /// Chunk type.
     pub const KIND: u8 = 1;
-    /// The size in bytes of a chunk without parameters, including the chunk header.
+    /// The size in bytes of an INIT or INIT ACK without parameters, including the chunk header.
     pub const FIXED: usize = 20;
 
     /// Reads an INIT or an INIT ACK chunk.
@@ -91,7 +91,7 @@ impl<'a> Init<'a> {
         chunk
     }
 
-    /// Appends the whole chunk.
+    /// Appends the whole chunk to `buffer`.
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         self.open(buffer).close();
     }
@@ -101,7 +101,7 @@ impl<'a> InitAck<'a> {
     /// Chunk type.
     pub const KIND: u8 = 2;
 
-    /// Reads a chunk of this type.
+    /// Parses an INIT ACK chunk.
     ///
     /// # Errors
     /// The chunk is shorter than its fixed part.
@@ -114,7 +114,7 @@ impl<'a> InitAck<'a> {
         self.0.open_as(buffer, Self::KIND)
     }
 
-    /// Appends the whole chunk.
+    /// Appends the whole chunk to `buffer`.
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         self.open(buffer).close();
     }

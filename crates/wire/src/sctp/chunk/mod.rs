@@ -49,8 +49,8 @@ pub use unknown::UnknownChunk;
 use super::tlv::{ChunkWriter, Malformed, RawChunk};
 use std::fmt;
 
-/// Declares [`Chunk`]. Each row has four parts: a variant and its content, the struct whose constant `KIND` is the
-/// chunk type, the name in the RFC, and the parser.
+/// Declares the enum [`Chunk`]. Each line of the macro call has four parts: a variant and its content, the struct whose
+/// constant `KIND` is the chunk type, the name in the RFC, and the parser.
 macro_rules! chunks {
     ($( $variant:ident($content:ty): $kind:ident, $name:literal, $parse:expr; )*) => {
         /// A chunk of any type.

@@ -29,7 +29,7 @@ use std::fmt;
 /// An NR-SACK to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NrSack<'a> {
-    /// All TSNs up to this TSN have arrived.
+    /// The cumulative TSN ack: all TSNs up to this TSN have arrived.
     pub cumulative: Tsn,
     /// The advertised receiver window (a_rwnd) in bytes.
     pub window: u32,
@@ -53,7 +53,7 @@ pub struct NrSackView<'a> {
 impl NrSack<'_> {
     /// Chunk type.
     pub const KIND: u8 = 16;
-    /// The size in bytes of a chunk without blocks, including the chunk header.
+    /// The size in bytes of an NR-SACK without gap blocks, including the chunk header.
     pub const FIXED: usize = 20;
 
     /// Appends the chunk. Panics if the chunk would be too long. The caller must pass only as many blocks as fit in the
@@ -80,7 +80,7 @@ impl NrSack<'_> {
 }
 
 impl<'a> NrSackView<'a> {
-    /// Reads a chunk of this type.
+    /// Parses an NR-SACK chunk.
     ///
     /// # Errors
     /// The length does not match the three counts in the chunk.
@@ -192,7 +192,7 @@ mod tests {
         round_trip(Chunk::NrSack(view));
     }
 
-    /// A TSN that is reported as both renegable and non-renegable counts as arrived.
+    /// `all_gaps` lists a TSN once if the chunk reports it as both renegable and non-renegable.
     #[test]
     fn blocks_of_one_kind_may_overlap_those_of_the_other() {
         let block = |(start, end)| GapBlock { start, end };

@@ -26,7 +26,7 @@ impl<'a> Pad<'a> {
     /// The size in bytes of a PAD chunk without padding bytes.
     pub const HEADER: usize = 4;
 
-    /// Reads a chunk of this type.
+    /// Parses a PAD chunk.
     #[must_use]
     pub fn parse(raw: RawChunk<'a>) -> Self {
         Self { filling: raw.value }

@@ -94,7 +94,7 @@ impl<'a> StreamList<'a> {
         Self { bytes }
     }
 
-    /// Returns whether the list stands for all streams.
+    /// Returns whether the list is empty and therefore stands for all streams.
     #[must_use]
     pub const fn is_all(&self) -> bool {
         self.bytes.is_empty()
@@ -236,7 +236,7 @@ impl<'a> ReConfig<'a> {
     /// Chunk type.
     pub const KIND: u8 = 130;
 
-    /// Reads a chunk of this type.
+    /// Parses a RE-CONFIG chunk.
     ///
     /// # Errors
     /// The chunk has no parameter, or has a parameter with an invalid form.

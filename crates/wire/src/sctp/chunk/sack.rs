@@ -33,7 +33,7 @@ pub struct GapBlock {
 /// A SACK to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sack<'a> {
-    /// All TSNs up to this TSN have arrived.
+    /// The cumulative TSN ack: all TSNs up to this TSN have arrived.
     pub cumulative: Tsn,
     /// The advertised receiver window (a_rwnd) in bytes.
     pub window: u32,
@@ -46,7 +46,7 @@ pub struct Sack<'a> {
 /// A received SACK. The gap blocks are not checked: they may be unsorted, overlapping or invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SackView<'a> {
-    /// All TSNs up to this TSN have arrived.
+    /// The cumulative TSN ack: all TSNs up to this TSN have arrived.
     pub cumulative: Tsn,
     /// The advertised receiver window (a_rwnd) in bytes.
     pub window: u32,
@@ -57,7 +57,7 @@ pub struct SackView<'a> {
 impl Sack<'_> {
     /// Chunk type.
     pub const KIND: u8 = 3;
-    /// The size in bytes of a chunk without blocks, including the chunk header.
+    /// The size in bytes of a SACK without gap blocks and duplicates, including the chunk header.
     pub const FIXED: usize = 16;
 
     /// Appends the chunk. Panics if the chunk would be too long. The caller must pass only as many blocks as fit in the
@@ -65,8 +65,8 @@ impl Sack<'_> {
     #[inline]
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         if self.gaps.is_empty() && self.duplicates.is_empty() {
-            // The chunk is written with one store. The checksum soon reads the chunk in words of eight bytes. A read
-            // that covers several recent small stores would stall the processor.
+            // The whole chunk is written with one store. The checksum computation soon reads it in words of eight
+            // bytes, and a read that covers several recent small stores would stall the processor.
             let [c0, c1, c2, c3] = self.cumulative.0.to_be_bytes();
             let [w0, w1, w2, w3] = self.window.to_be_bytes();
             let length = Self::FIXED as u8;
@@ -109,7 +109,7 @@ pub(super) fn blocks(raw: &[[u8; 4]]) -> impl ExactSizeIterator<Item = GapBlock>
 }
 
 impl<'a> SackView<'a> {
-    /// Reads a chunk of this type.
+    /// Parses a SACK chunk.
     ///
     /// # Errors
     /// The length does not match the two counts in the chunk.
@@ -135,7 +135,7 @@ impl<'a> SackView<'a> {
         })
     }
 
-    /// Creates the view from fields of an NR-SACK that have the same meaning in a SACK.
+    /// Creates a view from those fields of an NR-SACK that a SACK also has.
     pub(super) const fn of(
         cumulative: Tsn,
         window: u32,

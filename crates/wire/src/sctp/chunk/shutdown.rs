@@ -17,7 +17,7 @@ use std::fmt;
 /// A SHUTDOWN chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shutdown {
-    /// All TSNs up to this TSN have arrived.
+    /// The cumulative TSN ack: all TSNs up to this TSN have arrived.
     pub cumulative: Tsn,
 }
 
@@ -25,7 +25,7 @@ impl Shutdown {
     /// Chunk type.
     pub const KIND: u8 = 7;
 
-    /// Reads a chunk of this type.
+    /// Parses a SHUTDOWN chunk.
     ///
     /// # Errors
     /// The value of the chunk is not a single TSN.

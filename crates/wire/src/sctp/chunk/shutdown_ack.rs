@@ -20,7 +20,7 @@ impl ShutdownAck {
     /// Chunk type.
     pub const KIND: u8 = 8;
 
-    /// Reads a chunk of this type.
+    /// Parses a SHUTDOWN ACK chunk.
     ///
     /// # Errors
     /// The chunk has a value, although it must be empty.

@@ -24,7 +24,7 @@ impl ShutdownComplete {
     /// Chunk type.
     pub const KIND: u8 = 14;
 
-    /// Reads a chunk of this type.
+    /// Parses a SHUTDOWN COMPLETE chunk.
     ///
     /// # Errors
     /// The chunk has a value, although it must be empty.

@@ -1,5 +1,5 @@
-//! A chunk of an unknown type. Unknown chunks are a variant of `Chunk` like any other, so that reporting them needs no
-//! special case.
+//! A chunk of an unknown type. `Chunk` has a variant for unknown chunks, so that code that reports chunks needs no
+//! special case for them.
 //!
 //! RFC 9260 §3.2: the rule for unknown types is in [`UnrecognizedAction::chunk`].
 

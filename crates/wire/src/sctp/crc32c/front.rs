@@ -1,10 +1,10 @@
 //! Computes bytes that can be put in front of a packet without changing its CRC32c.
 //!
-//! `crc-fast` processes blocks of 384 bytes with wide multiplications, starting at a cache line. It processes the bytes
-//! after the last block word by word. In a full packet, these bytes take as long as all the blocks. A certain sequence
-//! of four bytes takes the CRC from its initial state back to that state. This module repeats the sequence in front of
-//! a packet, until packet and sequences fill whole blocks from a cache line on. No bytes then remain after the last
-//! block. The position of a packet in memory decides how the packet is processed, but does not affect the CRC.
+//! `crc-fast` processes blocks of 384 bytes with wide multiplications, starting at a cache line, and the bytes after
+//! the last block word by word. In a full packet, these last bytes take as long as all the blocks. This module
+//! therefore extends a packet at its front, until it fills whole blocks from a cache line on. The padding repeats four
+//! bytes that take the CRC from its initial state back to that state, so that it does not change the CRC. Not every
+//! position of the packet in memory allows this.
 
 /// The size of a block in bytes.
 const BLOCK: usize = 384;
@@ -84,8 +84,8 @@ mod tests {
         }
     }
 
-    /// For packets of any length and at any position, the functions with and without headroom compute the same
-    /// checksum. They do not change the packet.
+    /// For packets of any length and at any position in a buffer, the functions with and without headroom must compute
+    /// the same checksum, and must not change the packet.
     #[test]
     fn the_checksum_is_the_same_with_and_without_headroom() {
         let mut lengthened = 0;

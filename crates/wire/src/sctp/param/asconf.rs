@@ -23,7 +23,7 @@ pub(super) const SET_PRIMARY: u16 = 0xc004;
 pub(super) const SUCCESS: u16 = 0xc005;
 pub(super) const ADAPTATION: u16 = 0xc006;
 
-/// Reads a correlation id. Returns the id and the bytes after it.
+/// Reads the correlation id of a parameter. Returns the id and the bytes after it.
 pub(super) fn correlated(raw: RawTlv<'_>) -> Result<(u32, &[u8]), Malformed> {
     let (&id, rest) = raw.value.split_first_chunk::<4>().ok_or(raw.malformed())?;
     Ok((u32::from_be_bytes(id), rest))

@@ -1,4 +1,4 @@
-//! Heartbeat information (type 1): opaque to the peer, which returns it unchanged.
+//! Heartbeat information (type 1): data of the sender of a HEARTBEAT, which the peer returns unchanged.
 //!
 //! Implements the parameter that RFC 9260 §3.3.5 defines.
 

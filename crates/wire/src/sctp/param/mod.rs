@@ -25,7 +25,7 @@ use super::tlv::{ChunkWriter, Malformed, RawTlv, Tlvs, UnrecognizedAction};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A parameter of any type.
+/// An SCTP parameter of any type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Param<'a> {
     /// The information of a HEARTBEAT (type 1).

@@ -1,0 +1,368 @@
+//! The laboratory of a worker: a plan, the runs that were handed to it, and the answer that they give.
+
+use crate::{motion, outputs};
+use anabranch_lab::calibrate;
+use anabranch_lab::causes::{self, check, find_part};
+use anabranch_lab::plan::{self, Plan, bounds};
+use anabranch_lab::run::batch::{self, Options, RaceError};
+use anabranch_lab::run::one;
+use anabranch_report::answer;
+use anabranch_results::stats::metrics;
+use anabranch_results::{Changed, Comparison, Contestant, Host, Point, Race, Run, World};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+/// Nobody stops a race of this program: the page ends the worker.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// The laboratory of a worker.
+#[derive(Debug, Default)]
+pub struct Lab {
+    planned: Option<Planned>,
+}
+
+/// A plan and what is known about it.
+#[derive(Debug)]
+struct Planned {
+    plan: Plan,
+    /// The flags and the file from which the plan was read.
+    flags: Vec<(String, String)>,
+    file: Option<String>,
+    /// The results of each job, in the order of [`batch::jobs`].
+    runs: Vec<Option<Vec<Run>>>,
+    /// What experiments found, by point, for the number of seeds with which they were made.
+    found: BTreeMap<usize, (usize, Found)>,
+}
+
+/// A part of the experiments at a point.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// The causes of the gap between the two fastest contestants.
+    Gaps,
+    /// The changes that may flip the result.
+    Changes,
+}
+
+/// What experiments at a point found. A part that was not carried out is absent.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Found {
+    comparisons: Option<Vec<Comparison>>,
+    changes: Option<Vec<Changed>>,
+}
+
+/// Facts about a plan.
+#[derive(Debug, Serialize)]
+pub struct Facts {
+    points: Vec<PointFacts>,
+    contestants: Vec<String>,
+    seeds: Vec<u64>,
+    jobs: Vec<JobFacts>,
+    warnings: Vec<String>,
+    toml: String,
+    command: String,
+    explains: bool,
+}
+
+/// Facts about a point of a plan.
+#[derive(Debug, Serialize)]
+struct PointFacts {
+    factors: BTreeMap<String, String>,
+    network: String,
+    workload: String,
+    objects: usize,
+    bytes: u64,
+    random: bool,
+}
+
+/// What a job runs, as indices.
+#[derive(Debug, Serialize)]
+struct JobFacts {
+    point: usize,
+    seed: usize,
+}
+
+/// The answer so far at a point.
+#[derive(Debug, Serialize)]
+pub struct State {
+    lines: Vec<LineText>,
+    unit: &'static str,
+    contestants: Vec<Standing>,
+    changes: Vec<Changed>,
+    limit_ms: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct LineText {
+    label: String,
+    text: String,
+}
+
+/// How a contestant stands.
+#[derive(Debug, Serialize)]
+struct Standing {
+    name: String,
+    typed: String,
+    median: Option<f64>,
+    p75: Option<f64>,
+    p95: Option<f64>,
+    median_seed: u64,
+    /// The value of the deciding metric for each seed, in milliseconds; null if the run did not finish.
+    times: Vec<Option<f64>>,
+}
+
+fn refused(error: RaceError) -> String {
+    match error {
+        RaceError::Interrupted => "interrupted".to_owned(),
+        RaceError::Plan(error) => error.to_string(),
+        RaceError::Run(line) => format!("internal error: {line}"),
+    }
+}
+
+const fn options() -> Options<'static> {
+    Options { threads: 1, progress: &|_| {}, stop: &STOP }
+}
+
+impl Lab {
+    /// Reads a plan. The runs of the plan before are dropped.
+    ///
+    /// # Errors
+    /// One line, as on the command line.
+    pub fn plan(&mut self, flags: &[(String, String)], file: Option<&str>) -> Result<Facts, String> {
+        self.planned = None;
+        let pairs = flags.iter().map(|(flag, value)| (flag.as_str(), value.as_str()));
+        let text = |error: plan::PlanError| error.to_string();
+        let outline = plan::read(file, pairs, &crate::transports()).map_err(text)?;
+        bounds::check_together(&outline).map_err(text)?;
+        let plan = outline.into_plan().map_err(text)?;
+        batch::check(&plan).map_err(text)?;
+        let seeds = plan.seeds.clone();
+        let index = |seed: u64| seeds.iter().position(|known| *known == seed).unwrap_or(0);
+        let jobs = batch::jobs(&plan);
+        let points = plan.points.iter().map(|point| PointFacts {
+            factors: point.factors.clone(),
+            network: point.network.describe(),
+            workload: point.workload.describe(),
+            objects: point.workload.page.objects.len(),
+            bytes: point.workload.page.body_bytes(),
+            random: point.is_random(),
+        });
+        let facts = Facts {
+            points: points.collect(),
+            contestants: plan.contestants.iter().map(|contestant| contestant.text.clone()).collect(),
+            jobs: jobs.iter().map(|(point, run)| JobFacts { point: *point, seed: index(run.seed) }).collect(),
+            seeds,
+            warnings: plan.warnings(),
+            toml: plan.to_toml(),
+            command: outputs::command(flags, file),
+            explains: plan.causes != plan::causes::Causes::Off
+                && !plan.together
+                && plan.contestants.len() > 1,
+        };
+        let runs = vec![None; jobs.len()];
+        drop(jobs);
+        let (flags, file) = (flags.to_vec(), file.map(str::to_owned));
+        self.planned = Some(Planned { plan, flags, file, runs, found: BTreeMap::new() });
+        Ok(facts)
+    }
+
+    fn planned(&mut self) -> Result<&mut Planned, String> {
+        self.planned.as_mut().ok_or_else(|| "there is no plan yet".to_owned())
+    }
+
+    /// Carries out a run.
+    ///
+    /// # Errors
+    /// One line if there is no such run, or if it broke an invariant.
+    pub fn run(&mut self, job: usize) -> Result<Vec<Run>, String> {
+        let plan = &self.planned()?.plan;
+        let jobs = batch::jobs(plan);
+        let (_, scenario) = jobs.get(job).ok_or_else(|| format!("the race has no run {job}"))?;
+        one::run(scenario).map_err(|line| format!("internal error: {line}"))
+    }
+
+    /// Takes over the results of a run.
+    ///
+    /// # Errors
+    /// One line if the results are of no run of this plan.
+    pub fn add(&mut self, job: usize, runs: Value) -> Result<(), String> {
+        let runs = serde_json::from_value(runs).map_err(|error| format!("a damaged run: {error}"))?;
+        let slot = self.planned()?.runs.get_mut(job);
+        *slot.ok_or_else(|| format!("the race has no run {job}"))? = Some(runs);
+        Ok(())
+    }
+
+    /// Returns the answer of the race at every point, from its first `seeds` seeds.
+    ///
+    /// # Errors
+    /// One line if a run is missing.
+    pub fn state(&mut self, seeds: usize) -> Result<Vec<State>, String> {
+        let race = self.planned()?.race(seeds)?;
+        Ok(race.points.iter().map(State::of).collect())
+    }
+
+    /// Returns a point with the runs of its first `seeds` seeds.
+    ///
+    /// # Errors
+    /// One line if a run is missing.
+    pub fn export(&mut self, point: usize, seeds: usize) -> Result<Point, String> {
+        let race = self.planned()?.unexplained(seeds)?;
+        race.points.into_iter().nth(point).ok_or_else(|| format!("the race has no point {point}"))
+    }
+
+    /// Carries out a part of the experiments at a point.
+    ///
+    /// # Errors
+    /// One line if a run is missing or broke an invariant.
+    pub fn explain(
+        &mut self,
+        point: usize,
+        seeds: usize,
+        part: Part,
+        from: Option<Value>,
+    ) -> Result<Found, String> {
+        let mut held: Point = match from {
+            Some(point) => {
+                serde_json::from_value(point).map_err(|error| format!("a damaged point: {error}"))?
+            }
+            None => self.export(point, seeds)?,
+        };
+        let plan = self.planned()?.first(seeds);
+        let of = match part {
+            Part::Gaps => causes::Part::Gaps,
+            Part::Changes => causes::Part::Changes,
+        };
+        find_part(&plan, point, &mut held, of, 0, &options()).map_err(refused)?;
+        Ok(match part {
+            Part::Gaps => Found { comparisons: Some(held.comparisons), changes: None },
+            Part::Changes => Found { comparisons: None, changes: Some(held.changes) },
+        })
+    }
+
+    /// Takes over what experiments found.
+    ///
+    /// # Errors
+    /// One line if this is not what experiments find.
+    pub fn explained(&mut self, point: usize, seeds: usize, found: Value) -> Result<(), String> {
+        let new: Found =
+            serde_json::from_value(found).map_err(|error| format!("a damaged finding: {error}"))?;
+        let (of, known) = self.planned()?.found.entry(point).or_default();
+        if *of != seeds {
+            (*of, *known) = (seeds, Found::default());
+        }
+        known.comparisons = new.comparisons.or(known.comparisons.take());
+        known.changes = new.changes.or(known.changes.take());
+        Ok(())
+    }
+
+    /// Completes the race, and writes its files to `/out`. Returns their names.
+    ///
+    /// # Errors
+    /// One line if a run or an experiment is missing, or a file cannot be written.
+    pub fn results(&mut self, captures: bool) -> Result<Vec<String>, String> {
+        let planned = self.planned()?;
+        let race = planned.completed()?;
+        let source =
+            outputs::Source { plan: &planned.plan, flags: &planned.flags, file: planned.file.as_deref() };
+        outputs::write(source, &race, captures)
+    }
+
+    /// Returns a run with all its objects and packets.
+    ///
+    /// # Errors
+    /// One line if there is no such run.
+    pub fn draw(&mut self, point: usize, contestant: usize, seed: u64) -> Result<motion::Drawn, String> {
+        let plan = &self.planned()?.plan;
+        if point >= plan.points.len() || contestant >= plan.contestants.len() {
+            return Err(format!("the race has no point {point} with a contestant {contestant}"));
+        }
+        motion::draw(plan, point, contestant, seed)
+    }
+}
+
+impl Planned {
+    /// Returns the plan with its first seeds only.
+    fn first(&self, seeds: usize) -> Plan {
+        let count = self.plan.seeds.len().min(seeds.max(1));
+        Plan { seeds: self.plan.seeds[..count].to_vec(), ..self.plan.clone() }
+    }
+
+    /// Returns the race of the first seeds without experiments.
+    fn unexplained(&self, seeds: usize) -> Result<Race, String> {
+        let plan = self.first(seeds);
+        let all = batch::jobs(&self.plan);
+        let wanted = |seed: u64| plan.seeds.contains(&seed);
+        let mut runs = Vec::new();
+        for ((_, scenario), held) in all.iter().zip(&self.runs) {
+            if wanted(scenario.seed) {
+                runs.push(held.clone().ok_or("a run is missing")?);
+            }
+        }
+        Ok(batch::assemble(World::Virtual, &plan, runs))
+    }
+
+    /// Returns the race of the first seeds, with what experiments with as many seeds found.
+    fn race(&self, seeds: usize) -> Result<Race, String> {
+        let mut race = self.unexplained(seeds)?;
+        let count = self.plan.seeds.len().min(seeds.max(1));
+        for (index, point) in race.points.iter_mut().enumerate() {
+            let found = self.found.get(&index).filter(|(of, _)| *of == count);
+            let Some((_, found)) = found else { continue };
+            if let Some(comparisons) = &found.comparisons {
+                point.comparisons.clone_from(comparisons);
+            }
+            if let Some(changes) = &found.changes {
+                // The experiments began with the changes that other points of the race show.
+                point.changes.clone_from(changes);
+            }
+        }
+        Ok(race)
+    }
+
+    /// Returns the race as the command line makes it.
+    fn completed(&self) -> Result<Race, String> {
+        let mut race = self.race(self.plan.seeds.len())?;
+        let (calibrations, warnings) =
+            calibrate::of(self.plan.points.iter(), &self.plan, &options()).map_err(refused)?;
+        race.warnings.extend(warnings);
+        race.calibrations = calibrations;
+        check::evaluate(&self.plan, &mut race, &options()).map_err(refused)?;
+        race.host = Host {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            os: std::env::consts::OS.to_owned(),
+            arch: std::env::consts::ARCH.to_owned(),
+            ..race.host
+        };
+        Ok(race)
+    }
+}
+
+impl State {
+    fn of(point: &Point) -> Self {
+        let lines = answer::lines(point).into_iter();
+        let names = anabranch_report::names(point);
+        let metric = point.decisive();
+        let standing = |(name, contestant): (String, &Contestant)| {
+            let stat = contestant.summary.metric(metric);
+            Standing {
+                name,
+                typed: contestant.name.clone(),
+                median: stat.and_then(|stat| stat.median),
+                p75: stat.and_then(|stat| stat.p75),
+                p95: stat.and_then(|stat| stat.p95),
+                median_seed: contestant.median_seed,
+                times: contestant.runs.iter().map(|run| metrics::value(run, metric)).collect(),
+            }
+        };
+        let limits = point.contestants.iter().flat_map(|one| &one.runs).filter_map(|run| run.limit_ns);
+        Self {
+            lines: lines.map(|line| LineText { text: line.text(), label: line.label }).collect(),
+            unit: point.workload.workload_noun(),
+            contestants: names.into_iter().zip(&point.contestants).map(standing).collect(),
+            changes: point.changes.clone(),
+            limit_ms: limits.min().map(|ns| ns as f64 / 1e6),
+        }
+    }
+}

@@ -1,0 +1,249 @@
+// The page: reads the choice from the address, races, and shows the answer as seeds finish.
+
+import { changes, distribution, figures, legend, waterfall } from './charts'
+import { Contestants } from './contestants'
+import { Controls } from './controls'
+import { at, bytes, h, save } from './dom'
+import * as glossary from './glossary'
+import { cards } from './guides'
+import { Choice, type Flag } from './model'
+import { Motion } from './motion'
+import { Pool, Refusal, Superseded } from './pool'
+import { type Progress, Race } from './race'
+import type { Drawn, Tables } from './tables'
+
+/** The largest page that is taken, in bytes. */
+const MOST_BYTES = 200e6
+
+let choice = Choice.of(location.hash)
+let pool: Pool
+let race: Race | undefined
+let controls: Controls
+let contestants: Contestants
+let latest: Progress | undefined
+let shownPoint = 0
+let pending: ReturnType<typeof setTimeout> | undefined
+let motion: Motion | undefined
+/** When the race began, for the figures that tests read. */
+let began = 0
+
+const status = (text: string): void => { at('status').textContent = text }
+const element = (id: string): string => at(id).textContent ?? ''
+
+/** Shows one line instead of an answer. */
+function complain(line: string): void {
+  at('answer').classList.add('stale')
+  at('error').textContent = line
+  at('error').hidden = false
+  status('')
+}
+
+/** Unpacks the program: four bytes are five characters, and gzip compressed them. */
+async function unpack(text: string): Promise<ArrayBuffer> {
+  const digit = (at: number): number => {
+    const code = text.charCodeAt(at)
+    return code < 60 ? code - 35 : code - 36
+  }
+  const packed = new Uint8Array((text.length / 5) * 4)
+  const words = new DataView(packed.buffer)
+  for (let at = 0, to = 0; at < text.length; at += 5, to += 4) {
+    words.setUint32(to, (((digit(at) * 85 + digit(at + 1)) * 85 + digit(at + 2)) * 85 + digit(at + 3)) * 85 + digit(at + 4))
+  }
+  // The first word is the number of bytes, because the last word may be filled up.
+  const bytes = packed.subarray(4, 4 + words.getUint32(0))
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer()
+}
+
+/** Takes over a changed choice: the address, the form, and after a pause a new race. */
+function changed(redraw: boolean, push = redraw): void {
+  const fragment = choice.fragment()
+  if (fragment !== location.hash) history[push ? 'pushState' : 'replaceState'](null, '', fragment)
+  if (redraw) {
+    controls.render()
+    contestants.render()
+  }
+  clearTimeout(pending)
+  at('answer').classList.add('stale')
+  pending = setTimeout(start, redraw ? 0 : 150)
+}
+
+function start(): void {
+  race?.stop()
+  pool.renew()
+  at('error').hidden = true
+  status('Reading the plan …')
+  began = performance.now()
+  const mine = new Race(pool, choice.flags.map(([name, value]) => [name, value]), (progress) => show(mine, progress))
+  race = mine
+  mine.run().catch((error: unknown) => {
+    if (error instanceof Superseded || race !== mine) return
+    pool.renew()
+    complain(error instanceof Refusal ? error.message : `the page failed: ${String(error)}`)
+  })
+}
+
+function show(of: Race, progress: Progress): void {
+  if (race !== of) return
+  latest = progress
+  if (shownPoint >= progress.points.length) shownPoint = 0
+  const { facts, points, seeds } = progress
+  const total = facts.seeds.length
+  const elapsed = ((performance.now() - began) / 1000).toFixed(1)
+  const looking = seeds === total && !progress.explained && facts.explains
+  status(progress.explained || (seeds === total && !facts.explains) ? `${total === 1 ? 'One load' : `${total} loads`} of each contestant, in ${elapsed} s.`
+    : looking ? `${total} of ${total} loads of each contestant. Experiments look for the reason …` : `${seeds} of ${total} loads of each contestant …`)
+  const answer = at('answer')
+  answer.classList.remove('stale')
+  answer.dataset['seeds'] = String(seeds)
+  answer.dataset['explained'] = String(progress.explained)
+  answer.dataset['elapsed'] = elapsed
+  answer.replaceChildren(...points.flatMap((point, i) => {
+    const factors = Object.entries(facts.points[i]?.factors ?? {}).map(([key, value]) => `${key} ${value}`).join(', ')
+    const [first, ...rest] = point.lines
+    const heading = points.length > 1 ? h('p', { class: 'over' }, factors || facts.points[i]!.network) : null
+    const waits = facts.explains && !progress.explained
+    const lines = waits ? rest.filter((line) => !/^(Why|What )/.test(line.label)) : rest
+    if (waits) lines.push({ label: 'Why', text: 'experiments look for the reason when all loads are done.' })
+    return [heading, h('h2', { class: 'result' }, h('b', {}, `${first?.label ?? ''}: `), ...glossary.marked(first?.text ?? '')),
+      ...lines.map((line) => h('p', { class: 'lead' }, h('b', {}, `${line.label}: `), ...glossary.marked(line.text)))].filter((node) => node !== null)
+  }))
+  at('views').hidden = false
+  at('about').textContent = `${facts.points[shownPoint]!.workload} over ${facts.points[shownPoint]!.network}`
+  at('warnings').replaceChildren(...facts.warnings.map((warning) => h('li', {}, warning)))
+  at('command').textContent = facts.command
+  at('plan-text').textContent = facts.toml
+  drawPoint(progress)
+  at<HTMLButtonElement>('draw').disabled = false
+  at<HTMLButtonElement>('results').disabled = at<HTMLButtonElement>('captures').disabled = !of.finished
+  if (of.finished && at<HTMLInputElement>('auto').checked) void draw()
+}
+
+/** Draws the figures of the point that is shown. */
+function drawPoint({ facts, points }: Progress): void {
+  const tabs = at('points')
+  tabs.hidden = points.length < 2
+  tabs.replaceChildren(...points.map((_, i) => h('button', { type: 'button', 'aria-pressed': String(i === shownPoint), click: () => {
+    shownPoint = i
+    if (latest) drawPoint(latest)
+    clearDrawing()
+  } }, Object.entries(facts.points[i]!.factors).map(([key, value]) => `${key} ${value}`).join(', '))))
+  const point = points[shownPoint]!
+  const table = changes(point)
+  at('distribution').replaceChildren(distribution(point), figures(point))
+  at('changes').classList.toggle('wanted', facts.explains)
+  at('changes').replaceChildren(...(table ? [h('h2', {}, 'What would change this'), table] : []))
+}
+
+function clearDrawing(): void {
+  motion?.pause()
+  motion = undefined
+  at('motion').replaceChildren()
+  at('waterfalls').replaceChildren()
+}
+
+/** Draws the packets and the waterfall of the median run of each contestant. */
+async function draw(): Promise<void> {
+  const of = race, progress = latest
+  if (!of || !progress) return
+  const button = at<HTMLButtonElement>('draw')
+  button.disabled = true
+  try {
+    const runs: Drawn[] = []
+    for (const [contestant, one] of progress.points[shownPoint]!.contestants.entries()) {
+      runs.push(await of.helper.ask<Drawn>({ do: 'draw', point: shownPoint, contestant, seed: one.median_seed }))
+      if (race !== of) return
+    }
+    runs.forEach((run, i) => { run.name = progress.points[shownPoint]!.contestants[i]!.name })
+    clearDrawing()
+    motion = new Motion(runs)
+    at('motion').replaceChildren(motion.element)
+    const end = Math.max(1, ...runs.map((run) => (run.run.page_ns ?? Math.max(0, ...run.run.objects.map((object) => object.delivered_ns ?? 0))) / 1e6)) * 1.02
+    at('waterfalls').replaceChildren(legend(), ...runs.map((run) => h('figure', {}, h('figcaption', {}, h('b', {}, run.name), h('span', { class: 'note' }, ` seed ${run.run.seed}, the median load`)), h('div', { class: 'chart', tabindex: '0', role: 'region', 'aria-label': `Waterfall of ${run.name}` }, waterfall(run, end)))))
+  } catch (error) {
+    if (!(error instanceof Superseded)) complain(error instanceof Error ? error.message : String(error))
+  } finally {
+    button.disabled = false
+  }
+}
+
+/** Makes the files of the race, and offers them. */
+async function files(captures: boolean): Promise<void> {
+  const of = race
+  if (!of) return
+  const list = at('files')
+  list.replaceChildren(h('li', {}, 'Writing the files …'))
+  try {
+    const written = await of.files(captures)
+    if (race !== of) return
+    list.replaceChildren(...written.map(([name, content]) => h('li', {}, h('button', { type: 'button', class: 'link', 'data-file': name, click: () => save(name, content, name.endsWith('.html') ? 'text/html' : undefined) }, name), ` ${bytes(content.length)}`)))
+  } catch (error) {
+    list.replaceChildren()
+    if (!(error instanceof Superseded)) complain(error instanceof Error ? error.message : String(error))
+  }
+}
+
+/** Takes a HAR from the user. It stays in the browser. */
+async function drop(file: File): Promise<void> {
+  if (file.size > MOST_BYTES) return complain(`${file.name}: ${bytes(file.size)}; a page takes at most ${bytes(MOST_BYTES)}`)
+  const name = file.name.replace(/[^\w.-]+/g, '-').replace(/^[-.]+/, '') || 'page.har'
+  pool.file(name, new Uint8Array(await file.arrayBuffer()))
+  controls.own = { name, size: file.size }
+  for (const flag of ['objects', 'bulk', 'messages', 'page']) choice.set(flag, undefined)
+  choice.flags.unshift(['page', name])
+  changed(true)
+}
+
+function replace(flags: Flag[]): void {
+  choice = new Choice(flags)
+  changed(true)
+}
+
+async function copy(id: string, button: HTMLButtonElement): Promise<void> {
+  const before = button.textContent
+  try {
+    await navigator.clipboard.writeText(id === '' ? location.href : element(id))
+    button.textContent = 'Copied'
+  } catch {
+    button.textContent = 'Select and copy it'
+  }
+  setTimeout(() => { button.textContent = before }, 1500)
+}
+
+function listen(): void {
+  glossary.listen()
+  at('guides').replaceChildren(cards(replace))
+  at('draw').addEventListener('click', () => void draw())
+  at('results').addEventListener('click', () => void files(false))
+  at('captures').addEventListener('click', () => void files(true))
+  at('all').addEventListener('click', () => contestants.plan())
+  at('open-glossary').addEventListener('click', () => glossary.open(''))
+  at('save-plan').addEventListener('click', () => save('plan.toml', element('plan-text'), 'text/plain'))
+  for (const button of document.querySelectorAll<HTMLButtonElement>('[data-copy]')) {
+    button.addEventListener('click', () => void copy(button.dataset['copy']!, button))
+  }
+  addEventListener('popstate', () => {
+    choice = Choice.of(location.hash)
+    controls.render()
+    contestants.render()
+    changed(false)
+  })
+}
+
+async function boot(): Promise<void> {
+  status('Starting …')
+  const module = await WebAssembly.compile(await unpack(element('program')))
+  at('program').remove()
+  const cores = Math.max(2, Math.min(navigator.hardwareConcurrency || 2, 8))
+  pool = new Pool(element('worker-code'), module, cores)
+  const tables = await pool.members[0]!.ask<Tables>({ do: 'tables' })
+  at('version').textContent = tables.version
+  controls = new Controls(tables, () => choice, changed, (file) => void drop(file))
+  contestants = new Contestants(tables, () => choice, () => changed(true))
+  listen()
+  controls.render()
+  contestants.render()
+  document.body.dataset['ready'] = 'yes'
+  start()
+}
+
+boot().catch((error: unknown) => complain(`this browser cannot run the laboratory: ${error instanceof Error ? error.message : String(error)}`))

@@ -1,0 +1,108 @@
+// What the user has chosen: flags of the command line, which are also the fragment of the address.
+
+/** A flag without its dashes, and its value. */
+export type Flag = [name: string, value: string]
+
+/** The flags that the page shows if the address has none. */
+export const DEFAULTS: Flag[] = [
+  ['page', 'news'], ['rate', '10mbit'], ['rtt', '80ms'], ['loss', '1%'], ['runs', '10'],
+]
+
+/** The flags in the order in which the command shows them. */
+export class Choice {
+  constructor(public flags: Flag[]) {}
+
+  static of(fragment: string): Choice {
+    const flags = [...new URLSearchParams(fragment.replace(/^#/, ''))].filter(([name]) => name !== '')
+    return new Choice(flags.length > 0 ? flags : DEFAULTS.map(([name, value]) => [name, value]))
+  }
+
+  fragment(): string {
+    const text = this.flags.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&')
+    return '#' + text.replace(/%3A/g, ':').replace(/%2C/g, ',').replace(/%3D/g, '=').replace(/%2F/g, '/')
+  }
+
+  get(name: string): string | undefined {
+    return this.flags.find(([known]) => known === name)?.[1]
+  }
+
+  all(name: string): string[] {
+    return this.flags.filter(([known]) => known === name).map(([, value]) => value)
+  }
+
+  /** Sets a flag that has one value; without a value, removes it. */
+  set(name: string, value: string | undefined): void {
+    const index = this.flags.findIndex(([known]) => known === name)
+    if (value === undefined || value === '') this.flags = this.flags.filter(([known]) => known !== name)
+    else if (index < 0) this.flags.push([name, value])
+    else this.flags[index] = [name, value]
+  }
+
+  /** Sets a flag that may be given several times. */
+  setAll(name: string, values: string[]): void {
+    this.flags = this.flags.filter(([known]) => known !== name)
+    this.flags.push(...values.map((value): Flag => [name, value]))
+  }
+}
+
+/** The size of a unit of rates, in bit/s. */
+const RATES: [string, number][] = [['gbit', 1e9], ['mbit', 1e6], ['kbit', 1e3], ['bit', 1]]
+
+/** Reads a value with a unit, such as `10mbit` or `1.5s`; `undefined` if it has another form. */
+function read(text: string | undefined, units: [string, number][]): number | undefined {
+  const found = /^([\d.]+)([a-z%]*)$/i.exec(text ?? '')
+  const size = units.find(([unit]) => unit === found?.[2]?.toLowerCase())?.[1]
+  return found && size !== undefined ? Number(found[1]) * size : undefined
+}
+
+const round = (value: number): string => String(Number(value.toPrecision(4)))
+
+/** A quantity of the network with the texts of its values. */
+export interface Form {
+  read(text: string | undefined): number | undefined
+  write(value: number): string
+}
+
+export const rate: Form = {
+  read: (text) => read(text, RATES),
+  write(value) {
+    const [unit, size] = RATES.find(([, size]) => value >= size) ?? ['bit', 1]
+    return round(value / size) + unit
+  },
+}
+
+export const duration: Form = {
+  read: (text) => read(text, [['ms', 1], ['s', 1000], ['us', 0.001]]),
+  write: (value) => (value >= 1000 ? `${round(value / 1000)}s` : `${round(value)}ms`),
+}
+
+export const bdp: Form = {
+  read: (text) => read(text, [['bdp', 1]]),
+  write: (value) => `${round(value)}bdp`,
+}
+
+/** Loss: the share of lost packets, and the mean number of packets that are lost together. */
+export interface Loss { share: number; burst: number }
+
+export function readLoss(text: string | undefined): Loss | undefined {
+  if (text === undefined || text === '0') return { share: 0, burst: 1 }
+  const single = read(text, [['%', 0.01]])
+  if (single !== undefined) return { share: single, burst: 1 }
+  const found = /^ge:([\d.]+)%\/([\d.]+)%$/.exec(text)
+  if (!found) return undefined
+  const [enter, leave] = [Number(found[1]) / 100, Number(found[2]) / 100]
+  return leave > 0 ? { share: enter / (enter + leave), burst: 1 / leave } : undefined
+}
+
+export function writeLoss({ share, burst }: Loss): string {
+  if (share <= 0) return '0'
+  if (burst <= 1) return `${round(share * 100)}%`
+  const leave = 1 / burst
+  const enter = (share * leave) / (1 - share)
+  return `ge:${round(enter * 100)}%/${round(leave * 100)}%`
+}
+
+/** Quotes an argument for a shell, as the program does. */
+export function quoted(text: string): string {
+  return /^[A-Za-z0-9\-_=.,:/%@+]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
+}

@@ -1,0 +1,70 @@
+// What the program says of itself and of a race. The fields are those of `crates/web`.
+
+export interface Setting { key: string; value: string; help: string; source: string }
+
+export interface Tables {
+  version: string
+  pages: { name: string; objects: number; bytes: number; hosts: number; source: string }[]
+  presets: { name: string; settings: string; source: string }[]
+  names: [string, string][]
+  default_contestants: string[]
+  transports: { name: string; profiles: string[]; settings: Setting[] }[]
+  keys: { name: string; value: string; help: string; group: string }[]
+}
+
+export interface Facts {
+  points: { factors: Record<string, string>; network: string; workload: string; objects: number; bytes: number; random: boolean }[]
+  contestants: string[]
+  seeds: number[]
+  jobs: { point: number; seed: number }[]
+  warnings: string[]
+  toml: string
+  command: string
+  explains: boolean
+}
+
+export interface Standing {
+  name: string
+  typed: string
+  median: number | null
+  p75: number | null
+  p95: number | null
+  median_seed: number
+  times: (number | null)[]
+}
+
+export interface Changed {
+  change: string
+  winner: string | null
+  flips: boolean
+  medians_ms: (number | null)[]
+}
+
+export interface PointState {
+  lines: { label: string; text: string }[]
+  unit: string
+  contestants: Standing[]
+  changes: Changed[]
+  limit_ms: number | null
+}
+
+export interface Instants { [name: string]: number }
+
+export interface RunObject {
+  name: string
+  bytes: number
+  issued_ns: number | null
+  first_byte_ns: number | null
+  delivered_ns: number | null
+  failure: string | null
+  why: Record<string, number | null> | null
+}
+
+export interface Drawn {
+  name: string
+  run: { seed: number; page_ns: number | null; objects: RunObject[]; connections: number; events: Record<string, number> }
+  packets: [sent: number, arrived: number | null, fromClient: boolean, bytes: number][]
+  left_out: number
+  windows: [at: number, connection: number, bytes: number][]
+  waits: [at: number, delay: number][]
+}

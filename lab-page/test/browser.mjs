@@ -1,0 +1,208 @@
+// Uses the page as a person does, in Chromium: sizes, colour schemes, keyboard, HARs good and bad, history, files.
+//
+//   node lab-page/test/browser.mjs [SCREENSHOTS]
+//
+// Needs Debian's chromium. Prints the times of the first answers; on a busy machine they say little. Fails on an error
+// in the console, a request, a finding of axe-core, or a shift of the layout without input.
+
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createRequire } from 'node:module'
+import puppeteer from 'puppeteer-core'
+
+const require = createRequire(import.meta.url)
+const pageFile = new URL('../dist/lab.html', import.meta.url)
+const har = new URL('../../crates/http/pages/article.har', import.meta.url).pathname
+const screenshots = process.argv[2]
+const scratch = mkdtempSync(join(tmpdir(), 'anabranch-lab-'))
+if (screenshots) mkdirSync(screenshots, { recursive: true })
+
+const browser = await puppeteer.launch({
+  executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', headless: true, protocolTimeout: 600_000,
+  args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'],
+})
+const problems = []
+const check = (is, line) => { if (!is) problems.push(line) }
+const WAIT = { timeout: 300_000 }
+
+async function open(fragment, { width = 1280, height = 900, dark = false, calm = false } = {}) {
+  const page = await browser.newPage()
+  page.on('console', (message) => { if (['error', 'warn'].includes(message.type())) problems.push(`console: ${message.text()}`) })
+  page.on('pageerror', (error) => problems.push(`error: ${error.message}`))
+  page.on('request', (request) => { if (!/^(file|blob|data):/.test(request.url())) problems.push(`request: ${request.url()}`) })
+  await page.setViewport({ width, height })
+  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' }, { name: 'prefers-reduced-motion', value: calm ? 'reduce' : 'no-preference' }])
+  await page.evaluateOnNewDocument(() => {
+    globalThis.shift = 0
+    new PerformanceObserver((list) => { for (const entry of list.getEntries()) if (!entry.hadRecentInput) globalThis.shift += entry.value }).observe({ type: 'layout-shift', buffered: true })
+  })
+  const began = performance.now()
+  await page.goto(pageFile.href + fragment)
+  await page.waitForSelector('body[data-ready]', WAIT)
+  const ready = performance.now() - began
+  await page.waitForSelector('#answer[data-seeds]', WAIT)
+  return { page, ready, first: performance.now() - began }
+}
+
+const explained = (page) => page.waitForFunction(() => document.querySelector('#answer:not(.stale)[data-explained=true]') !== null, WAIT)
+const settled = (page) => page.waitForFunction(() => document.querySelector('#answer:not(.stale)[data-explained=true]') !== null || document.querySelector('#error:not([hidden])') !== null, WAIT)
+const text = (page, selector) => page.$eval(selector, (element) => element.textContent)
+const picture = async (page, name) => { if (screenshots) await page.screenshot({ path: join(screenshots, `${name}.png`), fullPage: true }) }
+
+async function accessible(page, name) {
+  await page.evaluate(readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8'))
+  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }))
+  for (const finding of found.violations) problems.push(`axe (${name}): ${finding.id}: ${finding.nodes.map((node) => node.target.join(' ')).slice(0, 3).join('; ')}`)
+}
+
+/** The first answer, the whole one, and a slider, with the keyboard. */
+async function main() {
+  const { page, ready, first } = await open('#page=article&rate=10mbit&rtt=80ms&loss=1%25&runs=10')
+  await explained(page)
+  console.log(`start ${(ready / 1000).toFixed(1)} s, first answer ${(first / 1000).toFixed(1)} s, ten loads with reasons ${await text(page, '#status')}`)
+  check((await page.$$('#answer .lead')).length >= 3, 'the answer has fewer than four lines')
+  await page.focus('#s-rtt')
+  const before = await page.evaluate(() => location.hash)
+  const moved = performance.now()
+  await page.keyboard.press('ArrowRight')
+  await page.waitForFunction(() => document.querySelector('#answer').classList.contains('stale'), WAIT)
+  await page.waitForFunction(() => !document.querySelector('#answer').classList.contains('stale'), WAIT)
+  console.log(`answer of a slider, one load: ${((performance.now() - moved) / 1000).toFixed(2)} s`)
+  check(before !== await page.evaluate(() => location.hash), 'the slider does not change the address')
+  check(await page.evaluate(() => document.activeElement?.id === 's-rtt'), 'the slider loses the focus')
+  await explained(page)
+  await page.click('#draw')
+  await page.waitForSelector('#waterfalls svg', WAIT)
+  check((await page.$$('.lanes canvas')).length === 4, 'not every contestant has a lane')
+  await page.click('#play')
+  await new Promise((resolve) => setTimeout(resolve, 700))
+  await page.click('#play')
+  check(!(await text(page, '.clock')).startsWith('0.0'), 'the packets do not move')
+  await picture(page, 'wide-light')
+  await accessible(page, 'wide, light')
+  check(await page.evaluate(() => globalThis.shift) < 0.1, `the layout shifts by ${await page.evaluate(() => globalThis.shift)}`)
+  await page.click('#captures')
+  await page.waitForSelector('[data-file="results.json"]', WAIT)
+  const files = await page.$$eval('[data-file]', (all) => all.map((one) => one.textContent))
+  check(['report.html', 'results.json'].every((name) => files.includes(name)) && files.filter((name) => name.endsWith('.pcapng.gz')).length >= 4, `the files are ${files.join(', ')}`)
+  await page.close()
+}
+
+/** The looks: narrow, dark, calm. */
+async function looks() {
+  for (const [name, how] of [['narrow-light', { width: 390, height: 844 }], ['wide-dark', { dark: true, calm: true }], ['narrow-dark', { width: 390, height: 844, dark: true }]]) {
+    const { page } = await open('#objects=12x30kB&rate=10mbit&rtt=80ms&loss=0,1%25&runs=3', how)
+    await explained(page)
+    await page.click('#draw')
+    await page.waitForSelector('#waterfalls svg', WAIT)
+    check(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: the page is wider than the screen`)
+    await picture(page, name)
+    await accessible(page, name)
+    await page.close()
+  }
+}
+
+/** Pages of the user's own, and mistakes. The page goes on after each. */
+async function input() {
+  const { page } = await open('#page=article&runs=1&loss=0')
+  await explained(page)
+  const upload = async (name, content) => {
+    const path = join(scratch, name)
+    writeFileSync(path, content)
+    await (await page.$('#har')).uploadFile(path)
+    await page.waitForFunction((name) => decodeURIComponent(location.hash).includes(name), WAIT, name)
+    await settled(page)
+  }
+  const error = () => page.$eval('#error', (element) => (element.hidden ? '' : element.textContent))
+  await upload('mine.har', readFileSync(har))
+  check(await error() === '' && (await text(page, '#command')).includes('--page mine.har'), `a valid HAR is refused: ${await error()}`)
+  await upload('broken.har', '{"log": {"entries": [')
+  check(/broken\.har/.test(await error()) && !/\n/.test(await error()), `a broken HAR gives: ${await error()}`)
+  await picture(page, 'broken')
+  await upload('empty.har', '')
+  check(await error() !== '', 'an empty HAR gives no line')
+  const entry = JSON.parse(readFileSync(har, 'utf8')).log.entries[0]
+  const large = { log: { ...JSON.parse(readFileSync(har, 'utf8')).log, comment: 'x'.repeat(50e6) } }
+  await upload('large.har', JSON.stringify(large))
+  check(await error() === '' && entry !== undefined, `a HAR of 50 MB gives: ${await error()}`)
+  const memory = await page.evaluate(() => performance.memory?.usedJSHeapSize ?? 0)
+  check(memory < 300e6, `the page keeps ${memory} bytes`)
+  for (const [fragment, words] of [['#page=nothing.har', /nothing\.har/], ['#rate=1bit&objects=1000000x1kB&runs=1', /objects/], ['#rate=fast', /rate/], ['#page=article&transport=http4', /http4/]]) {
+    const before = await error()
+    await page.evaluate((fragment) => { location.hash = fragment }, fragment)
+    await page.waitForFunction((before) => {
+      const line = document.querySelector('#error')
+      return !line.hidden && line.textContent !== before
+    }, WAIT, before)
+    console.log(`${fragment}: ${await error()}`)
+    check(words.test(await error()) && !/invariant|failed:/.test(await error()), `${fragment} gives: ${await error()}`)
+  }
+  await page.goBack()
+  await page.waitForFunction(() => /rate=fast/.test(location.hash), WAIT)
+  await page.evaluate(() => { location.hash = '#page=article&runs=1&loss=0' })
+  await page.waitForFunction(() => document.querySelector('#error').hidden, WAIT)
+  await explained(page)
+  check(await error() === '', `the page does not go on: ${await error()}`)
+  await page.close()
+}
+
+/** The forms and the glossary, with the keyboard alone. */
+async function forms() {
+  const { page } = await open('#page=article&runs=1&loss=0')
+  await explained(page)
+  await page.focus('#contestant-2')
+  await page.keyboard.press('Enter')
+  await page.waitForSelector('#settings[open]')
+  await page.keyboard.type('congestion')
+  await picture(page, 'settings')
+  await accessible(page, 'settings')
+  const field = await page.$('#settings .setting:not([hidden]) input')
+  check(field !== null, 'the search finds no setting')
+  await page.evaluate(() => {
+    const label = [...document.querySelectorAll('#settings label')].find((one) => one.textContent === 'cc')
+    label.parentElement.querySelector('input').focus()
+  })
+  await page.keyboard.type('bbr')
+  await page.keyboard.press('Enter')
+  await page.waitForFunction(() => location.hash.includes('http3:cc=bbr'), WAIT)
+  await explained(page)
+  await page.focus('#open-glossary')
+  await page.keyboard.press('Enter')
+  await page.waitForSelector('#glossary[open]')
+  await page.keyboard.type('congestion window')
+  await picture(page, 'glossary')
+  await accessible(page, 'glossary')
+  await page.keyboard.press('Escape')
+  check(await page.$('#glossary[open]') === null, 'the glossary does not close')
+  await page.close()
+}
+
+/** Every guided experiment gives an answer. */
+async function guides() {
+  const { page } = await open('#page=article&runs=1&loss=0')
+  const count = await page.$$eval('.guide', (all) => { all.forEach((one) => { one.open = true }); return all.length })
+  check(count === 5, `there are ${count} experiments`)
+  await picture(page, 'guides')
+  const buttons = (await page.$$('.guide button')).length
+  for (let i = 0; i < buttons; i++) {
+    await page.$$eval('.guide button', (all, i) => all[i].click(), i)
+    await settled(page)
+    check(await page.$eval('#error', (element) => element.hidden), `experiment ${i}: ${await text(page, '#error')}`)
+    console.log(`experiment ${i}: ${await text(page, '#answer .result')}`)
+  }
+  await page.close()
+}
+
+try {
+  for (const part of [main, looks, input, forms, guides]) {
+    if (process.env.PART && process.env.PART !== part.name) continue
+    await part().catch((error) => problems.push(`${part.name}: ${error.message}`))
+  }
+} finally {
+  await browser.close()
+  rmSync(scratch, { recursive: true })
+}
+problems.forEach((line) => console.error(line))
+console.log(problems.length === 0 ? 'browser: all as it should be' : `browser: ${problems.length} problems`)
+process.exitCode = problems.length === 0 ? 0 : 1

@@ -699,7 +699,7 @@ fn wrong_plan_files() {
             plan.toml: [[fail]] 1: path 3: there is one path, numbered from 1
             plan.toml: runs: takes one value, not a list
             plan.toml: [[expect]] 1: 'of' names the contestant; it is missing
-            plan.toml: [[expect]] 1: metric: unknown metric 'page'; accepted: page_ms, object_ms, ...
+            plan.toml: [[expect]] 1: metric: unknown metric 'page'; accepted: page_ms, start_render_ms, ...
             plan.toml: [[expect]] 1: of: unknown contestant 'quic'; accepted: http1, http2, http3, sctp-dtls
             plan.toml: [[expect]] 1: max: goes with an expectation without 'versus'
             plan.toml: [[expect]] 1: no bound is given; write ratio_min, ratio_max or failed_max

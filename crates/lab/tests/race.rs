@@ -465,8 +465,16 @@ fn paint_metrics_of_a_page_lie_within_its_load() {
         assert_eq!((summary.start_render_ms.n, summary.byte_index_ms.n), (3, 3));
         assert!(summary.start_render_ms.median < summary.page_ms.median);
     }
-    let other =
-        race_on(1, &plan(&[("page", "news"), ("runs", "1"), ("transport", "tcp"), ("causes", "off")]));
+    let other = race_on(
+        1,
+        &plan(&[
+            ("page", "news"),
+            ("client", "plain"),
+            ("runs", "1"),
+            ("transport", "tcp"),
+            ("causes", "off"),
+        ]),
+    );
     let run = runs(&other).next().expect("a run");
     let none = [run.start_render_ns, run.largest_image_ns, run.byte_index_ns];
     assert_eq!(none, [None; 3], "no browser loaded this page");

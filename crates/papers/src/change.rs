@@ -4,8 +4,7 @@
 //! sets it for every contestant. `sctp-*:nagle=no` sets it for the contestants whose names start with `sctp-`.
 
 use anabranch_lab::plan::{Draft, PlanError};
-use anabranch_results::label;
-use anabranch_transports::Transports;
+use anabranch_results::{current_knob, label};
 use std::fmt;
 
 /// A parsed change, for example `tcp:iw=10`.
@@ -124,9 +123,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 /// Returns whether two names mean the same setting: they are equal, or one is the other's name in an earlier version.
 fn is_same_setting(a: &str, b: &str) -> bool {
-    let is_renamed =
-        |old, new| Transports::standard().iter().any(|transport| transport.current_knob(old) == Some(new));
-    a == b || is_renamed(a, b) || is_renamed(b, a)
+    current_knob(a) == current_knob(b)
 }
 
 /// Returns the text that defines a contestant, with one setting added or replaced.

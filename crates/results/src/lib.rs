@@ -31,6 +31,7 @@ mod version2;
 pub use cause::{Cause, Condition, Effect, Experiment, TestedFactor};
 pub use changes::Changed;
 pub use summary::{Bound, Comparison, Sharing, Stat, Summary, Verdict};
+pub use version2::current_knob;
 
 use crate::stats::metrics;
 use serde::{Deserialize, Serialize};

@@ -39,6 +39,12 @@ const RENAMED: [(&str, &str, &str); 5] = [
 /// Knobs of SCTP with other names in the older format: the name, and the older name.
 const KNOBS: [(&str, &str); 2] = [("num_ostreams", "streams"), ("max_instreams", "inbound")];
 
+/// Returns the present name of a knob of SCTP, given its present or older name. Other names are returned unchanged.
+#[must_use]
+pub fn current_knob(name: &str) -> &str {
+    KNOBS.iter().find(|(_, older)| *older == name).map_or(name, |(current, _)| current)
+}
+
 /// Reads a race of the older format, and computes the figures that the format lacks.
 ///
 /// # Errors

@@ -289,6 +289,7 @@ fn only_outbound_builds_packets_of_sctp() {
 const NAMED: &[(&str, &str)] = &[
     ("lab/src/plan/bare.rs", "the contestants of a plan that names none"),
     ("results/src/version2.rs", "the knobs of SCTP that have other names in the older format"),
+    ("report/src/words.rs", "names of transports keep their spelling at the beginning of a sentence"),
     ("features/src/", "the feature table probes each engine below sessions, with mechanisms of its own"),
     ("capture/src/", "a decoder for each protocol that captures may have, and its words"),
     ("lab/src/run/ns_trace.rs", "the packet types of ns-2, which its traces name"),

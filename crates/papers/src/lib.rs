@@ -521,8 +521,9 @@ mod tests {
                         && !line[..*at].ends_with(|c: char| c.is_alphanumeric())
                 };
                 let is_linked = |at: usize| line[..at].rfind('[') > line[..at].rfind(']');
-                let loose =
-                    at.filter(is_factor).find(|at| !is_linked(*at) && !line[..*at].ends_with("print has "));
+                let loose = at
+                    .filter(is_factor)
+                    .find(|at| !is_linked(*at) && !line[..*at].ends_with("the paper has "));
                 assert_eq!(
                     loose,
                     None,

@@ -2,6 +2,7 @@
 
 mod causes;
 mod changes;
+mod clean;
 mod decrypted;
 mod grid;
 mod handover;

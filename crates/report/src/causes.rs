@@ -41,7 +41,10 @@ pub(super) fn render(out: &mut String, point: &Point) {
         escape(&loser)
     );
     for line in lines.iter().skip(1) {
-        let _ = write!(out, "<li>{}.</li>", words::unbroken(&words::capital(line)));
+        // The names of contestants keep their spelling at the beginning of a sentence.
+        let begins_with_name = [&winner, &loser].iter().any(|name| line.starts_with(name.as_str()));
+        let line = if begins_with_name { line.clone() } else { words::capital(line) };
+        let _ = write!(out, "<li>{}.</li>", words::unbroken(&line));
     }
     out.push_str("</ul>");
     picture(out, experiment, &loser);

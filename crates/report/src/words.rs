@@ -76,14 +76,8 @@ pub(super) fn number(n: u64) -> String {
         .map_or_else(|| n.to_string(), |word| (*word).to_owned())
 }
 
-/// The beginnings of the names of transports.
-const TRANSPORTS: [&str; 5] = ["http", "sctp", "tcp", "quic", "mptcp"];
-
-/// Capitalizes the first letter. The name of a transport, such as `http3` or `sctp-dtls`, keeps its spelling.
+/// Capitalizes the first letter.
 pub(super) fn capital(text: &str) -> String {
-    if TRANSPORTS.iter().any(|name| text.starts_with(name)) {
-        return text.to_owned();
-    }
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
@@ -234,7 +228,6 @@ mod tests {
     fn names_and_options_are_not_broken() {
         assert_eq!(unbroken("a<b uses tcp"), "a&lt;b uses tcp");
         assert_eq!(unbroken("use sctp-dtls"), "use <span class=\"unbroken\">sctp-dtls</span>");
-        assert_eq!(capital("http3 wins"), "http3 wins");
         assert_eq!(capital("no loss"), "No loss");
     }
 

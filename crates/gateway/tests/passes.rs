@@ -286,3 +286,44 @@ fn only_an_idempotent_request_is_repeated_on_a_new_association() {
         assert!(answers[0].starts_with("HTTP/1.1 204 ") && answers[1].starts_with(status), "{answers:?}");
     }
 }
+
+/// Idle connections need no time to drain, so they must not delay the end of a gateway that is stopped.
+#[test]
+fn a_stopped_gateway_closes_idle_connections_at_once() {
+    for requests in [0, 1] {
+        let network = Network::new(1);
+        let host = network.host("all", &[[10, 0, 0, 1].into()]);
+        let world = network.world(host);
+        let (near, far) = (Meeting::new(1, false), Meeting::new(1, false));
+        let mut accepting = far.clone();
+        let _origin = world.spawn("origin", async move {
+            while let Ok(session) = accepting.accept().await {
+                let mut stream = session.accept().await.expect("a stream");
+                head(&mut stream).await;
+                stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("answered");
+                session.closed().await;
+            }
+        });
+        let options = options(true, "one");
+        let stop = options.stop.clone();
+        let upstream = Rc::new(OneServer::new(&world, far, 1, LONG));
+        let gateway = anabranch_gateway::run(world.clone(), near.clone(), upstream, options);
+        let gateway = world.spawn("gateway", gateway);
+        let client = async {
+            let session = near.connect(0).expect("a session");
+            let mut stream = session.open(0).expect("a stream");
+            for _ in 0..requests {
+                stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("asked");
+                assert!(head(&mut stream).await.starts_with("HTTP/1.1 204 "));
+            }
+            world.sleep_until(world.now() + Duration::from_secs(1)).await;
+            stop.stop();
+            let stopped_at = world.now();
+            // The client reads the end, but keeps its own side open.
+            let end = stream.read(&mut [0]).await;
+            (end, gateway.await, world.now().since(stopped_at))
+        };
+        let ended = network.run(client, Instant::MAX).expect_done();
+        assert_eq!(ended, (Ok(0), Ok(()), Duration::ZERO), "{requests}");
+    }
+}

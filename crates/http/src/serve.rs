@@ -14,6 +14,7 @@
 //! - `reply`: prepares the response to a request
 //! - `stream`: adapts a stream for hyper, and responds to each request over HTTP/1.1
 //! - `exchanges`: the exchanges of a stream
+//! - `unread_body`: the rest of a request body after the response
 //! - `http2`, `http3`: serve sessions of these versions, and decide which response is written next
 //! - `preface`: determines whether a session speaks HTTP/2
 //! - `smuggling_guard`: filters the bytes that hyper reads
@@ -39,6 +40,7 @@ mod size;
 mod smuggling_guard;
 mod stop;
 mod stream;
+mod unread_body;
 
 pub use access::{Access, Log};
 pub use date::Date;
@@ -82,7 +84,7 @@ pub struct Options {
     /// The time limit for the head of a request. A session is aborted if a head has begun on one of its streams and is
     /// not complete after this time. The time does not run while a response is being sent on the stream. After a
     /// refused head, the server discards data from the client for at most this time. If more data arrives later, the
-    /// session is aborted.
+    /// session is aborted. The rest of a request body without a declared length is discarded for at most twice this time.
     pub head_timeout: Option<Duration>,
     /// The wall clock, as Unix time in seconds. If it is set, responses carry a Date. The wall clock may be stepped at
     /// any time, so only the Date depends on it. Timers use the clock of the `World`.

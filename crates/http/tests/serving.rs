@@ -87,7 +87,11 @@ fn the_head_timeout_does_not_run_during_a_response() {
 /// Bytes that are not part of a request must not keep a session open, however many arrive.
 #[test]
 fn empty_lines_and_what_follows_a_refusal_come_to_an_end() {
-    for (partial, more) in [(&b"\r\n\r\n"[..], &b"\r\n"[..]), (b"GET / HTTP/1.1\nX: y\r\n\r\n", b"GET ")] {
+    for (partial, more) in [
+        (&b"\r\n\r\n"[..], &b"\r\n"[..]),
+        (b"GET / HTTP/1.1\nX: y\r\n\r\n", b"GET "),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+    ] {
         let at = served(PageSite::new(&page(5, &[])), async |world, session| {
             let mut stream = session.open(0).expect("a stream");
             stream.write_all(partial).await.expect("written");
@@ -97,7 +101,7 @@ fn empty_lines_and_what_follows_a_refusal_come_to_an_end() {
             }
             world.now()
         });
-        assert!((10_000..=21_000).contains(&(at.as_nanos() / 1_000_000)), "{more:?}: {at}");
+        assert!((10_000..=32_000).contains(&(at.as_nanos() / 1_000_000)), "{more:?}: {at}");
     }
     // The server rejects the request on one stream, and the client sends nothing more on this stream. The session stays
     // open for its other streams.
@@ -189,4 +193,76 @@ fn the_answer_after_one_to_head_is_noted_when_it_is_written() {
     let written: Vec<_> =
         served.iter().map(|(exchange, served)| (exchange.index, served.written.is_some())).collect();
     assert_eq!(written, [(0, true), (1, true)]);
+}
+
+/// Returns the next response, whose body has the length that its head declares, or `None` if the stream ends.
+async fn response(stream: &mut PipeStream) -> Option<String> {
+    let (mut all, mut byte) = (String::new(), [0]);
+    while !all.ends_with("\r\n\r\n") {
+        (stream.read(&mut byte).await == Ok(1)).then(|| all.push(char::from(byte[0])))?;
+    }
+    let length = all.lines().find_map(|line| line.strip_prefix("content-length: "));
+    for _ in 0..length.expect("a length").parse().expect("a number") {
+        (stream.read(&mut byte).await == Ok(1)).then(|| all.push(char::from(byte[0])))?;
+    }
+    Some(all)
+}
+
+/// Runs a client with a connection like that of TCP, which has one stream.
+fn served_on_one_stream<T>(client: impl AsyncFnOnce(SimWorld, PipeStream) -> T) -> T {
+    let network = Network::new(1);
+    let host = network.host("both", &[[10, 0, 0, 1].into()]);
+    let (world, meeting) = (network.world(host), Meeting::new(1, false));
+    let (site, options) = (Rc::new(PageSite::new(&page(5, &[]))), Options::default());
+    let server = serve::run(world.clone(), meeting.clone(), site, options, Recorder::default());
+    let _server = world.spawn("server", server);
+    let session = meeting.connect(0).expect("a session");
+    let stream = session.open(0).expect("a stream");
+    network.run(client(world.clone(), stream), Instant::MAX).expect_done()
+}
+
+/// RFC 9112 §9.3: a server reads the whole body of a request, or closes the connection and says so. Otherwise a client
+/// loses the request that it sends next.
+#[test]
+fn a_connection_persists_after_a_request_whose_body_was_not_read() {
+    for (fields, body) in [
+        ("Content-Length: 6", ["abc", "def"]),
+        ("Transfer-Encoding: chunked", ["3\r\nabc\r\n", "3;x=y\r\ndef\r\n0\r\nT: v\r\n\r\n"]),
+        ("Transfer-Encoding: chunked", ["3", "\r\nabc\r\n0\r\n\r\n"]),
+    ] {
+        // The whole body arrives with the head, or part of it arrives later, or all of it arrives later.
+        for with_head in [2, 1, 0] {
+            let responses = served_on_one_stream(async |world, mut stream| {
+                let head = format!("POST /object-1 HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n");
+                let (early, late) = body.split_at(with_head);
+                stream.write_all((head + &early.concat()).as_bytes()).await.expect("written");
+                let first = response(&mut stream).await;
+                for piece in late {
+                    pause(&world, 1).await;
+                    stream.write_all(piece.as_bytes()).await.expect("written");
+                }
+                stream.write_all(GET).await.expect("written");
+                (first, response(&mut stream).await)
+            });
+            let (first, second) = responses;
+            let first = first.expect("a response").to_lowercase();
+            assert!(first.starts_with("http/1.1 405 ") && !first.contains("connection: close"), "{first}");
+            let second = second.unwrap_or_else(|| panic!("{fields} {with_head}: closed unannounced"));
+            assert!(second.starts_with("HTTP/1.1 200 "), "{fields} {with_head} {second}");
+        }
+    }
+}
+
+/// RFC 9110 §10.1.1: a client that expects 100 (Continue) and gets a final response may send its body or its next
+/// request. The server cannot tell them apart, so it must close the connection and say so.
+#[test]
+fn a_response_instead_of_100_announces_the_end_of_the_connection() {
+    let (response, ended) = served_on_one_stream(async |_, mut stream| {
+        let head = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 6\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.expect("written");
+        let response = response(&mut stream).await.expect("a response");
+        (response, stream.read(&mut [0]).await)
+    });
+    assert!(response.to_lowercase().contains("connection: close\r\n"), "{response}");
+    assert_eq!(ended, Ok(0));
 }

@@ -21,7 +21,7 @@ use std::task::{Context, Poll, ready};
 pub(super) async fn drain<W: World, T: Stream>(
     world: &W,
     stream: &mut T,
-    screen: &mut SmugglingGuard,
+    guard: &mut SmugglingGuard,
     activity: &Activity,
     limit: Option<Instant>,
 ) {
@@ -33,7 +33,7 @@ pub(super) async fn drain<W: World, T: Stream>(
         }
         if !overdue {
             let late = limit.is_some_and(|limit| world.now() > limit);
-            if ready!(poll_drain(cx, stream, screen, late)) {
+            if ready!(poll_drain(cx, stream, guard, late)) {
                 return Poll::Ready(());
             }
             overdue = true;
@@ -51,19 +51,19 @@ pub(super) async fn drain<W: World, T: Stream>(
 fn poll_drain<T: Stream>(
     cx: &mut Context<'_>,
     stream: &mut T,
-    screen: &mut SmugglingGuard,
+    guard: &mut SmugglingGuard,
     late: bool,
 ) -> Poll<bool> {
     let mut buffer = [0; 4096];
     for _ in 0..TURNS {
         // Read no byte beyond the end of the body, because the next request begins there.
-        let most = screen.left().map_or(buffer.len(), |left| buffer.len().min(left.max(1) as usize));
+        let most = guard.left().map_or(buffer.len(), |left| buffer.len().min(left.max(1) as usize));
         match stream.poll_read(cx, &mut buffer[..most]) {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(true),
-            Poll::Ready(Ok(read)) if screen.left().is_some() => {
-                screen.pass(&buffer[..read], |_| {});
-                if screen.is_between() {
+            Poll::Ready(Ok(read)) if guard.left().is_some() => {
+                guard.pass(&buffer[..read], |_| {});
+                if guard.is_between() {
                     return Poll::Ready(true);
                 }
             }
@@ -93,10 +93,10 @@ mod tests {
         let (_network, world) = world();
         let mut stream = FakeStream::default();
         let ended = stream.ended.clone();
-        let mut screen = SmugglingGuard::new(8_192, Strictness::Strictly);
-        screen.refuse();
+        let mut guard = SmugglingGuard::new(8_192, Strictness::Strictly);
+        guard.refuse();
         let activity = activity(&Budget::new(1 << 20, 1));
-        let mut draining = pin!(drain(&world, &mut stream, &mut screen, &activity, None));
+        let mut draining = pin!(drain(&world, &mut stream, &mut guard, &activity, None));
         let mut cx = Context::from_waker(Waker::noop());
         assert!(draining.as_mut().poll(&mut cx).is_pending());
         assert_eq!(activity.streams.borrow().len(), 1);

@@ -7,9 +7,11 @@
 //! otherwise make no progress.
 
 use super::Activity;
+use super::unread_body::UnreadBody;
 use crate::fetch::pipeline::first_after;
 use crate::head::Refusal;
 use crate::observe::ExchangeId;
+use anabranch_base::time::Instant;
 use anabranch_transport::Stream;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -38,6 +40,8 @@ pub(super) struct StreamExchanges {
     /// Whether the latest request, not its response, had no body. If this is true and no request is in progress, hyper
     /// holds no data.
     pub(super) answered_without_content: Cell<bool>,
+    /// The body of the latest request, until its rest has been read and discarded.
+    pub(super) unread_body: RefCell<Option<UnreadBody>>,
     /// The number of response bytes in hyper's buffers that the transport has not accepted yet.
     buffered: Cell<usize>,
     /// The rank that the stream gets in the transport when the next response is written. The transport sends data of a
@@ -70,6 +74,7 @@ impl StreamExchanges {
                 unfinished_responses: Cell::new(0),
                 is_request_in_progress: Cell::new(false),
                 answered_without_content: Cell::new(false),
+                unread_body: RefCell::default(),
                 buffered: Cell::new(0),
                 rank: Cell::new(None),
                 refusal: RefCell::default(),
@@ -83,6 +88,7 @@ impl StreamExchanges {
         exchanges.end.set(stream.bytes_written());
         exchanges.accepted.set(stream.bytes_written());
         exchanges.unwritten.borrow_mut().clear();
+        exchanges.unread_body.take();
         exchanges.clone()
     }
 
@@ -90,6 +96,19 @@ impl StreamExchanges {
     /// only once after each request.
     pub(super) fn is_at_rest(&self) -> bool {
         !self.is_request_in_progress.get() && self.answered_without_content.replace(false)
+    }
+
+    /// Discards the data that has arrived of a request body whose response was sent. Returns true if the rest of the body
+    /// is given up, because the server is stopping or the body has lasted too long.
+    pub(super) fn gives_up_body(&self, cx: &mut Context<'_>, now: Instant, stopping: bool) -> bool {
+        let mut unread = self.unread_body.borrow_mut();
+        let Some(body) = &mut *unread else { return false };
+        if !stopping && body.poll(cx, now).is_pending() {
+            return false;
+        }
+        let is_complete = body.is_complete();
+        *unread = None;
+        !is_complete
     }
 
     /// Returns whether a request is in progress, which means that its response is not completely written.

@@ -234,12 +234,12 @@ mod tests {
     /// both results are the same however the input is split.
     fn passed(text: &str) -> (String, bool) {
         let through = |piece: usize| {
-            let (mut screen, mut out) = (SmugglingGuard::new(8192, Strictness::Strictly), Vec::new());
+            let (mut guard, mut out) = (SmugglingGuard::new(8192, Strictness::Strictly), Vec::new());
             for part in text.as_bytes().chunks(piece) {
-                screen.pass(part, |bytes| out.extend_from_slice(bytes));
+                guard.pass(part, |bytes| out.extend_from_slice(bytes));
             }
-            assert_eq!(screen.take_refusal().is_some(), out.ends_with(STAND_IN), "{text:?}");
-            (String::from_utf8(out).expect("text"), screen.is_between())
+            assert_eq!(guard.take_refusal().is_some(), out.ends_with(STAND_IN), "{text:?}");
+            (String::from_utf8(out).expect("text"), guard.is_between())
         };
         let whole = through(text.len());
         for piece in 1..text.len().min(300) {
@@ -354,28 +354,28 @@ mod tests {
             (format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "x".repeat(200)), 431),
         ] {
             for piece in [1, 7, 300] {
-                let mut screen = SmugglingGuard::new(100, Strictness::Strictly);
-                head.as_bytes().chunks(piece).for_each(|part| screen.pass(part, |_| {}));
-                assert_eq!(screen.take_refusal().map(|refusal| refusal.status), Some(status), "{head}");
+                let mut guard = SmugglingGuard::new(100, Strictness::Strictly);
+                head.as_bytes().chunks(piece).for_each(|part| guard.pass(part, |_| {}));
+                assert_eq!(guard.take_refusal().map(|refusal| refusal.status), Some(status), "{head}");
             }
         }
     }
 
     #[test]
     fn an_empty_line_that_comes_in_two_parts_is_skipped() {
-        let (mut screen, mut out) = (SmugglingGuard::new(8_192, Strictness::Strictly), Vec::new());
+        let (mut guard, mut out) = (SmugglingGuard::new(8_192, Strictness::Strictly), Vec::new());
         for part in ["\r", &format!("\n{NEXT}")] {
-            screen.pass(part.as_bytes(), |bytes| out.extend_from_slice(bytes));
+            guard.pass(part.as_bytes(), |bytes| out.extend_from_slice(bytes));
         }
-        assert_eq!((text(&out), screen.is_between()), (NEXT, true));
+        assert_eq!((text(&out), guard.is_between()), (NEXT, true));
     }
 
     #[test]
     fn the_remaining_length_is_known_if_the_head_declares_it() {
-        let mut screen = SmugglingGuard::new(8_192, Strictness::Strictly);
+        let mut guard = SmugglingGuard::new(8_192, Strictness::Strictly);
         let mut left = |bytes: &[u8]| {
-            screen.pass(bytes, |_| {});
-            screen.left()
+            guard.pass(bytes, |_| {});
+            guard.left()
         };
         assert_eq!(left(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n"), Some(5));
         assert_eq!((left(b"ab"), left(b"cde")), (Some(3), None));
@@ -384,10 +384,10 @@ mod tests {
 
     #[test]
     fn a_head_begins_with_its_first_byte_and_not_with_an_empty_line() {
-        let mut screen = SmugglingGuard::new(8192, Strictness::Strictly);
+        let mut guard = SmugglingGuard::new(8192, Strictness::Strictly);
         let mut after = |bytes: &[u8]| {
-            screen.pass(bytes, |_| {});
-            screen.is_in_head()
+            guard.pass(bytes, |_| {});
+            guard.is_in_head()
         };
         assert!(!after(b"") && !after(b"\r\n") && after(b"G") && after(b"ET / HTTP/1.1\r\nHost: b\r\n"));
         assert!(!after(b"\r\n") && !after(b"\r\n") && after(b"\r\n") && after(b"\r\n"));

@@ -6,6 +6,7 @@ use super::exchanges::{Answering, StreamExchanges};
 use super::reply::{Sending, begin, entry, head_size, respond};
 use super::site::{Answer, Content, PIECE, Site};
 use super::smuggling_guard::{STAND_IN_METHOD, SmugglingGuard};
+use super::unread_body::UnreadBody;
 use super::{Activity, ExchangePermit, Service};
 use crate::closing::{CLOSING, reset_done};
 use crate::fetch::request::PADDING_FIELD;
@@ -16,7 +17,7 @@ use crate::page::bounded_head;
 use anabranch_transport::{Session, Stream};
 use anabranch_world::World;
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, SERVER};
+use http::header::{CONNECTION, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, SERVER};
 use http::{Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::rt::{Read, ReadBufCursor, Write};
@@ -45,8 +46,8 @@ pub(super) async fn serve<W, S, N>(
 {
     let guard =
         SmugglingGuard::new(service.options.max_head.unwrap_or(MAX_BUFFER), service.options.strictness);
-    let mut io = Io { stream, guard, screened_bytes: Bytes::new(), exchanges, service, activity };
-    io.screen_prefetched(seen);
+    let mut io = Io { stream, guard, filtered_bytes: Bytes::new(), exchanges, service, activity };
+    io.filter_prefetched(seen);
     let (ended, mut io) = converse(io).await;
     let number = io.exchanges.stream;
     if io.service.options.stop.is_some() {
@@ -109,8 +110,13 @@ async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Resu
                 // Responses in progress are completed, but no more requests are accepted.
                 Pin::new(&mut connection).graceful_shutdown();
             }
-            match Pin::new(&mut connection).poll(cx) {
+            let polled = Pin::new(&mut connection).poll(cx);
+            // Taking data makes hyper read on, which wakes this task.
+            let gives_up = polled.is_pending() && exchanges.gives_up_body(cx, service.world.now(), ending);
+            match polled {
                 Poll::Ready(ended) => Poll::Ready(Some(ended)),
+                // The response is complete, so the rest is drained without hyper.
+                Poll::Pending if gives_up && !exchanges.is_under_way() => Poll::Ready(Some(Ok(()))),
                 Poll::Pending
                     if (buffers.exceed_limit() || activity.memory.is_short())
                         && !ending
@@ -124,17 +130,18 @@ async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Resu
         .await;
         let Parts { mut io, read_buf, service: answer, .. } = connection.into_parts();
         if let Some(ended) = ended {
+            exchanges.unread_body.take();
             return (ended, io);
         }
         drop(buffer_use);
         // Bytes of the next requests may already have been read, even more than fit in one buffer of hyper. Keep these
         // bytes for the stream's next hyper connection.
-        if io.screened_bytes.is_empty() {
-            io.screened_bytes = Some(read_buf).filter(|bytes| !bytes.is_empty()).unwrap_or_default();
+        if io.filtered_bytes.is_empty() {
+            io.filtered_bytes = Some(read_buf).filter(|bytes| !bytes.is_empty()).unwrap_or_default();
         } else if !read_buf.is_empty() {
-            io.screened_bytes = [&read_buf[..], &io.screened_bytes[..]].concat().into();
+            io.filtered_bytes = [&read_buf[..], &io.filtered_bytes[..]].concat().into();
         }
-        if io.screened_bytes.is_empty() && io.guard.is_between() && !io.stream.supports_half_close() {
+        if io.filtered_bytes.is_empty() && io.guard.is_between() && !io.stream.supports_half_close() {
             // The task of the stream ends here, to save memory. A new task begins when the stream's next request
             // arrives.
             io.exchanges.unwritten.take();
@@ -179,7 +186,8 @@ async fn answer<W: World, S: Site>(
     request: Request<Incoming>,
 ) -> Result<Response<Sending<Answering>>, Infallible> {
     let unfinished_response = Answering::begin(&exchanges, &activity);
-    exchanges.answered_without_content.set(request.body().is_end_stream());
+    let has_body = !request.body().is_end_stream();
+    exchanges.answered_without_content.set(!has_body);
     let index = exchanges.next.replace(exchanges.next.get() + 1);
     let exchange = ExchangeId { connection: exchanges.connection, stream: exchanges.stream, index };
     let (turn, serving) = begin(&service, &activity, exchange, request.uri()).await;
@@ -190,8 +198,16 @@ async fn answer<W: World, S: Site>(
     }
     let is_stand_in = request.method() == STAND_IN_METHOD;
     let refusal = is_stand_in.then(|| exchanges.refusal.take()).flatten();
+    // RFC 9110 §10.1.1: after this response, a client that expects 100 (Continue) may send its body or its next request.
+    let expects_continue = has_body && request.headers().contains_key(EXPECT);
     // RFC 9931: data after a refused CONNECT is not a request.
-    let close = refusal.is_some() || request.method() == Method::CONNECT || asks_to_close(&request);
+    let close = refusal.is_some()
+        || request.method() == Method::CONNECT
+        || has_connection_option(&request, "close")
+        || expects_continue;
+    // RFC 9112 §9.3: a connection of HTTP/1.0 persists only if the client asks for it.
+    let persists =
+        !close && (request.version() > Version::HTTP_10 || has_connection_option(&request, "keep-alive"));
     let Answer { status, mut fields, resource } =
         respond(&service, &request, refusal.map(refusal_response), close);
     let least = head_size(status, &fields);
@@ -207,6 +223,10 @@ async fn answer<W: World, S: Site>(
     exchanges.end.set(exchanges.end.get() + head as u64 + body);
     exchanges.hold(&activity, head);
     drop(serving);
+    if has_body && persists {
+        let limit = service.options.head_timeout.map(|most| service.world.now() + most);
+        exchanges.unread_body.replace(Some(UnreadBody::new(request.into_body(), limit)));
+    }
     let mut response = Response::new(Sending::new(resource.content, entry, turn, unfinished_response));
     (*response.status_mut(), *response.headers_mut()) = (status, fields);
     Ok(response)
@@ -250,10 +270,11 @@ fn refusal_response(refusal: Refusal) -> Answer {
     answer
 }
 
-fn asks_to_close(request: &Request<Incoming>) -> bool {
+/// Returns whether the Connection field of the request has this option.
+fn has_connection_option(request: &Request<Incoming>, option: &str) -> bool {
     let values = request.headers().get_all(CONNECTION);
     let mut tokens = values.iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
-    tokens.any(|token| token.trim().eq_ignore_ascii_case("close"))
+    tokens.any(|token| token.trim().eq_ignore_ascii_case(option))
 }
 
 /// The body of a response. hyper takes the body in chunks without a copy, and drops this value after the last chunk.
@@ -294,7 +315,7 @@ struct Io<W: World, S, T> {
     stream: T,
     guard: SmugglingGuard,
     /// Bytes that have passed the smuggling guard, but that hyper has not read yet.
-    screened_bytes: Bytes,
+    filtered_bytes: Bytes,
     exchanges: Rc<StreamExchanges>,
     service: Rc<Service<W, S>>,
     activity: Rc<Activity>,
@@ -351,18 +372,18 @@ impl<W: World, S, T> Unpin for Io<W, S, T> {}
 
 impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
     /// Passes bytes that were already read from the stream through the smuggling guard.
-    fn screen_prefetched(&mut self, seen: Bytes) {
+    fn filter_prefetched(&mut self, seen: Bytes) {
         if seen.is_empty() {
             return;
         }
         let mut passed = Vec::with_capacity(seen.len());
         self.guard.pass(&seen, |bytes| passed.extend_from_slice(bytes));
-        self.screened_bytes = passed.into();
-        self.screened();
+        self.filtered_bytes = passed.into();
+        self.on_filtered();
     }
 
     /// Takes the refusal from the smuggling guard, if there is one, and updates the head timer.
-    fn screened(&mut self) {
+    fn on_filtered(&mut self) {
         if let Some(refusal) = self.guard.take_refusal() {
             self.exchanges.refusal.replace(Some(refusal));
         }
@@ -372,14 +393,14 @@ impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
     /// Waits for received bytes that may be passed to hyper. Returns true when there are such bytes, and false at the
     /// end of the stream.
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        if self.screened_bytes.is_empty() {
+        if self.filtered_bytes.is_empty() {
             let mut passed = Vec::new();
             let read = ready!(self.poll_pass(cx, FIRST_BYTES, |bytes| passed.extend_from_slice(bytes)));
             if read.is_ok() {
-                self.screened_bytes = passed.into();
+                self.filtered_bytes = passed.into();
             }
         }
-        Poll::Ready(!self.screened_bytes.is_empty())
+        Poll::Ready(!self.filtered_bytes.is_empty())
     }
 
     /// Reads at most `most` bytes at a time, until the smuggling guard passes some bytes to `out` or the stream ends.
@@ -408,7 +429,7 @@ impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
             });
             drop(buffer);
             self.activity.record_bytes(self.service.world.now(), read);
-            self.screened();
+            self.on_filtered();
         }
         Poll::Ready(Ok(()))
     }
@@ -420,9 +441,9 @@ impl<W: World, S: 'static, T: Stream> Read for Io<W, S, T> {
         cx: &mut Context<'_>,
         mut into: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.screened_bytes.is_empty() {
-            let length = self.screened_bytes.len().min(into.remaining());
-            into.put_slice(&self.screened_bytes.split_to(length));
+        if !self.filtered_bytes.is_empty() {
+            let length = self.filtered_bytes.len().min(into.remaining());
+            into.put_slice(&self.filtered_bytes.split_to(length));
             return Poll::Ready(Ok(()));
         }
         // The guard may pass more bytes than hyper's buffer has room for, because it passes a whole head at once.
@@ -432,7 +453,7 @@ impl<W: World, S: 'static, T: Stream> Read for Io<W, S, T> {
             into.put_slice(now);
             more.extend_from_slice(later);
         });
-        self.screened_bytes = more.into();
+        self.filtered_bytes = more.into();
         read
     }
 }

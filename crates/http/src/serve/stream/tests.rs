@@ -18,7 +18,7 @@ fn a_stream_counts_written_bytes_and_releases_them_when_dropped() {
     let io = Io {
         stream,
         guard: SmugglingGuard::new(MAX_BUFFER, service.options.strictness),
-        screened_bytes: Bytes::new(),
+        filtered_bytes: Bytes::new(),
         exchanges: exchanges.clone(),
         service,
         activity: activity.clone(),

@@ -249,21 +249,26 @@ fn request(method: &str, path: &str) -> Vec<u8> {
     literals(&[(":method", method), (":scheme", "http"), (":authority", "a"), (":path", path)])
 }
 
-/// Lets our client get `/` from a server that writes these frames. Returns the status or the error, and the codes with
-/// which the client reset the stream.
+/// Lets our client get `/` from a server that writes these frames after its SETTINGS. Returns the status or the error,
+/// and the codes with which the client reset the stream.
 fn get_from(frames: &[u8]) -> (Result<u16, String>, Vec<Vec<u8>>) {
+    get_from_bytes([&frame(SETTINGS, 0, 0, &[]), frames].concat())
+}
+
+/// Like [`get_from`], for a server that writes `bytes`.
+fn get_from_bytes(bytes: Vec<u8>) -> (Result<u16, String>, Vec<Vec<u8>>) {
     let rig = Rig::new(&[LINK], 1);
     let run = async {
         let (client, server) = tcp_hosts(&rig, "modern").await;
         let mut listener = server.listen(80, 0).expect("listening");
-        let (world, frames) = (rig.server.clone(), [&frame(SETTINGS, 0, 0, &[]), frames].concat());
+        let world = rig.server.clone();
         let serving = rig.server.spawn("server", async move {
             let session = listener.accept().await.expect("a session");
             let stream = session.accept().await.expect("a stream");
             let mut peer = Peer { world, stream, received: Vec::new() };
             peer.read().await;
             peer.received.drain(..PREFACE.len());
-            peer.write(&frames).await;
+            peer.write(&bytes).await;
             peer.read().await;
             peer.frames(RST_STREAM, 1).into_iter().map(<[u8]>::to_vec).collect()
         });
@@ -279,6 +284,25 @@ fn get_from(frames: &[u8]) -> (Result<u16, String>, Vec<Vec<u8>>) {
         (got.map(|(answer, _)| answer.head.status).map_err(|error| error.to_string()), resets)
     };
     rig.network.run(run, Instant::MAX).expect_done()
+}
+
+/// RFC 9113 §3.4: the first frame of a server is SETTINGS. Anything else is a connection error, and the response that
+/// follows does not count.
+#[test]
+fn a_server_that_does_not_begin_with_settings_is_refused() {
+    let settings = frame(SETTINGS, 0, 0, &[]);
+    let response = [response(&[(":status", "200")]), frame(DATA, 1, 1, b"")].concat();
+    for first in [
+        frame(PING, 0, 0, &[0; 8]),
+        frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]),
+        frame(SETTINGS, 1, 0, &[]),
+        frame(99, 0, 0, &[]),
+        b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
+    ] {
+        let (got, _) = get_from_bytes([&first[..], &settings, &response].concat());
+        let error = got.expect_err("refused");
+        assert!(error.contains("the server's first frame is not SETTINGS"), "{first:?}: {error}");
+    }
 }
 
 /// Returns the HEADERS frame of a response. The frame does not end the stream.

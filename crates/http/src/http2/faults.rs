@@ -95,8 +95,7 @@ impl Inspector {
         let &[a, b, c, kind, flags, d, e, f, g] = header else { return };
         let length = u32::from_be_bytes([0, a, b, c]);
         let stream = u32::from_be_bytes([d, e, f, g]) & (u32::MAX >> 1);
-        // RFC 9113 §3.4: SETTINGS is the first frame after the preface.
-        self.lacks_settings |= self.frames == 0 && kind != SETTINGS;
+        self.lacks_settings |= self.frames == 0 && !begins_with_settings(header);
         self.frames += 1;
         // Settings are parsed only if their payload has a valid length, which is a multiple of the size of a setting.
         self.settings = kind == SETTINGS && length.is_multiple_of(SETTING as u32);
@@ -141,6 +140,12 @@ impl Inspector {
     fn found(&mut self, fault: Reason) {
         self.fault.get_or_insert(fault);
     }
+}
+
+/// Returns whether the first frame of a peer may have this header, of which only the beginning may have been received.
+/// RFC 9113 §3.4: the first frame is SETTINGS. An acknowledgment of settings is not such a frame.
+pub(crate) fn begins_with_settings(header: &[u8]) -> bool {
+    header.get(3).is_none_or(|kind| *kind == SETTINGS) && header.get(4).is_none_or(|flags| flags & ACK == 0)
 }
 
 /// The size of a frame's header in bytes.
@@ -213,7 +218,10 @@ mod tests {
     #[test]
     fn the_first_frame_is_settings() {
         let (settings, ping) = (frame(SETTINGS, 0, 0, &[]), frame(PING, 0, 0, &[0; 8]));
-        for (frames, lacks) in [([&settings[..], &ping], false), ([&ping[..], &settings], true)] {
+        let ack = frame(SETTINGS, ACK, 0, &[]);
+        for (frames, lacks) in
+            [([&settings[..], &ping], false), ([&ping[..], &settings], true), ([&ack[..], &settings], true)]
+        {
             for cut in 1..8 {
                 let mut inspector = Inspector::new(0);
                 frames.concat().chunks(cut).for_each(|part| inspector.pass(part));

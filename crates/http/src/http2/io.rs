@@ -1,7 +1,7 @@
 //! Adapts a stream of the transport so that h2 can read and write it, and reports the frames that h2 writes.
 
 use super::PREFACE;
-use super::faults::Inspector;
+use super::faults::{Inspector, begins_with_settings};
 use anabranch_transport::Stream;
 use bytes::Bytes;
 use h2::Reason;
@@ -41,6 +41,9 @@ pub(crate) struct Io<T> {
     /// The inspector of the incoming frames; only on a server.
     inspector: Option<Rc<RefCell<Inspector>>>,
     client: bool,
+    /// On a client, the received part of the header of the server's first frame; `None` once that frame is known to be
+    /// SETTINGS.
+    first_header: Option<Vec<u8>>,
     scratch: Scratch,
 }
 
@@ -157,6 +160,7 @@ impl<T: Stream> Io<T> {
             counted: None,
             inspector: None,
             client,
+            first_header: client.then(Vec::new),
             scratch,
         };
         (io, Out(out))
@@ -209,6 +213,18 @@ impl<T: Stream> AsyncRead for Io<T> {
         }
         if let Some(inspector) = &this.inspector {
             inspector.borrow_mut().pass(&scratch[..read]);
+        }
+        if let Some(header) = &mut this.first_header {
+            let missing = HEADER - header.len();
+            header.extend_from_slice(&scratch[..read.min(missing)]);
+            if !begins_with_settings(header) {
+                // RFC 9113 §3.4: an invalid preface is a connection error. h2 does not check this. GOAWAY may be omitted,
+                // because the server does not use HTTP/2.
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, NO_SETTINGS)));
+            }
+            if header.len() == HEADER {
+                this.first_header = None;
+            }
         }
         into.put_slice(&scratch[..read]);
         Poll::Ready(Ok(()))
@@ -337,6 +353,7 @@ impl FrameScanner {
 
 /// The size of a frame's header in bytes.
 const HEADER: usize = 9;
+const NO_SETTINGS: &str = "the server's first frame is not SETTINGS (RFC 9113 §3.4)";
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const GOAWAY: u8 = 7;

@@ -50,7 +50,10 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// handle is dropped ([`release_stream`](Self::release_stream)).
     const FRESH_STREAMS: bool = false;
 
-    /// The number of received bytes after which the drive loop sends packets before it receives more packets.
+    /// The number of received bytes after which the drive loop sends packets before it receives more packets. Packets
+    /// that the host delivers together are answered by one acknowledgement, not by one for every second packet. RFC 9260
+    /// §6.2 and RFC 9293 §3.8.6.3 recommend the latter, but every acknowledgement costs a packet at both ends. A sender
+    /// that counts acknowledgements instead of bytes (RFC 9260 §7.2.1 with L = 1) then grows its window more slowly.
     const AT_ONCE: usize = 16 * 1024;
 
     /// The name of the engine's tasks in reports that list what each task waits for.

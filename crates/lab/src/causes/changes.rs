@@ -24,7 +24,8 @@ use anabranch_results::{Changed, Point};
 const MAX_SEEDS: usize = 25;
 
 /// The maximum number of seeds of a change if the seed only decides how the loads of a page differ. Such loads differ
-/// by less than 1 %.
+/// by a few per cent, less than loads with random losses. The search for causes takes more of them (`super::STEADY`),
+/// because it also measures small effects.
 const MAX_SEEDS_STEADY: usize = 8;
 
 /// A point of the plan with one change, and the contestants that run there.

@@ -241,6 +241,8 @@ impl Workload {
             page.objects.iter_mut().for_each(|object| object.think = Duration::ZERO);
             workload.think = true;
         }
+        // The name of a fork decides its random numbers. So `request_jitter` keeps the name `start-jitter`, although it
+        // is not the jitter of the start: another name would change the results of every plan that sets it.
         if !self.request_jitter.is_zero() {
             let mut rng = Rng::new(seed).fork("start-jitter");
             for object in &mut page.objects {

@@ -5,8 +5,9 @@
 //! state machine on the event loop that all our transports share, and adds our congestion controllers and packet
 //! statistics. quinn runs the state machine on tokio. Each end has its own thread.
 //!
-//! Both programs have the same identity and TLS settings (so the same cipher), packets of 1472 bytes (an MTU of 1500),
-//! the same flow control and send window, and socket buffers of the same size. Acknowledgements follow quinn's default.
+//! Both programs have the same identity and TLS settings (so the same cipher), and packets of 1472 bytes (an MTU of
+//! 1500). Flow control, the send window and the size of the socket buffers are the same. Acknowledgements follow quinn's
+//! default.
 //! The difference is the driver. quinn's driver hands the kernel 10 packets at a time (GSO), and our driver as many as
 //! one call accepts.
 //!

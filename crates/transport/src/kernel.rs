@@ -144,6 +144,8 @@ struct ConnectionHandle<W: KernelTcp> {
 struct ConnectionState<W: KernelTcp> {
     established: bool,
     closed: Option<CloseReason>,
+    /// Whether a write has failed. Data that arrived before the failure can still be read.
+    write_failed: bool,
     /// Whether a handle of the stream has ever existed (`opened`), and whether one exists now (`open`).
     opened: bool,
     open: bool,
@@ -189,6 +191,7 @@ impl<W: KernelTcp> KernelSession<W> {
         let state = ConnectionState {
             established,
             closed: None,
+            write_failed: false,
             opened: false,
             open: false,
             peer_finished: false,
@@ -397,6 +400,7 @@ impl<W: KernelTcp> Session for KernelSession<W> {
         // `finished` keeps a later close from sending a FIN before the reset. A FIN would make truncated data look
         // complete to the peer.
         state.finished = true;
+        state.write_failed = false;
         state.close(CloseReason::Aborted);
     }
 }
@@ -442,6 +446,7 @@ impl<W: KernelTcp> KernelStream<W> {
             Poll::Ready(Err(error)) => {
                 let reason = reason(&error);
                 state.close(reason.clone());
+                state.write_failed = true;
                 Poll::Ready(Err(reason))
             }
         }
@@ -471,8 +476,18 @@ impl<W: KernelTcp> Stream for KernelStream<W> {
         if into.is_empty() || state.peer_finished {
             return Poll::Ready(Ok(0));
         }
-        if let Some(reason) = &state.closed {
-            return Poll::Ready(Err(reason.clone()));
+        if let Some(reason) = state.closed.clone() {
+            // RFC 9112 §9.5: a server may answer and close before it has read the whole request. Its RST makes the next
+            // write fail, but the kernel still holds the response. An end of the data that follows is not trusted,
+            // because the RST may have truncated the data.
+            if state.write_failed
+                && let Poll::Ready(Ok(read @ 1..)) = self.handle.connection.poll_read(cx, into)
+            {
+                state.read += read as u64;
+                return Poll::Ready(Ok(read));
+            }
+            state.write_failed = false;
+            return Poll::Ready(Err(reason));
         }
         state.reader.wait(cx);
         if !state.established {

@@ -334,6 +334,50 @@ fn bytes_are_counted_both_ways_and_the_end_of_both_is_the_end_of_the_session() {
     });
 }
 
+/// A server may answer and close before it has read the whole request. Its RST makes a write fail.
+#[test]
+fn data_that_arrived_before_a_failed_write_can_be_read() {
+    run(|host| async move {
+        for end in [Ok(&b""[..]), Err(ErrorKind::ConnectionReset)] {
+            let reset = CloseReason::Reset(String::new());
+            let connection = FakeConnection::established();
+            let session = host.begin(&connection);
+            session.established().await.expect("established");
+            let mut stream = session.open(0).expect("a stream");
+            connection.arrive(Ok(b"ans"));
+            connection.arrive(Ok(b"wer"));
+            connection.arrive(end);
+            connection.change(|state| state.broken = Some(ErrorKind::BrokenPipe));
+            assert_eq!(stream.write(b"rest of the request").await, Err(reset.clone()));
+            assert_eq!(session.closed().await, reset);
+            let (mut buffer, mut read) = ([0; 10], Vec::new());
+            let ended = loop {
+                match stream.read(&mut buffer).await {
+                    Ok(0) => break None,
+                    Ok(bytes) => read.extend_from_slice(&buffer[..bytes]),
+                    Err(reason) => break Some(reason),
+                }
+            };
+            // The end must not look like a complete response, because the RST may have destroyed data.
+            assert_eq!((&*read, ended), (&b"answer"[..], Some(reset.clone())), "{end:?}");
+            assert_eq!(stream.bytes_read(), 6);
+            assert_eq!(
+                (stream.write(b"x").await, stream.read(&mut buffer).await),
+                (Err(reset.clone()), Err(reset))
+            );
+        }
+        let connection = FakeConnection::established();
+        let session = host.begin(&connection);
+        session.established().await.expect("established");
+        let mut stream = session.open(0).expect("a stream");
+        connection.arrive(Ok(b"answer"));
+        connection.change(|state| state.broken = Some(ErrorKind::BrokenPipe));
+        stream.write(b"x").await.expect_err("broken");
+        session.abort();
+        assert!(stream.read(&mut [0; 10]).await.is_err(), "after an abort, nothing is read");
+    });
+}
+
 #[test]
 fn data_after_our_close_is_discarded_until_the_peer_closes() {
     run(|host| async move {

@@ -113,7 +113,8 @@ fn more_seeds(found: &ComparisonFigures, [low, high]: [f64; 2]) -> Option<u64> {
 }
 
 /// Whether contestant `b`, which is faster on average over all seeds, is also faster with most seeds. `Yes`, `Open` and
-/// `No` hold the percentage of seeds with which `b` is faster. A seed with equal times counts half.
+/// `No` hold the percentage of seeds with which `b` is faster. A seed with equal times counts half, in the percentage and
+/// in its interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WinFrequency {
     /// The question does not arise: nothing in the runs is random, there is only one seed, or the two contestants have
@@ -133,12 +134,14 @@ pub enum WinFrequency {
 /// Returns whether contestant `b` is faster than `a` with most seeds.
 #[must_use]
 pub fn usual(found: &Comparison) -> WinFrequency {
-    // A seed in which both times are equal has no winner, and does not count.
-    let (wins, of) = (found.more, found.less + found.more);
-    let Some([low, high]) = share_ci95(wins, of).filter(|_| !found.exact && found.n > 1) else {
+    let ties = found.n - found.less - found.more;
+    // Twice the number of wins, in which a tie counts half.
+    let half_wins = 2 * found.more + ties;
+    let interval = share_ci95(half_wins as f64 / 2.0, found.n);
+    let Some([low, high]) = interval.filter(|_| !found.exact && found.n > 1 && ties < found.n) else {
         return WinFrequency::NotAsked;
     };
-    let percent = (200 * found.more + 100 * (found.n - of) + found.n) / (2 * found.n);
+    let percent = (100 * half_wins + found.n) / (2 * found.n);
     match (low > 0.5, high < 0.5) {
         (true, _) => WinFrequency::Yes(percent),
         (false, true) => WinFrequency::No(percent),
@@ -248,6 +251,24 @@ mod tests {
         assert_eq!(won(43, 57), WinFrequency::Open(43));
         assert_eq!(won(20, 80), WinFrequency::No(20));
         assert_eq!(won(0, 1), WinFrequency::NotAsked);
+    }
+
+    /// The percentage and the interval that decides must treat ties alike.
+    #[test]
+    fn a_tie_counts_half_in_the_share_and_in_its_interval() {
+        let with_ties = |more, less, ties| {
+            let terms = crate::stats::metrics::PointTerms { deadline_ns: None, is_random: true };
+            let found = crate::stats::metrics::compare(("a", &[]), ("b", &[]), "page_ms", terms);
+            usual(&Comparison { more, less, n: more + less + ties, exact: false, ..found })
+        };
+        // The 12 seeds with a winner alone would be decided: 10 of 12. Their share of all seeds is not.
+        assert_eq!(with_ties(10, 2, 0), WinFrequency::Yes(83));
+        assert_eq!(with_ties(10, 2, 88), WinFrequency::Open(54));
+        assert_eq!(with_ties(2, 10, 88), WinFrequency::Open(46));
+        assert_eq!(with_ties(60, 10, 30), WinFrequency::Yes(75));
+        assert_eq!(with_ties(10, 60, 30), WinFrequency::No(25));
+        assert_eq!(with_ties(1, 0, 2), WinFrequency::Open(67));
+        assert_eq!(with_ties(0, 0, 9), WinFrequency::NotAsked, "all seeds tie");
     }
 
     #[test]

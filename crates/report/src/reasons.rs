@@ -120,8 +120,8 @@ fn described(condition: &Condition) -> (&str, &str) {
         "server time" => ("waiting for the server costs", "with a server that answers at once"),
         "handshake" => ("opening connections costs", "with all connections open beforehand"),
         "failure" => ("the failure of a path costs", "without the failure"),
-        "order" => ("waiting for earlier messages costs", "without that order"),
-        "security" => ("TLS or DTLS as a separate layer costs", "without that layer"),
+        "order" => ("waiting for earlier messages costs", "with unordered messages"),
+        "security" => ("TLS or DTLS as a separate layer costs", "without the TLS or DTLS layer"),
         other => (other, "without that"),
     }
 }

@@ -521,7 +521,10 @@ mod tests {
                 for vary in &study.definition.vary {
                     for value in vary.between.iter().flatten().chain(&vary.or) {
                         let change = Change::parse(&format!("{}={value}", vary.key)).expect("checked");
-                        let is_of_table = vary.tables.as_ref().is_none_or(|own| own.contains(&table.name));
+                        let is_of_table = match &vary.tables {
+                            Some(own) => own.contains(&table.name),
+                            None => study.definition.varied().contains(&table.name.as_str()),
+                        };
                         if is_of_table && change.is_of(&names) {
                             found.extend(renamed(table, &[change]));
                         }

@@ -86,7 +86,7 @@ fn change(out: &mut String, race: &Race, point: &Point, ranking: &Ranking) {
     out.push_str("<section class=\"change\"><h2>What would change this</h2>");
     let names = words::names(point);
     if !point.changes.is_empty() {
-        out.push_str("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>with</th><th class=\"left\">winner</th>");
+        out.push_str("<table><thead><tr><th>with</th><th class=\"left\">winner</th>");
         for name in &names {
             let _ = write!(out, "<th>{}</th>", escape(name));
         }
@@ -108,7 +108,7 @@ fn change(out: &mut String, race: &Race, point: &Point, ranking: &Ranking) {
         out.push_str("</tr>");
     }
     if !point.changes.is_empty() {
-        out.push_str("</tbody></table></div>");
+        out.push_str("</tbody></table>");
     }
     if let (Some(limit), Some(first)) = (bars::limit(point), ranking.ranked.first())
         && let Some(ms) = first.ms

@@ -540,7 +540,8 @@ mod tests {
                 }
             }
             for emulated in &study.emulated {
-                let plan = emulated.plan(&study, None, 1, &transports).unwrap_or_else(|e| panic!("{name}: {e}"));
+                let plan =
+                    emulated.plan(&study, None, 1, &transports).unwrap_or_else(|e| panic!("{name}: {e}"));
                 found.extend(plan.draft.renamed);
             }
             assert_eq!(found, [""; 0], "{name}");

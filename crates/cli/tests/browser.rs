@@ -75,8 +75,9 @@ fn report(directory: &Path, kind: &'static str, arguments: &str) -> Option<Repor
     Some(Report { kind, page, results: serde_json::from_str(&results).expect("JSON") })
 }
 
-const KINDS: [(&str, &str); 9] = [
+const KINDS: [(&str, &str); 10] = [
     ("default", "--runs 5"),
+    ("one-point", "--runs 5 --loss 1% --pcap off"),
     ("page", "--page news --loss 1% --runs 5 --transport tcp:connections=6 --transport tcp --transport sctp"),
     (
         "messages",

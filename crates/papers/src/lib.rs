@@ -264,11 +264,10 @@ impl Study {
         let mut names: Vec<String> = self.tables.iter().flat_map(Table::names).collect();
         names.sort();
         names.dedup();
-        Some(format!(
-            "{one}: {} has no such contestant; there are {}",
-            self.definition.name,
-            names.join(", ")
-        ))
+        let study = &self.definition.name;
+        let place =
+            self.part.as_ref().map_or(format!("{study} has"), |tables| format!("{study}/{tables} has"));
+        Some(format!("{one}: {place} no such contestant; there are {}", names.join(", ")))
     }
 
     /// Returns an error message if the change sets no key of a plan, but is a setting that contestants of the study take.

@@ -114,8 +114,8 @@ impl Records {
         })
     }
 
-    /// Reads the record numbers in `datagram`, which dimpl sends during the handshake. Our record numbers continue
-    /// after them. If `datagram` contains the client's Finished message, stores the message for retransmission.
+    /// Reads the record numbers of `datagram`, which the library dimpl sends during the handshake. Our first record has
+    /// the number after dimpl's last. If `datagram` contains the client's Finished message, stores the message for retransmission.
     pub fn adopt(&mut self, datagram: &[u8], now: Instant) {
         let mut rest = datagram;
         while let Some(end) = Header::read(rest).map(|header| header.end).or_else(|| plaintext_end(rest)) {

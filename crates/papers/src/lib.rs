@@ -535,11 +535,12 @@ mod tests {
                             && change.is_of(&table.names())
                     };
                     let table = study.tables.iter().find(is_of).unwrap_or_else(|| panic!("{name}: {text}"));
-                    found.extend(renamed(table, &[change.clone()]));
+                    found.extend(renamed(table, std::slice::from_ref(&change)));
                 }
             }
             for emulated in &study.emulated {
-                let plan = emulated.plan(&study, None, 1, &transports).unwrap_or_else(|e| panic!("{name}: {e}"));
+                let plan =
+                    emulated.plan(&study, None, 1, &transports).unwrap_or_else(|e| panic!("{name}: {e}"));
                 found.extend(plan.draft.renamed);
             }
             assert_eq!(found, [""; 0], "{name}");

@@ -509,7 +509,7 @@ mod tests {
         let table = study.table("every-tenth").expect("a table");
         let mut cells: Vec<PublishedCell> = table
             .rows()
-            .map(|row| PublishedCell::measure(&table, row, &Figures { points: Vec::new(), cases: None }))
+            .map(|row| PublishedCell::measure(table, row, &Figures { points: Vec::new(), cases: None }))
             .filter(|cell| cell.labels["contestant"] == "tcp-linux")
             .collect();
         for cell in &mut cells {

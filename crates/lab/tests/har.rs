@@ -189,7 +189,8 @@ fn the_calibration_of_a_simulated_load_agrees_with_it() {
 #[test]
 fn the_example_of_a_har_agrees_with_its_simulation() {
     let path = format!("{}/../../examples/site.har", env!("CARGO_MANIFEST_DIR"));
-    let found = race(&[("page", &path), ("rate", "10mbit"), ("rtt", "80ms"), ("runs", "1"), ("causes", "off")]);
+    let found =
+        race(&[("page", &path), ("rate", "10mbit"), ("rtt", "80ms"), ("runs", "1"), ("causes", "off")]);
     assert_eq!(found.warnings, [""; 0]);
     let [calibration] = found.calibrations.try_into().expect("one");
     assert!(calibration.error().abs() < 0.1, "{calibration:?}");

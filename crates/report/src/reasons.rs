@@ -333,3 +333,30 @@ fn name(standing: &Standing<'_>, typed: &str) -> String {
     let found = standing.ranked.iter().find(|one| one.contestant.name == typed);
     found.map_or_else(|| label::shown(typed).to_owned(), |one| one.name.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::noun;
+
+    #[test]
+    fn a_change_of_loss_is_told_in_percent() {
+        let nouns = [
+            "loss=0",
+            "loss=1%",
+            "loss=ge:0.5%/49.95%/100%/0%",
+            "loss=ge:0.05%/49.95%",
+            "loss=ge:1/1/0.2/0.1",
+        ];
+        assert_eq!(
+            nouns.map(noun),
+            [
+                "no loss",
+                "1\u{a0}% loss",
+                "1\u{a0}% loss in bursts",
+                "0.1\u{a0}% loss in bursts",
+                "15\u{a0}% loss in bursts"
+            ]
+        );
+        assert_eq!(noun("loss=nth:10"), "nth:10 loss");
+    }
+}

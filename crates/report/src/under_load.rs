@@ -158,7 +158,8 @@ mod tests {
     fn every_axis_has_several_ticks() {
         let labels = |scale: f64| {
             let mut test = test();
-            let curve = |factor: f64| (1..=5).map(|at| (f64::from(at), factor * (7.0 + f64::from(at)))).collect();
+            let curve =
+                |factor: f64| (1..=5).map(|at| (f64::from(at), factor * (7.0 + f64::from(at)))).collect();
             test.panels[0].curves = vec![("median", curve(1.0)), ("maximum", curve(scale))];
             let page = html(&test);
             // The labels of the vertical axis of the wide drawing end at the axis.

@@ -7,8 +7,8 @@ mod backend;
 mod figure;
 
 use super::svg::{Scale, time_labels};
-pub(super) use backend::{CONTESTANTS, Ink};
 use backend::{CHARACTER, FINE, LINE, Svg, at};
+pub(super) use backend::{CONTESTANTS, Ink};
 pub(super) use figure::{Data, Figure, Width};
 use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};

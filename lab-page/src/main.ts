@@ -157,8 +157,8 @@ async function draw(): Promise<void> {
     clearDrawing()
     motion = new Motion(runs)
     at('motion').replaceChildren(motion.element)
-    const end = Math.max(1, ...runs.map((run) => (run.run.page_ns ?? Math.max(0, ...run.run.objects.map((object) => object.delivered_ns ?? 0))) / 1e6)) * 1.02
-    at('waterfalls').replaceChildren(legend(), ...runs.map((run) => h('figure', {}, h('figcaption', {}, h('b', {}, run.name), h('span', { class: 'note' }, ` seed ${run.run.seed}, the median load`)), h('div', { class: 'chart', tabindex: '0', role: 'region', 'aria-label': `Waterfall of ${run.name}` }, waterfall(run, end)))))
+    const end = Math.max(1, ...runs.map((run) => (run.page_ns ?? Math.max(0, ...run.objects.map((object) => object.delivered_ns ?? 0))) / 1e6)) * 1.02
+    at('waterfalls').replaceChildren(legend(), ...runs.map((run) => h('figure', {}, h('figcaption', {}, h('b', {}, run.name), h('span', { class: 'note' }, ` seed ${run.seed}, the median load`)), h('div', { class: 'chart', tabindex: '0', role: 'region', 'aria-label': `Waterfall of ${run.name}` }, waterfall(run, end)))))
   } catch (error) {
     if (!(error instanceof Superseded)) complain(error instanceof Error ? error.message : String(error))
   } finally {

@@ -48,8 +48,6 @@ export interface PointState {
   limit_ms: number | null
 }
 
-export interface Instants { [name: string]: number }
-
 export interface RunObject {
   name: string
   bytes: number
@@ -62,7 +60,9 @@ export interface RunObject {
 
 export interface Drawn {
   name: string
-  run: { seed: number; page_ns: number | null; objects: RunObject[]; connections: number; events: Record<string, number> }
+  seed: number
+  page_ns: number | null
+  objects: RunObject[]
   packets: [sent: number, arrived: number | null, fromClient: boolean, bytes: number][]
   left_out: number
   windows: [at: number, connection: number, bytes: number][]

@@ -38,20 +38,18 @@ function complain(line: string): void {
   status('')
 }
 
-/** Unpacks the program: four bytes are five characters, and gzip compressed them. */
+/** Unpacks the program: a character has seven bits of it, and gzip compressed it. */
 async function unpack(text: string): Promise<ArrayBuffer> {
-  const digit = (at: number): number => {
-    const code = text.charCodeAt(at)
-    return code < 60 ? code - 35 : code - 36
+  const packed = new Uint8Array(Math.floor((text.length * 7) / 8))
+  for (let at = 0, to = 0, bits = 0, value = 0; at < text.length; at++) {
+    value = ((value << 7) | (text.charCodeAt(at) & 127)) & 0x7fff
+    bits += 7
+    if (bits >= 8) {
+      bits -= 8
+      packed[to++] = value >> bits
+    }
   }
-  const packed = new Uint8Array((text.length / 5) * 4)
-  const words = new DataView(packed.buffer)
-  for (let at = 0, to = 0; at < text.length; at += 5, to += 4) {
-    words.setUint32(to, (((digit(at) * 85 + digit(at + 1)) * 85 + digit(at + 2)) * 85 + digit(at + 3)) * 85 + digit(at + 4))
-  }
-  // The first word is the number of bytes, because the last word may be filled up.
-  const bytes = packed.subarray(4, 4 + words.getUint32(0))
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer()
+  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer()
 }
 
 /** Takes over a changed choice: the address, the form, and after a pause a new race. */

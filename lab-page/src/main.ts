@@ -10,10 +10,7 @@ import { Choice, type Flag } from './model'
 import { Motion } from './motion'
 import { Pool, Refusal, Superseded } from './pool'
 import { type Progress, Race } from './race'
-import type { Drawn, Tables } from './tables'
-
-/** The largest page that is taken, in bytes. */
-const MOST_BYTES = 200e6
+import type { Drawn, Facts, Tables } from './tables'
 
 let choice = Choice.of(location.hash)
 let pool: Pool
@@ -107,7 +104,7 @@ function show(of: Race, progress: Progress): void {
   }))
   at('views').hidden = false
   at('about').textContent = `${facts.points[shownPoint]!.workload} over ${facts.points[shownPoint]!.network}`
-  at('warnings').replaceChildren(...facts.warnings.map((warning) => h('li', {}, warning)))
+  at('warnings').replaceChildren(...facts.warnings.concat(alone(facts)).map((warning) => h('li', {}, warning)))
   at('command').textContent = facts.command
   at('plan-text').textContent = facts.toml
   drawPoint(progress)
@@ -128,6 +125,15 @@ function drawPoint({ facts, points }: Progress): void {
   const point = points[shownPoint]!
   const table = changes(point)
   at('distribution').replaceChildren(distribution(point), figures(point))
+/** Says which contestants use only the first of several paths. */
+function alone(facts: Facts): string[] {
+  if (choice.all('path').length < 2 || choice.get('handover')) return []
+  const names = facts.contestants.filter((_, i) => facts.one_path[i])
+  if (names.length === 0) return ['All contestants can use both paths.']
+  const all = new Intl.ListFormat(document.documentElement.lang).format(names)
+  return [`${all} ${names.length === 1 ? 'uses' : 'use'} path 1 only: a connection of TCP or QUIC, or an association under DTLS, has one path here.`]
+}
+
   at('changes').classList.toggle('wanted', facts.explains)
   at('changes').replaceChildren(...(table ? [h('h2', {}, 'What would change this'), table] : []))
 }

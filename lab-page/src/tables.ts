@@ -7,7 +7,7 @@ export interface Tables {
   pages: { name: string; objects: number; bytes: number; hosts: number; source: string }[]
   presets: { name: string; settings: string; source: string }[]
   names: [string, string][]
-  default_contestants: string[]
+  default_contestants: { usual: string[]; messages: string[]; cleartext: string[]; several_paths: string[] }
   transports: { name: string; profiles: string[]; settings: Setting[] }[]
   keys: { name: string; value: string; help: string; group: string }[]
 }
@@ -15,6 +15,8 @@ export interface Tables {
 export interface Facts {
   points: { factors: Record<string, string>; network: string; workload: string; objects: number; bytes: number; random: boolean }[]
   contestants: string[]
+  /** Whether a contestant uses only the first path of a network with several. */
+  one_path: boolean[]
   seeds: number[]
   jobs: { point: number; seed: number }[]
   warnings: string[]

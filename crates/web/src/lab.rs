@@ -58,6 +58,8 @@ pub struct Found {
 pub struct Facts {
     points: Vec<PointFacts>,
     contestants: Vec<String>,
+    /// For each contestant, whether it uses only the first path of a network with several.
+    one_path: Vec<bool>,
     seeds: Vec<u64>,
     jobs: Vec<JobFacts>,
     warnings: Vec<String>,
@@ -127,6 +129,12 @@ const fn options() -> Options<'static> {
 
 impl Lab {
     /// Reads a plan. The runs of the plan before are dropped.
+/// Returns whether the contestant uses only the first path of a network with several.
+fn has_one_path(contestant: &plan::Contestant) -> bool {
+    // Each host of an association under DTLS has one address (RFC 8261 section 6.1).
+    !contestant.transport.capabilities().paths || contestant.dtls.is_some() || contestant.paths == Some(1)
+}
+
     ///
     /// # Errors
     /// One line, as on the command line.
@@ -152,7 +160,8 @@ impl Lab {
         let facts = Facts {
             points: points.collect(),
             contestants: plan.contestants.iter().map(|contestant| contestant.text.clone()).collect(),
-            jobs: jobs.iter().map(|(point, run)| JobFacts { point: *point, seed: index(run.seed) }).collect(),
+            one_path: plan.contestants.iter().map(has_one_path).collect(),
+            jobs: jobs.iter().map(|(point, run)| JobFacts::of(&plan, *point, run, index(run.seed))).collect(),
             seeds,
             warnings: plan.warnings(),
             toml: plan.to_toml(),

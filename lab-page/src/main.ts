@@ -3,12 +3,14 @@
 import { changes, distribution, figures, legend, waterfall } from './charts'
 import { Contestants } from './contestants'
 import { Controls } from './controls'
+import { Curve } from './curve'
 import { at, bytes, h, save } from './dom'
 import * as glossary from './glossary'
 import { cards } from './guides'
 import { Choice, type Flag } from './model'
 import { Motion } from './motion'
-import { Pool, Refusal, Superseded } from './pool'
+import { Papers } from './papers'
+import { MOST_BYTES, Pool, Refusal, Superseded } from './pool'
 import { type Progress, Race } from './race'
 import type { Drawn, Facts, Tables } from './tables'
 
@@ -17,6 +19,8 @@ let pool: Pool
 let race: Race | undefined
 let controls: Controls
 let contestants: Contestants
+let curve: Curve
+let papers: Papers
 let latest: Progress | undefined
 let shownPoint = 0
 let pending: ReturnType<typeof setTimeout> | undefined
@@ -64,17 +68,25 @@ function changed(redraw: boolean, push = redraw): void {
 
 function start(): void {
   race?.stop()
+  curve.stop()
   pool.renew()
   at('error').hidden = true
   status('Reading the plan …')
   began = performance.now()
   const mine = new Race(pool, choice.flags.map(([name, value]) => [name, value]), (progress) => show(mine, progress))
   race = mine
-  mine.run().catch((error: unknown) => {
+  mine.run().then(() => {
+    if (race === mine) background()
+  }).catch((error: unknown) => {
     if (error instanceof Superseded || race !== mine) return
     pool.renew()
     complain(error instanceof Refusal ? error.message : `the page failed: ${String(error)}`)
   })
+}
+
+/** Races the curve while no worker has anything else to do. */
+function background(): void {
+  if (race?.finished && race.facts && !papers.isBusy) curve.start(choice, race.facts)
 }
 
 function show(of: Race, progress: Progress): void {
@@ -113,6 +125,15 @@ function show(of: Race, progress: Progress): void {
   if (of.finished && at<HTMLInputElement>('auto').checked) void draw()
 }
 
+/** Says which contestants use only the first of several paths. */
+function alone(facts: Facts): string[] {
+  if (choice.all('path').length < 2 || choice.get('handover')) return []
+  const names = facts.contestants.filter((_, i) => facts.one_path[i])
+  if (names.length === 0) return ['All contestants can use both paths.']
+  const all = new Intl.ListFormat(document.documentElement.lang).format(names)
+  return [`${all} ${names.length === 1 ? 'uses' : 'use'} path 1 only: a connection of TCP or QUIC, or an association under DTLS, has one path here.`]
+}
+
 /** Draws the figures of the point that is shown. */
 function drawPoint({ facts, points }: Progress): void {
   const tabs = at('points')
@@ -125,15 +146,6 @@ function drawPoint({ facts, points }: Progress): void {
   const point = points[shownPoint]!
   const table = changes(point)
   at('distribution').replaceChildren(distribution(point), figures(point))
-/** Says which contestants use only the first of several paths. */
-function alone(facts: Facts): string[] {
-  if (choice.all('path').length < 2 || choice.get('handover')) return []
-  const names = facts.contestants.filter((_, i) => facts.one_path[i])
-  if (names.length === 0) return ['All contestants can use both paths.']
-  const all = new Intl.ListFormat(document.documentElement.lang).format(names)
-  return [`${all} ${names.length === 1 ? 'uses' : 'use'} path 1 only: a connection of TCP or QUIC, or an association under DTLS, has one path here.`]
-}
-
   at('changes').classList.toggle('wanted', facts.explains)
   at('changes').replaceChildren(...(table ? [h('h2', {}, 'What would change this'), table] : []))
 }
@@ -243,6 +255,12 @@ async function boot(): Promise<void> {
   at('version').textContent = tables.version
   controls = new Controls(tables, () => choice, changed, (file) => void drop(file))
   contestants = new Contestants(tables, () => choice, () => changed(true))
+  curve = new Curve(pool, (loss) => {
+    choice.set('loss', loss)
+    changed(true)
+  })
+  papers = new Papers(pool, (busy) => (busy ? curve.stop() : background()))
+  at('papers').replaceChildren(papers.cards())
   listen()
   controls.render()
   contestants.render()

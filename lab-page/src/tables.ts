@@ -18,7 +18,7 @@ export interface Facts {
   /** Whether a contestant uses only the first path of a network with several. */
   one_path: boolean[]
   seeds: number[]
-  jobs: { point: number; seed: number }[]
+  jobs: { point: number; contestant: number | null; seed: number }[]
   warnings: string[]
   toml: string
   command: string
@@ -29,6 +29,7 @@ export interface Standing {
   name: string
   typed: string
   median: number | null
+  interval: [number, number] | null
   p75: number | null
   p95: number | null
   median_seed: number
@@ -44,6 +45,7 @@ export interface Changed {
 
 export interface PointState {
   lines: { label: string; text: string }[]
+  winner: string | null
   unit: string
   contestants: Standing[]
   changes: Changed[]

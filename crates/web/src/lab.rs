@@ -5,7 +5,7 @@ use anabranch_lab::calibrate;
 use anabranch_lab::causes::{self, check, find_part};
 use anabranch_lab::plan::{self, Plan, bounds};
 use anabranch_lab::run::batch::{self, Options, RaceError};
-use anabranch_lab::run::one;
+use anabranch_lab::run::one::{self, Scenario};
 use anabranch_report::answer;
 use anabranch_results::stats::metrics;
 use anabranch_results::{Changed, Comparison, Contestant, Host, Point, Race, Run, World};
@@ -83,6 +83,8 @@ struct PointFacts {
 #[derive(Debug, Serialize)]
 struct JobFacts {
     point: usize,
+    /// Null if all contestants share one run.
+    contestant: Option<usize>,
     seed: usize,
 }
 
@@ -90,6 +92,8 @@ struct JobFacts {
 #[derive(Debug, Serialize)]
 pub struct State {
     lines: Vec<LineText>,
+    /// The name of the clear winner; null if there is none.
+    winner: Option<String>,
     unit: &'static str,
     contestants: Vec<Standing>,
     changes: Vec<Changed>,
@@ -108,6 +112,8 @@ struct Standing {
     name: String,
     typed: String,
     median: Option<f64>,
+    /// The 95 % interval of the median.
+    interval: Option<[f64; 2]>,
     p75: Option<f64>,
     p95: Option<f64>,
     median_seed: u64,
@@ -123,18 +129,18 @@ fn refused(error: RaceError) -> String {
     }
 }
 
-const fn options() -> Options<'static> {
-    Options { threads: 1, progress: &|_| {}, stop: &STOP }
-}
-
-impl Lab {
-    /// Reads a plan. The runs of the plan before are dropped.
 /// Returns whether the contestant uses only the first path of a network with several.
 fn has_one_path(contestant: &plan::Contestant) -> bool {
     // Each host of an association under DTLS has one address (RFC 8261 section 6.1).
     !contestant.transport.capabilities().paths || contestant.dtls.is_some() || contestant.paths == Some(1)
 }
 
+const fn options() -> Options<'static> {
+    Options { threads: 1, progress: &|_| {}, stop: &STOP }
+}
+
+impl Lab {
+    /// Reads a plan. The runs of the plan before are dropped.
     ///
     /// # Errors
     /// One line, as on the command line.
@@ -348,6 +354,16 @@ impl Planned {
     }
 }
 
+impl JobFacts {
+    fn of(plan: &Plan, point: usize, run: &Scenario<'_>, seed: usize) -> Self {
+        let contestant = match run.contestants.as_slice() {
+            [one] if !plan.together => plan.contestants.iter().position(|known| known.text == one.text),
+            _ => None,
+        };
+        Self { point, contestant, seed }
+    }
+}
+
 impl State {
     fn of(point: &Point) -> Self {
         let lines = answer::lines(point).into_iter();
@@ -359,6 +375,7 @@ impl State {
                 name,
                 typed: contestant.name.clone(),
                 median: stat.and_then(|stat| stat.median),
+                interval: stat.and_then(|stat| stat.ci95),
                 p75: stat.and_then(|stat| stat.p75),
                 p95: stat.and_then(|stat| stat.p95),
                 median_seed: contestant.median_seed,
@@ -368,6 +385,7 @@ impl State {
         let limits = point.contestants.iter().flat_map(|one| &one.runs).filter_map(|run| run.limit_ns);
         Self {
             lines: lines.map(|line| LineText { text: line.text(), label: line.label }).collect(),
+            winner: answer::winner(point),
             unit: point.workload.workload_noun(),
             contestants: names.into_iter().zip(&point.contestants).map(standing).collect(),
             changes: point.changes.clone(),

@@ -393,3 +393,56 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn contestants_that_use_one_path_of_two_are_named() {
+        let mut lab = Lab::default();
+        let plan = [
+            ("objects", "2x10kB"),
+            ("path", "rate=10mbit"),
+            ("path", "rate=5mbit"),
+            ("transport", "tcp"),
+            ("transport", "sctp"),
+            ("transport", "sctp:paths=1"),
+            ("transport", "http3"),
+            ("transport", "sctp-dtls"),
+        ];
+        let facts = lab.plan(&flags(&plan), None).expect("a plan");
+        assert_eq!(facts.one_path, [true, false, true, true, true]);
+    }
+
+    #[test]
+    fn states_of_a_race_over_loss_have_the_winner_and_the_interval_of_each_median() {
+        let mut lab = Lab::default();
+        let plan = [
+            ("objects", "6x20kB"),
+            ("loss", "0,3%"),
+            ("transport", "tcp"),
+            ("transport", "six"),
+            ("runs", "8"),
+            ("causes", "off"),
+        ];
+        let facts = lab.plan(&flags(&plan), None).expect("a plan");
+        for (job, fact) in facts.jobs.iter().enumerate() {
+            assert_eq!(fact.contestant, Some(job / facts.seeds.len() % 2));
+            let runs = lab.run(job).expect("a run");
+            lab.add(job, serde_json::to_value(runs).expect("JSON")).expect("a run of this plan");
+        }
+        let states = lab.state(8).expect("all runs are there");
+        assert_eq!(states.len(), 2);
+        assert_eq!(states[0].winner.as_deref(), Some("six"));
+        for standing in &states[1].contestants {
+            let (median, [low, high]) =
+                (standing.median.expect("a median"), standing.interval.expect("an interval"));
+            assert!(low <= median && median <= high && low < high, "{low} {median} {high}");
+        }
+    }
+}

@@ -78,7 +78,8 @@ mod tests {
     #[test]
     fn objects_of_a_drawing_are_a_list_with_the_fields_that_the_page_draws() {
         let mut lab = Lab::default();
-        let plan = r#"{"do":"plan","flags":[["page","article"],["transport","tcp"],["loss","0"]],"file":null}"#;
+        let plan =
+            r#"{"do":"plan","flags":[["page","article"],["transport","tcp"],["loss","0"]],"file":null}"#;
         assert!(answer(&mut lab, plan)["error"].is_null());
         let drawn = answer(&mut lab, r#"{"do":"draw","point":0,"contestant":0,"seed":1}"#);
         let drawn = &drawn["ok"];

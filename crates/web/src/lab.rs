@@ -190,7 +190,7 @@ impl Lab {
     /// Carries out a run.
     ///
     /// # Errors
-    /// One line if there is no such run, or if it broke an invariant.
+    /// Returns a message of one line if there is no such run, or if the run broke an invariant.
     pub fn run(&mut self, job: usize) -> Result<Vec<Run>, String> {
         let plan = &self.planned()?.plan;
         let jobs = batch::jobs(plan);

@@ -166,7 +166,8 @@ impl Plan {
     /// Returns warnings to print next to the results, for example that an entry of a page cannot be used.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        unnamed(&self.draft).into_iter().chain(warnings(&self.contestants, self.points.iter())).collect()
+        let of_plan = [unnamed(&self.draft), network::without_bursts(&self.draft)].into_iter().flatten();
+        of_plan.chain(warnings(&self.contestants, self.points.iter())).collect()
     }
 }
 

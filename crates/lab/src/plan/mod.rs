@@ -31,7 +31,7 @@ pub mod sources;
 pub mod variation;
 pub mod workload;
 
-pub use bare::{BARE_RACE, CLEARTEXT_RACE, STANDARD, current_name};
+pub use bare::{BARE_RACE, CLEARTEXT_RACE, DefaultConditions, STANDARD, current_name};
 pub use contestant::{BackgroundTraffic, Contestant};
 pub use draft::Draft;
 pub use error::PlanError;
@@ -48,7 +48,6 @@ use anabranch_link::LinkSpec;
 use anabranch_link::spec::LossSpec;
 use anabranch_results::World;
 use anabranch_transports::Transports;
-use bare::DefaultConditions;
 use causes::{CauseClaim, Causes};
 use concrete::{Combinations, Concrete};
 use expect::Expect;

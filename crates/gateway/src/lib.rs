@@ -378,7 +378,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                     ClientStreamEnd::Tear(false)
                 };
             }
-            Err(HeadError::Ended) => break ClientStreamEnd::Close,
+            Err(HeadError::Ended) => break ClientStreamEnd::Idle,
             Err(HeadError::Lost(reason)) => break ClientStreamEnd::Tear(reason == CloseReason::Cancelled),
         }
     };
@@ -393,6 +393,9 @@ enum ClientStreamEnd {
     Reuse,
     /// The gateway and the client have both finished, and the stream is closed.
     Close,
+    /// No request has begun: the client has ended the stream, or has waited too long, or the gateway is stopping. The
+    /// stream is closed at once.
+    Idle,
     /// The stream is closed, although the client may still be sending the request that was refused.
     Part,
     /// The exchange failed. The gateway resets the client's stream, unless the client has cancelled the exchange (the
@@ -420,6 +423,7 @@ async fn end<W: World, U, N: Session>(
     };
     match after {
         ClientStreamEnd::Reuse | ClientStreamEnd::Tear(true) => {}
+        ClientStreamEnd::Idle if half_close => session.close(),
         ClientStreamEnd::Close | ClientStreamEnd::Part if half_close => {
             conn.finish();
             // Read the data that the client has sent meanwhile. Closing with unread data would send a reset, which
@@ -430,8 +434,12 @@ async fn end<W: World, U, N: Session>(
         ClientStreamEnd::Tear(_) if half_close => session.abort(),
         // The client has finished its request, and no unread data is left. The next data on the stream is a new
         // request.
-        ClientStreamEnd::Close if conn.is_clean() => {}
-        ClientStreamEnd::Close | ClientStreamEnd::Part | ClientStreamEnd::Tear(_) | ClientStreamEnd::Cut => {
+        ClientStreamEnd::Close | ClientStreamEnd::Idle if conn.is_clean() => {}
+        ClientStreamEnd::Close
+        | ClientStreamEnd::Idle
+        | ClientStreamEnd::Part
+        | ClientStreamEnd::Tear(_)
+        | ClientStreamEnd::Cut => {
             // On a stream of an association, only a reset separates the data of this exchange from later data. After a
             // failed exchange (`Tear(false)`), the gateway resets the stream immediately. In the other cases a response
             // was sent, which must arrive before the reset. The gateway therefore first waits up to `LINGER` for the

@@ -18,6 +18,7 @@ use anabranch_sim::{Network, SimWorld};
 use anabranch_transport::{Connector, Listener, Session, Stream};
 use anabranch_world::World;
 use memory::{Meeting, PipeStream};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -231,5 +232,98 @@ fn a_response_that_was_cut_does_not_end() {
                 assert!(!answer.ends_with("0\r\n\r\n"), "{answer}");
             }
         }
+    }
+}
+
+/// RFC 9110 §9.2.2: a proxy must not repeat a request automatically if its method is not idempotent. A lost CONNECT may
+/// have opened a tunnel.
+#[test]
+fn only_an_idempotent_request_is_repeated_on_a_new_association() {
+    for (request, sent, status) in [
+        ("GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n", 2, "HTTP/1.1 204 "),
+        ("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", 1, "HTTP/1.1 502 "),
+    ] {
+        let network = Network::new(1);
+        let host = network.host("all", &[[10, 0, 0, 1].into()]);
+        let world = network.world(host);
+        let (near, between) = (Meeting::new(1, false), Meeting::new(10, false));
+        let heads = Rc::new(RefCell::new(Vec::new()));
+        let (mut accepting, received) = (between.clone(), heads.clone());
+        // The next gateway aborts its first session when a second request arrives there.
+        let _next = world.spawn("next gateway", async move {
+            for requests in [2, 1] {
+                let session = accepting.accept().await.expect("a session");
+                for request in 1..=requests {
+                    let mut stream = session.accept().await.expect("a stream");
+                    received.borrow_mut().push(head(&mut stream).await);
+                    if request == 2 {
+                        session.abort();
+                    } else {
+                        stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("answered");
+                    }
+                }
+            }
+        });
+        let upstream = Associations::new(&world, between.clone(), 1, Peer::Gateway(None), LONG);
+        let options = Options { route: Route::Any, ..options(true, "near") };
+        let run = anabranch_gateway::run(world.clone(), near.clone(), Rc::new(upstream), options);
+        let _gateway = world.spawn("gateway", run);
+        let client = async {
+            let session = near.connect(0).expect("a session");
+            let mut stream = session.open(0).expect("a stream");
+            let mut answers = Vec::new();
+            for request in ["GET http://b/ HTTP/1.1\r\nHost: b\r\n\r\n", request] {
+                stream.write_all(request.as_bytes()).await.expect("asked");
+                answers.push(head(&mut stream).await);
+            }
+            answers
+        };
+        let answers = network.run(client, Instant::MAX).expect_done();
+        let method = request.split(' ').next().expect("a method");
+        let heads = heads.borrow();
+        let repeated = heads.iter().skip(1).filter(|head| head.starts_with(method)).count();
+        assert_eq!((heads.len(), repeated), (1 + sent, sent), "{heads:?}");
+        assert!(answers[0].starts_with("HTTP/1.1 204 ") && answers[1].starts_with(status), "{answers:?}");
+    }
+}
+
+/// Idle connections need no time to drain, so they must not delay the end of a gateway that is stopped.
+#[test]
+fn a_stopped_gateway_closes_idle_connections_at_once() {
+    for requests in [0, 1] {
+        let network = Network::new(1);
+        let host = network.host("all", &[[10, 0, 0, 1].into()]);
+        let world = network.world(host);
+        let (near, far) = (Meeting::new(1, false), Meeting::new(1, false));
+        let mut accepting = far.clone();
+        let _origin = world.spawn("origin", async move {
+            while let Ok(session) = accepting.accept().await {
+                let mut stream = session.accept().await.expect("a stream");
+                head(&mut stream).await;
+                stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("answered");
+                session.closed().await;
+            }
+        });
+        let options = options(true, "one");
+        let stop = options.stop.clone();
+        let upstream = Rc::new(OneServer::new(&world, far, 1, LONG));
+        let gateway = anabranch_gateway::run(world.clone(), near.clone(), upstream, options);
+        let gateway = world.spawn("gateway", gateway);
+        let client = async {
+            let session = near.connect(0).expect("a session");
+            let mut stream = session.open(0).expect("a stream");
+            for _ in 0..requests {
+                stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("asked");
+                assert!(head(&mut stream).await.starts_with("HTTP/1.1 204 "));
+            }
+            world.sleep_until(world.now() + Duration::from_secs(1)).await;
+            stop.stop();
+            let stopped_at = world.now();
+            // The client reads the end, but keeps its own side open.
+            let end = stream.read(&mut [0]).await;
+            (end, gateway.await, world.now().since(stopped_at))
+        };
+        let ended = network.run(client, Instant::MAX).expect_done();
+        assert_eq!(ended, (Ok(0), Ok(()), Duration::ZERO), "{requests}");
     }
 }

@@ -120,8 +120,8 @@ fn described(condition: &Condition) -> (&str, &str) {
         "server time" => ("waiting for the server costs", "with a server that answers at once"),
         "handshake" => ("opening connections costs", "with all connections open beforehand"),
         "failure" => ("the failure of a path costs", "without the failure"),
-        "order" => ("waiting for earlier messages costs", "without that order"),
-        "security" => ("TLS or DTLS as a separate layer costs", "without that layer"),
+        "order" => ("waiting for earlier messages costs", "with unordered messages"),
+        "security" => ("TLS or DTLS as a separate layer costs", "without the TLS or DTLS layer"),
         other => (other, "without that"),
     }
 }
@@ -332,4 +332,31 @@ fn quantity(typed: &str) -> String {
 fn name(standing: &Standing<'_>, typed: &str) -> String {
     let found = standing.ranked.iter().find(|one| one.contestant.name == typed);
     found.map_or_else(|| label::shown(typed).to_owned(), |one| one.name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::noun;
+
+    #[test]
+    fn a_change_of_loss_is_told_in_percent() {
+        let nouns = [
+            "loss=0",
+            "loss=1%",
+            "loss=ge:0.5%/49.95%/100%/0%",
+            "loss=ge:0.05%/49.95%",
+            "loss=ge:1/1/0.2/0.1",
+        ];
+        assert_eq!(
+            nouns.map(noun),
+            [
+                "no loss",
+                "1\u{a0}% loss",
+                "1\u{a0}% loss in bursts",
+                "0.1\u{a0}% loss in bursts",
+                "15\u{a0}% loss in bursts"
+            ]
+        );
+        assert_eq!(noun("loss=nth:10"), "nth:10 loss");
+    }
 }

@@ -135,11 +135,11 @@ impl Request {
         matches!(self.target, Target::Tunnel(_))
     }
 
-    /// Returns whether the request may be sent again. The request must have no body, and its method must be CONNECT or
-    /// one of the idempotent methods listed here (RFC 9110 §9.2.2).
+    /// Returns whether the request may be sent again. The request must have no body, and its method must be idempotent
+    /// (RFC 9110 §9.2.2). CONNECT is not: the lost request may have opened a tunnel to its target.
     pub(crate) fn is_retryable(&self) -> bool {
         self.framing == Framing::Empty
-            && matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE" | "CONNECT")
+            && matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE")
     }
 }
 

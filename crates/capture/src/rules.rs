@@ -72,6 +72,7 @@ const RULES: &[Rule] = &[
         unless: &[
             "path_mtu_black_hole",
             "timeouts_only",
+            "loss_burst",
             "peer_silent",
             "application_limited",
             "queue_growth",

@@ -35,6 +35,32 @@ async function glossary() {
   return entries
 }
 
+/** The studies of papers: the table whose plan the page has, and the published tables. */
+const STUDIES = {
+  'rajamani-2002': ['slide-24', ['slide-24']], 'osterdahl-2005': ['every-tenth', ['every-tenth', 'no-drops']],
+  'ha-2005': ['input-size', ['input-size']], 'sasikala-2008': ['table-2', ['table-2']], 'alternative-transport': ['trace', ['packets']],
+}
+
+/** Returns the rows of a table as objects. Its first line that is no comment has the names of the columns. */
+function rows(csv) {
+  const [names, ...lines] = csv.split('\n').filter((line) => line !== '' && !line.startsWith('#')).map((line) => line.split(','))
+  return lines.map((line) => Object.fromEntries(names.map((name, i) => [name, line[i]])))
+}
+
+/** Returns the studies of the five papers, for the figures of the page. */
+async function studies() {
+  const entries = Object.entries(STUDIES).map(async ([name, [table, published]]) => {
+    const read = (file) => readFile(here(`../studies/${name}/${file}`), 'utf8')
+    const about = await read('study.toml')
+    const field = (key) => new RegExp(`^${key} = "(.*)"$`, 'm').exec(about)?.[1] ?? ''
+    const plan = (await read(`${table}.toml`)).split('\n[plan]\n')[1]
+    if (!plan || !field('source')) throw new Error(`studies/${name}: its form has changed`)
+    const tables = await Promise.all(published.map(async (file) => [file, rows(await read(`${file}.csv`))]))
+    return [name, { title: field('title'), source: field('source'), question: field('question'), plan, published: Object.fromEntries(tables) }]
+  })
+  return Object.fromEntries(await Promise.all(entries))
+}
+
 /** Returns a WebAssembly module without the sections that only debuggers read. */
 function stripped(bytes) {
   const number = (at) => {
@@ -55,34 +81,37 @@ function stripped(bytes) {
   return Buffer.concat(kept)
 }
 
-/** Returns bytes as text: four bytes are five characters, from # to x without <. The first word is the number of bytes. */
+/**
+ * Returns bytes as text of seven bits a character. HTML changes NUL and carriage returns, and `<` may begin markup: these
+ * three have the eighth bit set, which the page ignores.
+ */
 function encoded(bytes) {
-  const words = Buffer.alloc(4 + Math.ceil(bytes.length / 4) * 4)
-  words.writeUInt32BE(bytes.length)
-  bytes.copy(words, 4)
-  const text = Buffer.alloc((words.length / 4) * 5)
-  for (let at = 0, to = 0; at < words.length; at += 4, to += 5) {
-    let value = words.readUInt32BE(at)
-    for (let place = 4; place >= 0; place--) {
-      const digit = value % 85
-      value = (value - digit) / 85
-      text[to + place] = digit < 25 ? digit + 35 : digit + 36
+  const text = Buffer.alloc(Math.ceil((bytes.length * 8) / 7))
+  for (let at = 0, to = 0, bits = 0, value = 0; to < text.length; to++) {
+    if (bits < 7) {
+      value = ((value << 8) | (bytes[at++] ?? 0)) & 0x7fff
+      bits += 8
     }
+    bits -= 7
+    const symbol = (value >> bits) & 127
+    text[to] = [0, 13, 60].includes(symbol) ? symbol | 128 : symbol
   }
   return text.toString('latin1')
 }
 
-const [page, style, script, worker, terms] = await Promise.all([
-  readFile(here('src/page.html'), 'utf8'), readFile(here('src/style.css'), 'utf8'), bundle('main'), bundle('worker'), glossary(),
+const [page, style, script, worker, terms, papers] = await Promise.all([
+  readFile(here('src/page.html'), 'utf8'), readFile(here('src/style.css'), 'utf8'), bundle('main'), bundle('worker'), glossary(), studies(),
 ])
 const wasm = stripped(await readFile(program))
 const packed = gzipSync(wasm, { level: 9 })
+const data = (value) => JSON.stringify(value).replaceAll('<', '\\u003c')
 const parts = {
-  STYLE: style.replace(/\s*\n\s*/g, '\n'), GLOSSARY: JSON.stringify(terms).replaceAll('<', '\\u003c'),
+  STYLE: style.replace(/\s*\n\s*/g, '\n'), GLOSSARY: data(terms), STUDIES: data(papers),
   WORKER: worker, PROGRAM: encoded(packed), SCRIPT: script,
 }
 const html = page.replace(/\/\*([A-Z]+)\*\//g, (_, name) => parts[name])
-if (html.length > MOST) throw new Error(`the page has ${html.length} bytes, and may have ${MOST}`)
+const size = Buffer.byteLength(html)
+if (size > MOST) throw new Error(`the page has ${size} bytes, and may have ${MOST}`)
 await mkdir(here('dist'), { recursive: true })
 await writeFile(here('dist/lab.html'), html)
-console.log(`lab-page/dist/lab.html: ${html.length} bytes (WebAssembly ${wasm.length}, compressed ${packed.length})`)
+console.log(`lab-page/dist/lab.html: ${size} bytes (WebAssembly ${wasm.length}, compressed ${packed.length})`)

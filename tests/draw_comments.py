@@ -3,11 +3,12 @@
 draw_comments.py SEED [COUNT] [PATH..]
 
 Prints COUNT (default 60) of them from the Rust sources below PATH (default: crates, tests, benches/src, interop/src,
-conformance/src, fuzz/src), each with its file, its first line and the three lines of code that follow. Each paragraph of a doc
-comment counts as one item; comments of fewer than four words are skipped. The judge rates each: clear at first reading, clear at
-second reading, unclear.
+conformance/src, fuzz/src). Each is shown as a reader meets it: with its file, the first paragraph of the file, the lines above
+and below. Each paragraph of a doc comment counts as one item; comments of fewer than four words are skipped. The judge rates
+each item, not the lines around it: clear at first reading, clear at second reading, unclear.
 """
 
+import itertools
 import random
 import re
 import sys
@@ -17,9 +18,14 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = ["crates", "tests", "benches/src", "interop/src", "conformance/src", "fuzz/src"]
 
 
+# The number of lines that are shown above and below an item.
+ABOVE, BELOW = 6, 8
+
+
 def comments(path):
-    """Yields (line, text, code) for each paragraph."""
+    """Yields (first line, last line, lines of the file, first paragraph of the file) for each paragraph."""
     lines = path.read_text(encoding="utf-8").splitlines()
+    opening = list(itertools.takewhile(lambda line: line.startswith("//! "), lines))
     at = 0
     while at < len(lines):
         match = re.match(r"\s*(//[/!]?)(?!/)", lines[at])
@@ -35,9 +41,8 @@ def comments(path):
                 break
             words.append(text)
             at += 1
-        code = [line for line in lines[at:at + 8] if line.strip() and not line.strip().startswith("//")][:3]
         if len(" ".join(words).split()) >= 4:
-            yield begin + 1, words, code
+            yield begin, at, lines, opening
         at = max(at, begin + 1)
 
 
@@ -48,10 +53,13 @@ def main():
     paths = sorted(path for folder in sys.argv[3:] or FOLDERS for path in (ROOT / folder).rglob("*.rs")
                    if "target" not in path.relative_to(ROOT).parts)
     found = [(path, *comment) for path in paths for comment in comments(path)]
-    for number, (path, line, words, code) in enumerate(random.Random(seed).sample(found, min(count, len(found))), 1):
-        print(f"{number}. {path.relative_to(ROOT)}:{line}")
-        print("\n".join("   " + word for word in words))
-        print("\n".join("      | " + line for line in code), end="\n\n")
+    for number, (path, begin, end, lines, opening) in enumerate(random.Random(seed).sample(found, min(count, len(found))), 1):
+        print(f"{number}. {path.relative_to(ROOT)}:{begin + 1}")
+        if begin >= len(opening):
+            print("\n".join("   | " + line for line in [*opening, "..."]))
+        for at in range(max(0 if begin < len(opening) else len(opening), begin - ABOVE), min(len(lines), end + BELOW)):
+            print((" > " if begin <= at < end else "   ") + "| " + lines[at])
+        print()
     print(f"{len(found)} in all")
 
 

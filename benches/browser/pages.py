@@ -15,7 +15,7 @@ SHIPPED = HERE.parents[1] / "crates/http/pages"
 
 MIME = {
     "html": "text/html", "css": "text/css", "js": "text/javascript", "jpg": "image/jpeg", "png": "image/png",
-    "gif": "image/gif", "svg": "image/svg+xml", "woff2": "font/woff2",
+    "gif": "image/gif", "svg": "image/svg+xml", "woff2": "font/woff2", "json": "application/json",
 }
 # What DevTools writes as `_resourceType` and `_priority` of an object, by how it is named.
 DEVTOOLS = {
@@ -118,11 +118,35 @@ def article():
     ]
 
 
+def harbour():
+    """16 objects of an invented timetable of ferries, on one host: the page of examples/site.har."""
+    host = "harbour.example"
+    return [
+        Object(host, "/", 18_240, "document", None),
+        Object(host, "/css/base.css", 12_410, "style"),
+        Object(host, "/css/timetable.css", 5_930, "style"),
+        Object(host, "/js/menu.js", 9_120, "blocking"),
+        Object(host, "/js/timetable.js", 51_380, "defer"),
+        Object(host, "/img/logo.svg", 3_870, "img"),
+        Object(host, "/img/harbour-wide.jpg", 141_600, "img"),
+        Object(host, "/img/ferry-1.jpg", 38_450, "img"),
+        Object(host, "/img/ferry-2.jpg", 42_110, "img"),
+        Object(host, "/img/ferry-3.jpg", 35_720, "img"),
+        Object(host, "/fonts/plain-regular.woff2", 22_680, "font", "/css/base.css"),
+        Object(host, "/fonts/plain-bold.woff2", 23_940, "font", "/css/base.css"),
+        Object(host, "/img/waves.png", 7_460, "background", "/css/timetable.css"),
+        Object(host, "/img/flags.png", 15_820, "background", "/css/timetable.css"),
+        Object(host, "/api/departures.json", 3_180, "fetch", "/js/timetable.js"),
+        Object(host, "/api/weather.json", 1_240, "fetch", "/js/timetable.js"),
+    ]
+
+
 PAGES = {
     "news": lambda: news("blocking"),
     "news-async": lambda: news("async"),
     "gallery": gallery,
     "article": article,
+    "harbour": harbour,
 }
 
 

@@ -71,7 +71,7 @@ export const PARTS: [key: string, label: string][] = [
 
 /** Draws the objects of a run over time, each with the parts of its response time. */
 export function waterfall(drawn: Drawn, endMs: number): SVGElement {
-  const objects = drawn.run.objects.filter((object) => object.issued_ns !== null).slice(0, 300)
+  const objects = drawn.objects.filter((object) => object.issued_ns !== null).slice(0, 300)
   const row = objects.length > 120 ? 4 : objects.length > 40 ? 6 : 14
   const width = room(), left = row < 8 ? 6 : width < 500 ? 90 : 150
   const x = (ns: number): number => left + (ns / 1e6 / endMs) * (width - left - 10)

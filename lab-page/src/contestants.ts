@@ -21,14 +21,23 @@ export function print(name: string, settings: [string, string][]): string {
 export class Contestants {
   constructor(private readonly tables: Tables, private readonly choice: () => Choice, private readonly changed: () => void) {}
 
+  /** The contestants of a race whose plan names none. */
+  private usual(): string[] {
+    const choice = this.choice()
+    const tables = this.tables.default_contestants
+    if (choice.get('cleartext') === 'yes') return tables.cleartext
+    if (choice.all('path').length > 1 || choice.get('handover')) return tables.several_paths
+    return choice.get('messages') ? tables.messages : tables.usual
+  }
+
   /** The contestants as typed. */
   list(): string[] {
     const given = this.choice().all('transport')
-    return given.length > 0 ? given : [...this.tables.default_contestants]
+    return given.length > 0 ? given : [...this.usual()]
   }
 
   private set(list: string[]): void {
-    const usual = list.join() === this.tables.default_contestants.join()
+    const usual = list.join() === this.usual().join()
     this.choice().setAll('transport', usual ? [] : list)
     this.changed()
   }

@@ -2,6 +2,7 @@
 
 import { at, bytes, h } from './dom'
 import { bdp, type Choice, duration, type Form, rate, readLoss, writeLoss } from './model'
+import { type Failure, join, type Paths, readPaths, split, writePaths } from './paths'
 import type { Tables } from './tables'
 
 /** A slider over a list of values. */
@@ -15,6 +16,13 @@ interface Slider {
   usual: number
   /** Whether the flag is left out at its usual value. */
   optional: boolean
+}
+
+/** Where a control reads and sets its value, and the id of its element. */
+interface Source {
+  id: string
+  get(): string | undefined
+  set(text: string | undefined): void
 }
 
 const steps = (from: number, to: number): number[] => {
@@ -110,15 +118,68 @@ export class Controls {
   private network(): Node[] {
     const choice = this.choice()
     const several = choice.all('path').length
+    const two = readPaths(choice)
+    if (two) return [this.count(2), ...this.two(two), ...SLIDERS.filter(({ flag }) => ['jitter', 'queue'].includes(flag)).map((slider) => this.slider(slider, this.flag(slider.flag)))]
     if (several > 0 || choice.get('network')) {
-      return [h('p', { class: 'note' }, `The network has ${several || 'its'} paths of its own: see “All settings”. `,
-        h('button', { type: 'button', class: 'link', click: () => {
-          for (const flag of ['path', 'fail', 'network']) choice.setAll(flag, [])
-          for (const [flag, value] of [['rate', '10mbit'], ['rtt', '80ms'], ['loss', '1%']] as const) choice.set(flag, value)
-          this.changed(true)
-        } }, 'Use one path'))]
+      return [h('p', { class: 'note' }, `The network has ${several || 'its'} ${several === 1 ? 'path' : 'paths'} of its own: see “All settings”. `,
+        h('button', { type: 'button', class: 'link', click: () => { join(choice); this.changed(true) } }, 'Use one path'))]
     }
-    return [this.preset(), ...SLIDERS.map((slider) => this.slider(slider)), ...this.loss()]
+    return [this.count(1), this.preset(), ...SLIDERS.map((slider) => this.slider(slider, this.flag(slider.flag))), ...this.loss()]
+  }
+
+  /** The choice between one path and two. */
+  private count(paths: number): HTMLElement {
+    const choice = this.choice()
+    const button = (count: number, text: string): HTMLElement => h('button', { type: 'button', id: `paths-${count}`, 'aria-pressed': String(paths === count), click: () => {
+      if (paths === count) return
+      if (count === 1) join(choice)
+      else split(choice, (rtt) => duration.write((duration.read(rtt) ?? 80) * 1.5))
+      this.changed(true)
+    } }, text)
+    return h('div', { class: 'segments', role: 'group', 'aria-label': 'Paths between client and server' }, button(1, 'One path'), button(2, 'Two paths'))
+  }
+
+  /** The settings of two paths, and the failure of one. */
+  private two(shown: Paths): HTMLElement[] {
+    const choice = this.choice()
+    const row = (index: 0 | 1, flag: 'rate' | 'rtt'): HTMLElement => {
+      const slider = SLIDERS.find((one) => one.flag === flag)!
+      return this.slider(slider, {
+        id: `path-${index + 1}-${flag}`,
+        get: () => shown.paths[index][flag] ?? choice.get(flag),
+        set: (text) => { shown.paths[index][flag] = text ?? slider.form.write(slider.usual); writePaths(choice, shown) },
+      })
+    }
+    const path = (index: 0 | 1): HTMLElement => h('div', { class: 'path', role: 'group', 'aria-labelledby': `path-${index + 1}` },
+      h('b', { id: `path-${index + 1}` }, `Path ${index + 1}`), row(index, 'rate'), row(index, 'rtt'),
+      ...this.losses({
+        id: `path-${index + 1}-`,
+        get: () => shown.paths[index].loss ?? choice.get('loss'),
+        set: (text) => { shown.paths[index].loss = text; writePaths(choice, shown) },
+      }, false))
+    return [path(0), path(1), this.failure(shown)]
+  }
+
+  /** Whether, when and for how long a path fails. */
+  private failure(shown: Paths): HTMLElement {
+    const choice = this.choice()
+    const set = (failure: Failure | undefined, redraw: boolean): void => {
+      shown.failure = failure
+      writePaths(choice, shown)
+      this.changed(redraw)
+    }
+    const failure = shown.failure
+    const select = h('select', { id: 'fails', change: () => {
+      const [path, length] = select.value.split(' ')
+      set(path ? { path: Number(path), at: failure?.at ?? '2s', ...(length ? { for: failure?.for ?? '20s' } : {}) } : undefined, true)
+    } }, h('option', { value: '' }, 'no path fails'), ...[1, 2].flatMap((n) => [
+      h('option', { value: `${n}` }, `path ${n} fails for good`), h('option', { value: `${n} for` }, `path ${n} fails for a while`)]))
+    select.value = failure ? `${failure.path}${failure.for ? ' for' : ''}` : ''
+    const when = (key: 'at' | 'for', label: string, help: string): HTMLElement => this.slider(
+      { flag: key, label, help, form: duration, values: steps(100, 60_000), usual: 2000, optional: false },
+      { id: `fail-${key}`, get: () => shown.failure?.[key], set: (text) => set({ ...shown.failure!, [key]: text ?? '2s' }, false) })
+    return h('div', { class: 'path' }, h('div', { class: 'row' }, h('label', { for: 'fails' }, 'Failure'), select),
+      failure ? when('at', 'It fails after', 'from the start of the load') : null, failure?.for ? when('for', 'It is down for', 'then it carries packets again') : null)
   }
 
   private preset(): HTMLElement {
@@ -146,22 +207,27 @@ export class Controls {
       found ? h('details', { class: 'source' }, h('summary', {}, 'where it is from'), h('p', {}, found.source)) : null)
   }
 
-  private slider(slider: Slider): HTMLElement {
+  /** A flag with one value. */
+  private flag(name: string): Source {
     const choice = this.choice()
-    const text = choice.get(slider.flag)
-    const fallback = slider.flag === 'up-rate' ? (rate.read(choice.get('rate')) ?? 1e7) : slider.usual
-    const value = text === undefined ? fallback : slider.form.read(text)
-    const id = `s-${slider.flag}`
+    return { id: `s-${name}`, get: () => choice.get(name), set: (text) => choice.set(name, text) }
+  }
+
+  private slider(slider: Slider, source: Source): HTMLElement {
+    const choice = this.choice()
+    const text = source.get()
+    const usual = (): number => (slider.flag === 'up-rate' ? rate.read(choice.get('rate')) ?? 1e7 : slider.usual)
+    const value = text === undefined ? usual() : slider.form.read(text)
+    const { id } = source
     if (value === undefined) {
-      const input = h('input', { id, type: 'text', value: text, change: () => { choice.set(slider.flag, input.value); this.changed(true) } })
+      const input = h('input', { id, type: 'text', value: text, change: () => { source.set(input.value); this.changed(true) } })
       return h('div', { class: 'row' }, h('label', { for: id }, slider.label), input)
     }
-    const shown = (): string => slider.flag === 'up-rate' && choice.get('up-rate') === undefined ? 'the same' : spaced(choice.get(slider.flag) ?? slider.form.write(slider.usual))
+    const shown = (): string => slider.flag === 'up-rate' && source.get() === undefined ? 'the same' : spaced(source.get() ?? slider.form.write(slider.usual))
     const output = h('output', { for: id }, shown())
     const input = h('input', { id, type: 'range', min: 0, max: slider.values.length - 1, step: 1, value: nearest(slider.values, value), title: slider.help, 'aria-describedby': `${id}-h`, 'aria-valuetext': shown(), input: () => {
       const chosen = slider.values[Number(input.value)]!
-      const usual = slider.flag === 'up-rate' ? (rate.read(choice.get('rate')) ?? 1e7) : slider.usual
-      choice.set(slider.flag, slider.optional && chosen === usual ? undefined : slider.form.write(chosen))
+      source.set(slider.optional && chosen === usual() ? undefined : slider.form.write(chosen))
       output.value = shown()
       input.setAttribute('aria-valuetext', shown())
       this.changed(false)
@@ -170,31 +236,35 @@ export class Controls {
   }
 
   private loss(): HTMLElement[] {
-    const choice = this.choice()
-    const loss = readLoss(choice.get('loss'))
-    if (!loss) {
-      const input = h('input', { id: 's-loss', type: 'text', value: choice.get('loss'), change: () => { choice.set('loss', input.value); this.changed(true) } })
-      return [h('div', { class: 'row' }, h('label', { for: 's-loss' }, 'Loss'), input, h('small', {}, 'several values, or a form of its own'))]
+    return this.losses(this.flag('loss'), true)
+  }
+
+  /** The share of lost packets, and with `bursts`, how many are lost together. */
+  private losses(source: Source, bursts: boolean): HTMLElement[] {
+    const loss = readLoss(source.get())
+    const [id, of] = source.id.startsWith('path') ? [`${source.id}loss`, `${source.id}burst`] : ['s-loss', 's-burst']
+    if (!loss || (!bursts && loss.burst > 1)) {
+      const input = h('input', { id, type: 'text', value: source.get(), change: () => { source.set(input.value); this.changed(true) } })
+      return [h('div', { class: 'row' }, h('label', { for: id }, 'Loss'), input, h('small', {}, 'several values, or a form of its own'))]
     }
     let { share, burst } = loss
     const words = (): string => (share <= 0 ? 'none' : percent(share))
     const together = (): string => (burst <= 1 ? 'alone' : `${Number(burst.toPrecision(2))} together`)
-    const share_out = h('output', { for: 's-loss' }, words())
-    const burst_out = h('output', { for: 's-burst' }, together())
+    const share_out = h('output', { for: id }, words())
+    const burst_out = h('output', { for: of }, together())
     const update = (): void => {
-      choice.set('loss', writeLoss({ share, burst }))
+      source.set(writeLoss({ share, burst }))
       share_out.value = words()
       burst_out.value = together()
       lost.setAttribute('aria-valuetext', words())
-      bursts.setAttribute('aria-valuetext', together())
+      mean.setAttribute('aria-valuetext', together())
       this.changed(false)
     }
-    const lost = h('input', { id: 's-loss', type: 'range', min: 0, max: SHARES.length - 1, value: nearest(SHARES, share), 'aria-valuetext': words(), 'aria-describedby': 's-loss-h', input: () => { share = SHARES[Number(lost.value)]!; update() } })
-    const bursts = h('input', { id: 's-burst', type: 'range', min: 0, max: BURSTS.length - 1, value: nearest(BURSTS, burst), 'aria-valuetext': together(), 'aria-describedby': 's-burst-h', input: () => { burst = BURSTS[Number(bursts.value)]!; update() } })
-    return [
-      h('div', { class: 'row' }, h('label', { for: 's-loss' }, 'Loss'), share_out, lost, h('small', { id: 's-loss-h' }, 'share of the packets, each way')),
-      h('div', { class: 'row' }, h('label', { for: 's-burst' }, 'Lost packets come'), burst_out, bursts, h('small', { id: 's-burst-h' }, 'at random, or in bursts of this mean length')),
-    ]
+    const lost = h('input', { id, type: 'range', min: 0, max: SHARES.length - 1, value: nearest(SHARES, share), 'aria-valuetext': words(), 'aria-describedby': `${id}-h`, input: () => { share = SHARES[Number(lost.value)]!; update() } })
+    const mean = h('input', { id: of, type: 'range', min: 0, max: BURSTS.length - 1, value: nearest(BURSTS, burst), 'aria-valuetext': together(), 'aria-describedby': `${of}-h`, input: () => { burst = BURSTS[Number(mean.value)]!; update() } })
+    const rows = [h('div', { class: 'row' }, h('label', { for: id }, 'Loss'), share_out, lost, h('small', { id: `${id}-h` }, 'share of the packets, each way'))]
+    if (bursts) rows.push(h('div', { class: 'row' }, h('label', { for: of }, 'Lost packets come'), burst_out, mean, h('small', { id: `${of}-h` }, 'at random, or in bursts of this mean length')))
+    return rows
   }
 
   private seeds(): HTMLElement {

@@ -49,9 +49,10 @@ export class Program {
     this.call = instance.exports['anabranch_answer'] as () => void
   }
 
-  /** Makes a file that the program can read. */
-  put(name: string, bytes: Uint8Array<ArrayBuffer>): void {
-    this.root.dir.contents.set(name, new File(bytes))
+  /** Makes a file that the program can read; without bytes, removes it. */
+  put(name: string, bytes: Uint8Array<ArrayBuffer> | undefined): void {
+    if (bytes) this.root.dir.contents.set(name, new File(bytes))
+    else this.root.dir.contents.delete(name)
   }
 
   /** Takes a file that the program has written. */

@@ -3,23 +3,24 @@
 import { changes, distribution, figures, legend, waterfall } from './charts'
 import { Contestants } from './contestants'
 import { Controls } from './controls'
+import { Curve } from './curve'
 import { at, bytes, h, save } from './dom'
 import * as glossary from './glossary'
 import { cards } from './guides'
 import { Choice, type Flag } from './model'
 import { Motion } from './motion'
-import { Pool, Refusal, Superseded } from './pool'
+import { Papers } from './papers'
+import { MOST_BYTES, Pool, Refusal, Superseded } from './pool'
 import { type Progress, Race } from './race'
-import type { Drawn, Tables } from './tables'
-
-/** The largest page that is taken, in bytes. */
-const MOST_BYTES = 200e6
+import type { Drawn, Facts, Tables } from './tables'
 
 let choice = Choice.of(location.hash)
 let pool: Pool
 let race: Race | undefined
 let controls: Controls
 let contestants: Contestants
+let curve: Curve
+let papers: Papers
 let latest: Progress | undefined
 let shownPoint = 0
 let pending: ReturnType<typeof setTimeout> | undefined
@@ -38,20 +39,18 @@ function complain(line: string): void {
   status('')
 }
 
-/** Unpacks the program: four bytes are five characters, and gzip compressed them. */
+/** Unpacks the program: a character has seven bits of it, and gzip compressed it. */
 async function unpack(text: string): Promise<ArrayBuffer> {
-  const digit = (at: number): number => {
-    const code = text.charCodeAt(at)
-    return code < 60 ? code - 35 : code - 36
+  const packed = new Uint8Array(Math.floor((text.length * 7) / 8))
+  for (let at = 0, to = 0, bits = 0, value = 0; at < text.length; at++) {
+    value = ((value << 7) | (text.charCodeAt(at) & 127)) & 0x7fff
+    bits += 7
+    if (bits >= 8) {
+      bits -= 8
+      packed[to++] = value >> bits
+    }
   }
-  const packed = new Uint8Array((text.length / 5) * 4)
-  const words = new DataView(packed.buffer)
-  for (let at = 0, to = 0; at < text.length; at += 5, to += 4) {
-    words.setUint32(to, (((digit(at) * 85 + digit(at + 1)) * 85 + digit(at + 2)) * 85 + digit(at + 3)) * 85 + digit(at + 4))
-  }
-  // The first word is the number of bytes, because the last word may be filled up.
-  const bytes = packed.subarray(4, 4 + words.getUint32(0))
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer()
+  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer()
 }
 
 /** Takes over a changed choice: the address, the form, and after a pause a new race. */
@@ -69,17 +68,25 @@ function changed(redraw: boolean, push = redraw): void {
 
 function start(): void {
   race?.stop()
+  curve.stop()
   pool.renew()
   at('error').hidden = true
   status('Reading the plan …')
   began = performance.now()
   const mine = new Race(pool, choice.flags.map(([name, value]) => [name, value]), (progress) => show(mine, progress))
   race = mine
-  mine.run().catch((error: unknown) => {
+  mine.run().then(() => {
+    if (race === mine) background()
+  }).catch((error: unknown) => {
     if (error instanceof Superseded || race !== mine) return
     pool.renew()
     complain(error instanceof Refusal ? error.message : `the page failed: ${String(error)}`)
   })
+}
+
+/** Races the curve while no worker has anything else to do. */
+function background(): void {
+  if (race?.finished && race.facts && !papers.isBusy) curve.start(choice, race.facts)
 }
 
 function show(of: Race, progress: Progress): void {
@@ -109,13 +116,22 @@ function show(of: Race, progress: Progress): void {
   }))
   at('views').hidden = false
   at('about').textContent = `${facts.points[shownPoint]!.workload} over ${facts.points[shownPoint]!.network}`
-  at('warnings').replaceChildren(...facts.warnings.map((warning) => h('li', {}, warning)))
+  at('warnings').replaceChildren(...facts.warnings.concat(alone(facts)).map((warning) => h('li', {}, warning)))
   at('command').textContent = facts.command
   at('plan-text').textContent = facts.toml
   drawPoint(progress)
   at<HTMLButtonElement>('draw').disabled = false
   at<HTMLButtonElement>('results').disabled = at<HTMLButtonElement>('captures').disabled = !of.finished
   if (of.finished && at<HTMLInputElement>('auto').checked) void draw()
+}
+
+/** Says which contestants use only the first of several paths. */
+function alone(facts: Facts): string[] {
+  if (choice.all('path').length < 2 || choice.get('handover')) return []
+  const names = facts.contestants.filter((_, i) => facts.one_path[i])
+  if (names.length === 0) return ['All contestants can use both paths.']
+  const all = new Intl.ListFormat(document.documentElement.lang).format(names)
+  return [`${all} ${names.length === 1 ? 'uses' : 'use'} path 1 only: a connection of TCP or QUIC, or an association under DTLS, has one path here.`]
 }
 
 /** Draws the figures of the point that is shown. */
@@ -157,8 +173,8 @@ async function draw(): Promise<void> {
     clearDrawing()
     motion = new Motion(runs)
     at('motion').replaceChildren(motion.element)
-    const end = Math.max(1, ...runs.map((run) => (run.run.page_ns ?? Math.max(0, ...run.run.objects.map((object) => object.delivered_ns ?? 0))) / 1e6)) * 1.02
-    at('waterfalls').replaceChildren(legend(), ...runs.map((run) => h('figure', {}, h('figcaption', {}, h('b', {}, run.name), h('span', { class: 'note' }, ` seed ${run.run.seed}, the median load`)), h('div', { class: 'chart', tabindex: '0', role: 'region', 'aria-label': `Waterfall of ${run.name}` }, waterfall(run, end)))))
+    const end = Math.max(1, ...runs.map((run) => (run.page_ns ?? Math.max(0, ...run.objects.map((object) => object.delivered_ns ?? 0))) / 1e6)) * 1.02
+    at('waterfalls').replaceChildren(legend(), ...runs.map((run) => h('figure', {}, h('figcaption', {}, h('b', {}, run.name), h('span', { class: 'note' }, ` seed ${run.seed}, the median load`)), h('div', { class: 'chart', tabindex: '0', role: 'region', 'aria-label': `Waterfall of ${run.name}` }, waterfall(run, end)))))
   } catch (error) {
     if (!(error instanceof Superseded)) complain(error instanceof Error ? error.message : String(error))
   } finally {
@@ -239,6 +255,12 @@ async function boot(): Promise<void> {
   at('version').textContent = tables.version
   controls = new Controls(tables, () => choice, changed, (file) => void drop(file))
   contestants = new Contestants(tables, () => choice, () => changed(true))
+  curve = new Curve(pool, (loss) => {
+    choice.set('loss', loss)
+    changed(true)
+  })
+  papers = new Papers(pool, (busy) => (busy ? curve.stop() : background()))
+  at('papers').replaceChildren(papers.cards())
   listen()
   controls.render()
   contestants.render()

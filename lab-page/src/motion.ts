@@ -32,7 +32,7 @@ export class Motion {
   private speed: number
 
   constructor(drawn: Drawn[]) {
-    const last = (one: Drawn): number => one.run.page_ns !== null ? one.run.page_ns / 1000 : Math.max(0, ...one.packets.map((packet) => packet[1] ?? packet[0]))
+    const last = (one: Drawn): number => one.page_ns !== null ? one.page_ns / 1000 : Math.max(0, ...one.packets.map((packet) => packet[1] ?? packet[0]))
     this.end = Math.max(1, ...drawn.map(last))
     this.speed = this.end > 8e6 ? 1 : this.end > 3e6 ? 0.5 : 0.25
     this.lanes = drawn.map((one) => lane(one))
@@ -87,12 +87,12 @@ export class Motion {
 }
 
 function lane(drawn: Drawn): Lane {
-  const ends = drawn.run.objects.filter((object) => object.delivered_ns !== null)
+  const ends = drawn.objects.filter((object) => object.delivered_ns !== null)
   ends.sort((a, b) => a.delivered_ns! - b.delivered_ns!)
   let sum = 0
   const delivered = ends.map((object): [number, number] => [object.delivered_ns! / 1000, (sum += object.bytes)])
   const canvas = h('canvas', { role: 'img', 'aria-label': `Packets of ${drawn.name}` })
-  return { drawn, canvas, text: h('span', { class: 'note' }), delivered, total: drawn.run.objects.reduce((all, object) => all + object.bytes, 0),
+  return { drawn, canvas, text: h('span', { class: 'note' }), delivered, total: drawn.objects.reduce((all, object) => all + object.bytes, 0),
     mostWindow: Math.max(1, ...drawn.windows.map((window) => window[2])), mostWait: Math.max(1, ...drawn.waits.map((wait) => wait[1])) }
 }
 
@@ -158,8 +158,8 @@ function drawLane(lane: Lane, at: number, end: number, index: number): void {
   curves(g, lane, at, end, width, height, own, soft)
   g.fillStyle = ink
   g.fillRect((at / end) * width, 64, 1, height - 64)
-  const finished = drawn.run.page_ns !== null && at >= drawn.run.page_ns / 1000
-  lane.text.textContent = finished ? ` done in ${time(drawn.run.page_ns! / 1e6)}; ${sent} packets, ${lost} lost` : ` ${objects} of ${drawn.run.objects.length} objects; ${sent} packets, ${lost} lost`
+  const finished = drawn.page_ns !== null && at >= drawn.page_ns / 1000
+  lane.text.textContent = finished ? ` done in ${time(drawn.page_ns! / 1e6)}; ${sent} packets, ${lost} lost` : ` ${objects} of ${drawn.objects.length} objects; ${sent} packets, ${lost} lost`
 }
 
 /** Draws the sum of the congestion windows, and the queueing delay. */

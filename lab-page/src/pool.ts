@@ -1,6 +1,6 @@
 // The workers. Each holds the current plan; the first also holds all runs, and makes the answer of them.
 
-import type { FromWorker, ToWorker } from './worker'
+import type { FromWorker, Side, ToWorker } from './worker'
 
 /** A line for the user: the plan cannot be run, or the program failed. */
 export class Refusal extends Error {}
@@ -43,7 +43,8 @@ export class Member {
     if (message.kind === 'trap') {
       const error = new Refusal(inWords(message.words))
       waiting?.reject(error)
-      this.end(error)
+      // The worker starts another program for the figures. The race needs its plan and runs, which are gone.
+      if (message.side === 'race') this.end(error)
     } else if (message.kind === 'files') {
       waiting?.resolve(message.files as never)
     } else {
@@ -55,7 +56,8 @@ export class Member {
     return this.waiting.size > 0
   }
 
-  file(name: string, bytes: Uint8Array<ArrayBuffer>): void {
+  /** Gives the worker a file; without bytes, takes it away. */
+  file(name: string, bytes: Uint8Array<ArrayBuffer> | undefined): void {
     this.send({ kind: 'file', name, bytes })
   }
 
@@ -69,13 +71,13 @@ export class Member {
   }
 
   /** Returns the answer as it is, for a worker to pass on. */
-  raw(request: string): Promise<string> {
-    return this.wait((id) => ({ kind: 'ask', id, request }))
+  raw(request: string, side: Side = 'race'): Promise<string> {
+    return this.wait((id) => ({ kind: 'ask', id, side, request }))
   }
 
   /** Returns the content of the answer. */
-  async ask<T>(request: object): Promise<T> {
-    return content<T>(await this.raw(JSON.stringify(request)))
+  async ask<T>(request: object, side: Side = 'race'): Promise<T> {
+    return content<T>(await this.raw(JSON.stringify(request), side))
   }
 
   take(names: string[]): Promise<[string, Uint8Array<ArrayBuffer>][]> {
@@ -104,11 +106,14 @@ function inWords(words: string): string {
   return `a run broke an invariant: please report it (${words})`
 }
 
+/** The most bytes of files that the workers hold. */
+export const MOST_BYTES = 200e6
+
 /** All workers. */
 export class Pool {
   readonly members: Member[] = []
   private readonly source: string
-  private files = new Map<string, Uint8Array<ArrayBuffer>>()
+  private readonly files = new Map<string, Uint8Array<ArrayBuffer>>()
 
   constructor(code: string, private readonly module: WebAssembly.Module, count: number) {
     this.source = URL.createObjectURL(new Blob([code], { type: 'text/javascript' }))
@@ -121,10 +126,22 @@ export class Pool {
     return member
   }
 
-  /** Gives all workers a file. It replaces the files before. */
+  /** Gives all workers a file. Earlier files stay, so that going back finds them, until they are too large together. */
   file(name: string, bytes: Uint8Array<ArrayBuffer>): void {
-    this.files = new Map([[name, bytes]])
+    this.files.delete(name)
+    this.files.set(name, bytes)
+    const size = (): number => [...this.files.values()].reduce((sum, file) => sum + file.length, 0)
+    for (const old of [...this.files.keys()]) {
+      if (old === name || size() <= MOST_BYTES) break
+      this.files.delete(old)
+      this.members.forEach((member) => member.file(old, undefined))
+    }
     this.members.forEach((member) => member.file(name, bytes))
+  }
+
+  /** Replaces workers that are dead. */
+  revive(): void {
+    this.members.forEach((member, i) => { if (member.dead) this.members[i] = this.member() })
   }
 
   /** Replaces workers that are dead, or that are long busy for a race that nobody wants any more. */
@@ -134,6 +151,7 @@ export class Pool {
         member.end(new Superseded())
         this.members[i] = this.member()
       }
+      member.long = false
     })
   }
 }

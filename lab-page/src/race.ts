@@ -3,6 +3,7 @@
 import { content, type Member, type Pool, Superseded } from './pool'
 import type { Facts, PointState } from './tables'
 import type { Flag } from './model'
+import type { Side } from './worker'
 
 /** What is known of a race so far. */
 export interface Progress {
@@ -19,6 +20,9 @@ export interface Progress {
 /** The numbers of seeds after which the answer is shown. */
 const STAGES = [1, 3, 10, 30, 100, 300]
 
+/** How long a change may have to wait for a run of a figure in the background, in milliseconds. */
+const PATIENCE = 500
+
 /** A race. A newer one ends it. */
 export class Race {
   private stopped = false
@@ -31,6 +35,7 @@ export class Race {
     private readonly pool: Pool,
     private readonly flags: Flag[],
     private readonly told: (progress: Progress) => void,
+    private readonly side: Side = 'race',
   ) {}
 
   stop(): void {
@@ -49,9 +54,9 @@ export class Race {
   async run(): Promise<void> {
     const plan = JSON.stringify({ do: 'plan', flags: this.flags, file: null })
     // The first worker alone reads the plan first: a mistake is reported once.
-    this.facts = content<Facts>(await this.judge.raw(plan))
+    this.facts = content<Facts>(await this.judge.raw(plan, this.side))
     this.check()
-    await Promise.all(this.pool.members.slice(1).map((member) => member.raw(plan)))
+    await Promise.all(this.pool.members.slice(1).map((member) => member.raw(plan, this.side)))
     this.check()
     const all = this.facts.seeds.length
     const stages = [...STAGES.filter((stage) => stage < all), all]
@@ -69,7 +74,7 @@ export class Race {
   }
 
   private async tell(seeds: number, explained: boolean): Promise<void> {
-    const points = await this.judge.ask<PointState[]>({ do: 'state', seeds })
+    const points = await this.judge.ask<PointState[]>({ do: 'state', seeds }, this.side)
     this.check()
     this.told({ facts: this.facts!, points, seeds, done: this.done, explained })
   }
@@ -78,11 +83,14 @@ export class Race {
     while (this.next < end) {
       this.check()
       const job = order[this.next++]!.index
-      const answer = await member.raw(JSON.stringify({ do: 'run', job }))
+      const began = performance.now()
+      const answer = await member.raw(JSON.stringify({ do: 'run', job }), this.side)
       this.check()
+      // A change need not wait for a slow run of a figure: its worker is replaced.
+      if (this.side === 'figure') member.long = performance.now() - began > PATIENCE
       content0(answer)
       // The text of the run is passed on as it is: the page need not read it.
-      content0(await this.judge.raw(`{"do":"add","job":${job},"answer":${answer}}`))
+      content0(await this.judge.raw(`{"do":"add","job":${job},"answer":${answer}}`, this.side))
       this.done++
     }
   }

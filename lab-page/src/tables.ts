@@ -7,7 +7,7 @@ export interface Tables {
   pages: { name: string; objects: number; bytes: number; hosts: number; source: string }[]
   presets: { name: string; settings: string; source: string }[]
   names: [string, string][]
-  default_contestants: string[]
+  default_contestants: { usual: string[]; messages: string[]; cleartext: string[]; several_paths: string[] }
   transports: { name: string; profiles: string[]; settings: Setting[] }[]
   keys: { name: string; value: string; help: string; group: string }[]
 }
@@ -15,8 +15,10 @@ export interface Tables {
 export interface Facts {
   points: { factors: Record<string, string>; network: string; workload: string; objects: number; bytes: number; random: boolean }[]
   contestants: string[]
+  /** Whether a contestant uses only the first path of a network with several. */
+  one_path: boolean[]
   seeds: number[]
-  jobs: { point: number; seed: number }[]
+  jobs: { point: number; contestant: number | null; seed: number }[]
   warnings: string[]
   toml: string
   command: string
@@ -27,6 +29,7 @@ export interface Standing {
   name: string
   typed: string
   median: number | null
+  interval: [number, number] | null
   p75: number | null
   p95: number | null
   median_seed: number
@@ -42,13 +45,12 @@ export interface Changed {
 
 export interface PointState {
   lines: { label: string; text: string }[]
+  winner: string | null
   unit: string
   contestants: Standing[]
   changes: Changed[]
   limit_ms: number | null
 }
-
-export interface Instants { [name: string]: number }
 
 export interface RunObject {
   name: string
@@ -62,7 +64,9 @@ export interface RunObject {
 
 export interface Drawn {
   name: string
-  run: { seed: number; page_ns: number | null; objects: RunObject[]; connections: number; events: Record<string, number> }
+  seed: number
+  page_ns: number | null
+  objects: RunObject[]
   packets: [sent: number, arrived: number | null, fromClient: boolean, bytes: number][]
   left_out: number
   windows: [at: number, connection: number, bytes: number][]

@@ -26,7 +26,7 @@ const problems = []
 const check = (is, line) => { if (!is) problems.push(line) }
 const WAIT = { timeout: 300_000 }
 
-async function open(fragment, { width = 1280, height = 900, dark = false, calm = false } = {}) {
+async function open(fragment, { width = 1280, height = 900, dark = false, calm = false, prepare, given, until = '#answer[data-seeds]' } = {}) {
   const page = await browser.newPage()
   page.on('console', (message) => { if (['error', 'warn'].includes(message.type())) problems.push(`console: ${message.text()}`) })
   page.on('pageerror', (error) => problems.push(`error: ${error.message}`))
@@ -37,11 +37,12 @@ async function open(fragment, { width = 1280, height = 900, dark = false, calm =
     globalThis.shift = 0
     new PerformanceObserver((list) => { for (const entry of list.getEntries()) if (!entry.hadRecentInput) globalThis.shift += entry.value }).observe({ type: 'layout-shift', buffered: true })
   })
+  if (prepare) await page.evaluateOnNewDocument(prepare, given)
   const began = performance.now()
   await page.goto(pageFile.href + fragment)
   await page.waitForSelector('body[data-ready]', WAIT)
   const ready = performance.now() - began
-  await page.waitForSelector('#answer[data-seeds]', WAIT)
+  await page.waitForSelector(until, WAIT)
   return { page, ready, first: performance.now() - began }
 }
 
@@ -201,8 +202,162 @@ async function guides() {
   await page.close()
 }
 
+const curved = (page) => page.waitForFunction(() => /median of 10 loads/.test(document.querySelector('#curve:not(.stale)')?.textContent ?? ''), WAIT)
+
+/** The curve over loss, which sets the loss. */
+async function curve() {
+  const { page } = await open('#page=article&rate=10mbit&rtt=80ms&loss=1%25&runs=1')
+  const began = performance.now()
+  await curved(page)
+  console.log(`curve over loss: ${((performance.now() - began) / 1000).toFixed(1)} s`)
+  await steady(page, 'curve')
+  check((await page.$$('#curve polyline')).length === 4, 'not every contestant has a line')
+  check(/Fastest, by the share of lost packets: .* 0.% /s.test(await text(page, '#curve')), `the curve says ${await text(page, '#curve')}`)
+  await page.$eval('#curve details', (one) => { one.open = true })
+  check((await page.$$('#curve tbody tr')).length === 8, 'the table of the curve has not eight rows')
+  await picture(page, 'curve')
+  await accessible(page, 'curve')
+  const box = await page.$eval('#curve svg', (svg) => { const { left, top, width, height } = svg.getBoundingClientRect(); return { left, top: top + scrollY, width, height } })
+  await page.evaluate((top) => scrollTo(0, top - 100), box.top)
+  const top = await page.$eval('#curve svg', (svg) => svg.getBoundingClientRect().top)
+  await page.mouse.click(box.left + box.width - 20, top + box.height / 2)
+  await page.waitForFunction(() => location.hash.includes('loss=5%25'), WAIT)
+  await explained(page)
+  await curved(page)
+  await page.focus('#curve-0')
+  await page.keyboard.press('Enter')
+  await page.waitForFunction(() => location.hash.includes('loss=0'), WAIT)
+  await explained(page)
+  await page.evaluate(() => { location.hash = '#page=article&runs=1&loss=0,1%25' })
+  await page.waitForFunction(() => /needs one network/.test(document.querySelector('#curve').textContent), WAIT)
+  await page.close()
+}
+
+/** Two paths, of which one fails. */
+async function paths() {
+  const { page } = await open('#page=article&rate=10mbit&rtt=80ms&loss=0&runs=1')
+  await explained(page)
+  await page.click('#paths-2')
+  await page.waitForFunction(() => /path=rate=10mbit,rtt=80ms,loss=0&path=rate=10mbit,rtt=120ms/.test(location.hash), WAIT)
+  await settled(page)
+  check(/tcp.* path 1 only/.test(await text(page, '#warnings')), `the contestants of one path are: ${await text(page, '#warnings')}`)
+  await page.select('#fails', '1 for')
+  await page.waitForFunction(() => location.hash.includes('fail=path=1,at=2s,for=20s'), WAIT)
+  await page.focus('#fail-at')
+  for (let i = 0; i < 8; i++) await page.keyboard.press('ArrowLeft')
+  await page.waitForFunction(() => /at=[0-9]+ms/.test(location.hash), WAIT)
+  await page.focus('#path-2-rate')
+  await page.keyboard.press('ArrowLeft')
+  await page.waitForFunction(() => /path=rate=7mbit,rtt=120ms/.test(location.hash), WAIT)
+  await settled(page)
+  check(await page.$eval('#error', (element) => element.hidden), `two paths: ${await text(page, '#error')}`)
+  check(/--path rate=7mbit,rtt=120ms,loss=0 .*--fail path=1,at=\d+ms,for=20s/.test(await text(page, '#command')), `the command is ${await text(page, '#command')}`)
+  await picture(page, 'paths')
+  await accessible(page, 'paths')
+  await page.click('#paths-1')
+  await page.waitForFunction(() => !location.hash.includes('path=') && location.hash.includes('rate=10mbit'), WAIT)
+  await settled(page)
+  await page.close()
+}
+
+/** The figures of the papers move when an assumption is changed. */
+async function papers() {
+  const { page } = await open('#page=article&runs=1&loss=0')
+  await explained(page)
+  const studies = await page.$$eval('[data-paper]', (all) => all.map((one) => one.dataset.paper))
+  check(studies.length === 5, `the papers are ${studies.join(', ')}`)
+  for (const study of studies) {
+    const done = () => page.waitForFunction((study) => document.querySelector(`[data-paper="${study}"]`).dataset.done === 'yes', WAIT, study)
+    await page.$eval(`#paper-${study}`, (one) => { one.open = true })
+    await done()
+    console.log(`${study}: ${await text(page, `#paper-${study} [role=status]`)} ${(await page.$$eval(`#paper-${study} tbody tr`, (all) => all.map((row) => [...row.children].map((cell) => cell.textContent).join(' ')))).join(' | ')}`)
+    const before = await page.$eval(`[data-paper="${study}"] svg`, (svg) => svg.outerHTML)
+    await page.$eval(`#paper-${study} .segments button[aria-pressed=false]`, (button) => button.click())
+    await done()
+    check(before !== await page.$eval(`[data-paper="${study}"] svg`, (svg) => svg.outerHTML), `${study}: the figure does not move`)
+  }
+  await picture(page, 'papers')
+  await accessible(page, 'papers')
+  await page.close()
+}
+
+/**
+ * A program that gets no more memory, and one that traps. The race of the plan with seven loads takes all memory of its
+ * workers, and that with eight calls a function that is not there. Workers of a new page have little memory that is free.
+ */
+async function traps() {
+  const prefix = `
+    let memory, plan = ''
+    const Instance = WebAssembly.Instance
+    WebAssembly.Instance = function (module, imports) {
+      const { exports } = new Instance(module, imports)
+      memory = exports.memory
+      const answer = () => {
+        const run = /"do":"run"/.test(request)
+        if (run && /"runs","7"/.test(plan)) try { memory.grow(65535 - memory.buffer.byteLength / 65536) } catch {}
+        if (run && /"runs","8"/.test(plan)) throw new WebAssembly.RuntimeError('indirect call to null')
+        exports.anabranch_answer()
+      }
+      return { exports: { ...exports, anabranch_answer: answer } }
+    }
+    let request = ''
+    addEventListener('message', ({ data }) => {
+      request = data.request ?? ''
+      if (/"do":"plan"/.test(request)) plan = request
+    })
+  `
+  const prepare = (prefix) => {
+    const create = URL.createObjectURL.bind(URL)
+    URL.createObjectURL = (blob) => create(blob.type === 'text/javascript' ? new Blob([prefix, blob], { type: blob.type }) : blob)
+  }
+  for (const [fragment, words] of [['#page=article&runs=7&loss=0', /more memory than a browser gives/], ['#page=article&runs=8&loss=0', /please report it \(.*null/]]) {
+    const { page } = await open(fragment, { prepare, given: prefix, until: '#error:not([hidden])' })
+    const line = await text(page, '#error')
+    console.log(`${fragment}: ${line}`)
+    check(words.test(line) && !line.includes('\n'), `${fragment} gives: ${line}`)
+    await page.evaluate(() => { location.hash = '#page=article&runs=1&loss=0' })
+    await page.waitForFunction(() => document.querySelector('#error').hidden, WAIT)
+    await explained(page)
+    await page.close()
+  }
+}
+
+/** The memory of the process with the page, in bytes, without the code of the browser. */
+function memory() {
+  const children = (pid) => readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter((word) => word !== '').flatMap((child) => [child, ...children(child)])
+  const of = (pid) => Number(/RssAnon:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) * 1024
+  return Math.max(...children(browser.process().pid).filter((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('--type=renderer')).map(of))
+}
+
+/** A page of 300 objects, and a hundred seeds. */
+async function large() {
+  const log = JSON.parse(readFileSync(har, 'utf8')).log
+  const entries = Array.from({ length: 300 }, (_, i) => {
+    const entry = structuredClone(log.entries[i % log.entries.length])
+    if (i >= log.entries.length) entry.request.url += `?copy=${i}`
+    return entry
+  })
+  const path = join(scratch, 'large-page.har')
+  writeFileSync(path, JSON.stringify({ log: { ...log, entries } }))
+  const { page } = await open('#page=article&runs=10&loss=1%25&rate=10mbit&rtt=80ms')
+  await explained(page)
+  await (await page.$('#har')).uploadFile(path)
+  await page.waitForFunction(() => location.hash.includes('large-page.har'), WAIT)
+  await explained(page)
+  const used = memory()
+  check(/300 objects/.test(await text(page, '#about')), `the page of 300 objects is ${await text(page, '#about')}`)
+  console.log(`300 objects: ${await text(page, '#status')} ${(used / 1e6).toFixed(0)} MB`)
+  check(used < 300e6, `a page of 300 objects takes ${used} bytes`)
+  for (const runs of [10, 100]) {
+    await page.evaluate((runs) => { location.hash = `#page=news&rate=10mbit&rtt=80ms&loss=1%25&runs=${runs}&causes=off` }, runs)
+    await page.waitForFunction((runs) => document.querySelector(`#answer:not(.stale)[data-seeds="${runs}"]`) !== null, WAIT, runs)
+    console.log(`${runs} seeds of news, without experiments: ${await page.$eval('#answer', (one) => one.dataset.elapsed)} s`)
+  }
+  await page.close()
+}
+
 try {
-  for (const part of [main, looks, input, forms, guides]) {
+  for (const part of [main, looks, input, forms, guides, curve, paths, papers, traps, large]) {
     if (process.env.PART && process.env.PART !== part.name) continue
     await part().catch((error) => problems.push(`${part.name}: ${error.message}`))
   }

@@ -86,7 +86,7 @@ fn expand(tree: &str, before: &[String], paths: &mut Vec<Module>) {
     }
 }
 
-/// Returns the modules of the crate that a module's code names.
+/// Returns the modules of its own crate that the code of a module uses.
 fn imports(module: &Module, code: &str, all: &BTreeMap<Module, String>) -> BTreeSet<Module> {
     let mut paths = Vec::new();
     for root in ["crate::", "super::"] {

@@ -97,7 +97,7 @@ const TOGETHER: [(&str, &str); 6] = [
     ("rate", "10mbit"),
     ("rtt", "20ms,80ms"),
     ("loss", "0,1%"),
-    ("together", "yes"),
+    ("shared-link", "yes"),
     ("transport", "tcp:cc=cubic sctp"),
 ];
 

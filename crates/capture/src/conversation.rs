@@ -12,7 +12,7 @@ use super::results::{
     self, Conversation, ConversationEnd, Direction, Handshake, PathDirection, Request, Retransmitted,
     Security, Stream,
 };
-use super::timeline::{Event, Timeline};
+use super::timeline::{Event, Losses, Timeline};
 use super::track::{History, SpuriousRetransmission, Tracks};
 use super::views::View;
 use super::waiting;
@@ -274,6 +274,13 @@ impl ConversationBuilder {
         }
         self.paths[path].1[side].rtt.add(sample);
         self.event(side, Event::RoundTrip(sample));
+    }
+
+    /// Adds the packets that each side lost to the timeline.
+    pub fn losses(&mut self, of: impl Fn(Side) -> Losses) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.losses = [of(0), of(1)];
+        }
     }
 
     /// Adds an event of the current packet to the timeline.

@@ -11,6 +11,7 @@
 
 mod ladder;
 mod log;
+mod numbers;
 mod packet;
 mod sender;
 
@@ -360,9 +361,12 @@ impl Connection {
         }
         let space = kind.space();
         self.largest[side][space] = self.largest[side][space].max(Some(number));
+        let captured = (arrival.at, arrival.number);
         if space == 2 && frames.clone().any(|frame| frame.is_ack_eliciting()) {
             let line = self.conversation.next_line();
-            self.senders[side].packet(number, arrival.at, path, line);
+            self.senders[side].packet(number, captured, path, line);
+        } else if space == 2 {
+            self.senders[side].plain_packet(number, captured);
         }
         let is_drawn = self.conversation.next_line().is_some();
         for frame in frames {
@@ -648,6 +652,7 @@ impl Connection {
         for (direction, sender) in self.conversation.directions.iter_mut().zip(&self.senders) {
             direction.timeouts = sender.timeouts;
         }
+        self.conversation.losses(|side| self.senders[side].losses());
         self.opened[1] += self.waiting.len() as u64;
         let why = self.agreed.why_sealed(self.keys[0][2].is_some());
         let protocol = if self.protocol == Protocol::Quic2 { "QUIC v2" } else { "QUIC v1" };

@@ -8,12 +8,14 @@
 //! - `flow_control`: the limits of QUIC and HTTP/2
 //! - `sending`: a sender or receiver that waits without need
 //! - `recovery`: losses and their repair
+//! - `losses`: losses in many separate places
 //! - `network`: marks and queues
 //! - `handshake`, `closing`: the beginning and the end of conversations, and resets of streams
 
 mod closing;
 mod flow_control;
 mod handshake;
+mod losses;
 mod network;
 mod recovery;
 mod sending;
@@ -22,7 +24,7 @@ mod window;
 use super::arrival::Side;
 use super::data_channels;
 use super::results::{Conversation, Finding};
-use super::timeline::{Ack, Data, Entry, Event, IcmpReport};
+use super::timeline::{Ack, Data, Entry, Event, IcmpReport, Losses};
 
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MILLISECOND;
@@ -64,6 +66,18 @@ const RULES: &[Rule] = &[
         unless: &["path_mtu_black_hole", "peer_silent"],
     },
     Rule { name: "loss_burst", find: recovery::loss_burst, unless: &["peer_silent"] },
+    Rule {
+        name: "scattered_losses",
+        find: losses::scattered,
+        unless: &[
+            "path_mtu_black_hole",
+            "timeouts_only",
+            "loss_burst",
+            "peer_silent",
+            "application_limited",
+            "queue_growth",
+        ],
+    },
     Rule { name: "congestion_marks", find: network::congestion_marks, unless: &[] },
     Rule { name: "queue_growth", find: network::queue_growth, unless: &["delayed_acknowledgements"] },
     Rule {
@@ -87,6 +101,8 @@ struct Case<'a> {
     talk: &'a Conversation,
     entries: &'a [Entry],
     side: Side,
+    /// QUIC: the packets that this side lost.
+    losses: &'a Losses,
     /// The time of the last packet in the capture.
     end: u64,
     /// Whether the events are complete up to the end of the capture.
@@ -101,7 +117,8 @@ pub(super) fn judge(talk: &mut Conversation, end: u64) {
     let mut found: Vec<(Side, &Rule, Evidence)> = Vec::new();
     for side in [0, 1] {
         let entries = &timeline.entries[..];
-        let case = Case { talk, entries, side, end, is_whole: timeline.left_out == 0 };
+        let losses = &timeline.losses[side];
+        let case = Case { talk, entries, side, losses, end, is_whole: timeline.left_out == 0 };
         found.extend(RULES.iter().filter_map(|rule| Some((side, rule, (rule.find)(&case)?))));
     }
     let is_explained = |side: Side, rule: &Rule| {

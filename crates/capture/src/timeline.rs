@@ -14,8 +14,30 @@ pub(super) struct Timeline {
     max: usize,
     /// The number of events that were not kept.
     pub left_out: u64,
+    /// QUIC: the packets that each side lost, from the packet numbers of both directions.
+    pub losses: [Losses; 2],
     /// The number of the packet that is being processed, and its time.
     packet: (u64, u64),
+}
+
+/// The packets of one side of a QUIC connection that never arrived.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Losses {
+    /// The number of packet numbers that the side has used, captured or not.
+    pub all: u64,
+    /// The lost packets, sorted by time.
+    pub lost: Vec<LostPackets>,
+}
+
+/// Lost packets with consecutive numbers.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct LostPackets {
+    pub at: u64,
+    /// The number, in the capture, of the lost packet. If the packet was lost before the place of capture, the number of
+    /// the packet after the gap.
+    pub packet: u64,
+    pub count: u64,
+    pub is_captured: bool,
 }
 
 /// An event of the timeline, with its packet, its time, and the side that sent the packet.

@@ -219,8 +219,8 @@ impl WaitingQueue {
     }
 
     /// Compares a packet whose checksum is right or unknown with waiting packets that carry the same TSNs or bytes, but
-    /// have a wrong checksum. A waiting packet was damaged if bytes outside its checksum differ, too. If only the
-    /// checksum differs, the sending host leaves checksums to its network card.
+    /// have a wrong checksum. If other bytes than the checksum differ, the waiting packet was damaged. If only the
+    /// checksum differs, it was not damaged: the capture was made before the network card filled in the checksum.
     fn repeat(&mut self, arrival: &Arrival<'_>, facts: &Facts) {
         let Some(data) = facts.data else { return };
         let same = |w: &&mut WaitingPacket| {

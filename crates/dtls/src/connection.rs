@@ -5,7 +5,7 @@
 use crate::hello::is_client_hello;
 use crate::host_config::{HostConfig, HostConfigError};
 use crate::proof::UnvalidatedClient;
-use crate::records::{Records, RecordsEnd};
+use crate::records::{self, Records, RecordsEnd};
 use crate::secrets::{Cookie, ObservedSecrets, watched, with_cookie};
 use crate::simulation::BEGINNING;
 use anabranch_base::Instant;
@@ -200,7 +200,9 @@ impl Connection {
         });
         let taken = handshake.run(host, self.cookie, |dtls| {
             dtls.handle_timeout(std_instant(&host.surroundings, now))?;
-            for_dimpl.filter(|bytes| !bytes.is_empty()).map_or(Ok(()), |bytes| dtls.handle_packet(bytes))
+            // dimpl 0.9.0 drops all of a datagram that begins with a message it has processed. A retransmission may hold
+            // such a message before the one that was lost, so dimpl gets each record as a datagram of its own.
+            records::split(for_dimpl.unwrap_or_default()).try_for_each(|record| dtls.handle_packet(record))
         });
         if let Err(error) = taken {
             return HandshakeProgress { ended: Some(close_reason(&error)), ..HandshakeProgress::default() };

@@ -4,7 +4,7 @@ use crate::hello::ServerParameters;
 use crate::{provider, simulation};
 use anabranch_base::time::Duration;
 use anabranch_tls::{CertificateJudge, Identity, IdentityError, KeyLog, Surroundings, Trust, TrustError};
-use dimpl::crypto::{CryptoProvider, Dtls13CipherSuite};
+use dimpl::crypto::CryptoProvider;
 use dimpl::{Config, Dtls, DtlsCertificate};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::cell::RefCell;
@@ -226,8 +226,7 @@ impl HostConfig {
                 }
                 config
                     .dangerously_set_rng_seed(u64::from_be_bytes(seed))
-                    .with_crypto_provider(simulation::provider())
-                    .dtls13_cipher_suites(&[Dtls13CipherSuite::AES_128_GCM_SHA256])
+                    .with_crypto_provider(simulation::provider(&self.surroundings))
             }
         };
         let build = || config.build();

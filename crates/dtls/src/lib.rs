@@ -18,6 +18,7 @@
 //! - `provider`: the cryptographic provider for dimpl
 //! - `secrets`: observes dimpl's secrets through its HMAC calls
 //! - `simulation`: the cryptographic provider of simulations
+//! - `signatures`: signatures of simulations that need not be verified again
 //! - `pair`: the client and server of an experiment, with matching certificates
 //!
 //! # How it works
@@ -51,6 +52,7 @@ mod proof;
 mod provider;
 mod records;
 mod secrets;
+mod signatures;
 mod simulation;
 
 pub use host_config::{HostConfig, HostConfigError, Settings, Version};

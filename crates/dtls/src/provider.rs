@@ -52,7 +52,7 @@ const SUITES_12: &[&dyn SupportedDtls12CipherSuite] = {
     &[&FIRST, &SECOND, &THIRD]
 };
 
-const SUITES_13: &[&dyn SupportedDtls13CipherSuite] = {
+pub(crate) const SUITES_13: &[&dyn SupportedDtls13CipherSuite] = {
     use Dtls13CipherSuite as Named;
     const SHA256: HashAlgorithm = HashAlgorithm::SHA256;
     const SHA384: HashAlgorithm = HashAlgorithm::SHA384;

@@ -44,6 +44,16 @@ pub(crate) enum Records {
     V13(Box<dtls13::Records>),
 }
 
+/// Splits a datagram of either version into its records. Bytes after the last whole record remain together.
+pub(crate) fn split(datagram: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = datagram;
+    std::iter::from_fn(move || {
+        let record;
+        (record, rest) = rest.split_at(dtls13::record_end(rest).unwrap_or(rest.len()));
+        (!record.is_empty()).then_some(record)
+    })
+}
+
 /// The reason why a connection has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RecordsEnd {

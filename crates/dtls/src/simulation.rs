@@ -5,31 +5,46 @@
 //! The secrets of the key exchange (X25519, RFC 7748) are drawn from the seed. Randomness and key exchange fail outside
 //! `Surroundings::within` of a simulation, so every handshake fails there. A real connection therefore cannot use this
 //! provider by mistake.
+//!
+//! If nobody reads the ciphertext, the shared secret of a key exchange is a hash of both public keys. The public keys
+//! are still those of X25519. A server signs them, and the length of an ECDSA signature depends on what is signed.
 
-use crate::provider;
+use crate::{provider, signatures};
 use anabranch_base::time::Duration;
-use anabranch_tls::draw_seeded;
+use anabranch_tls::{CertificateDer, Surroundings, draw_seeded};
 use dimpl::crypto::{
     ActiveKeyExchange, Buf, CryptoProvider, HashAlgorithm, KeyProvider, NamedGroup, SecureRandom,
-    SignatureAlgorithm, SignatureVerifier, SigningKey, SupportedKxGroup, rust_crypto,
+    SignatureAlgorithm, SignatureVerifier, SigningKey, SupportedDtls13CipherSuite, SupportedKxGroup,
+    rust_crypto,
 };
 use dimpl::{CryptoError, CryptoOperation};
+use ring::digest::{SHA256, digest};
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
+use webpki::EndEntityCert;
 use x25519_dalek::{PublicKey, StaticSecret};
 
 /// Returns dimpl's provider with the source of randomness and the key exchange replaced.
-pub(crate) fn provider() -> CryptoProvider {
+pub(crate) fn provider(surroundings: &Surroundings) -> CryptoProvider {
     CryptoProvider {
-        kx_groups: &[&SeededX25519],
+        kx_groups: match surroundings.uses_placeholder() {
+            false => &[&SeededX25519 { hashes: false }],
+            true => &[&SeededX25519 { hashes: true }],
+        },
         secure_random: &SeededRandom,
         key_provider: &Keys,
         signature_verification: &Verifier,
+        dtls13_cipher_suites: ONLY_AES_128,
         ..provider::common()
     }
 }
+
+/// The DTLS 1.3 cipher suite of simulations.
+const ONLY_AES_128: &[&dyn SupportedDtls13CipherSuite] = provider::SUITES_13.split_at(1).0;
 
 thread_local! {
     /// Whether the current call of `configured` skips dimpl's self-test, because the test has succeeded in this
@@ -52,8 +67,8 @@ pub(crate) fn configured<T, E>(build: impl FnOnce() -> Result<T, E>) -> Result<T
     built
 }
 
-/// Verifies signatures as on a real network, with one exception. While dimpl repeats a self-test that has already
-/// succeeded in this process, every signature is accepted.
+/// Verifies signatures as on a real network, with two exceptions. While dimpl repeats a self-test that has already
+/// succeeded in this process, every signature is accepted. A signature that this thread has made is not verified again.
 #[derive(Debug)]
 struct Verifier;
 
@@ -66,11 +81,21 @@ impl SignatureVerifier for Verifier {
         hash: HashAlgorithm,
         algorithm: SignatureAlgorithm,
     ) -> Result<(), CryptoError> {
-        match SKIPS_SELF_TEST.get() {
-            true => Ok(()),
-            false => provider::Verifier.verify_signature(certificate, data, signature, hash, algorithm),
+        if SKIPS_SELF_TEST.get() || made_here(certificate, data, signature) {
+            return Ok(());
         }
+        provider::Verifier.verify_signature(certificate, data, signature, hash, algorithm)
     }
+}
+
+/// Returns whether the owner of the certificate has made this signature in this thread.
+fn made_here(certificate: &[u8], data: &[u8], signature: &[u8]) -> bool {
+    let certificate = CertificateDer::from(certificate);
+    EndEntityCert::try_from(&certificate).is_ok_and(|certificate| {
+        // RFC 5480 §2.2: the encoded key information ends with the public key.
+        let key_info = certificate.subject_public_key_info();
+        key_info.as_ref().last_chunk().is_some_and(|key| signatures::is_remembered(key, signature, data))
+    })
 }
 
 /// Loads keys with dimpl, and caches the last few. The cache is useful because all connections use the same keys, and
@@ -79,23 +104,25 @@ impl SignatureVerifier for Verifier {
 struct Keys;
 
 /// An entry of the cache: an encoded key, and the key that was loaded from it.
-type Known = (Vec<u8>, Arc<Mutex<Box<dyn SigningKey>>>);
+type Known = (Vec<u8>, Key);
 
 impl KeyProvider for Keys {
     fn load_private_key(&self, key: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
         static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, loaded)) = known.iter().find(|(written, _)| written == key) {
-            return Ok(Box::new(Key(loaded.clone())));
+            return Ok(Box::new(loaded.clone()));
         }
         let loaded = rust_crypto::default_provider().key_provider.load_private_key(key)?;
         if loaded.hash_algorithm() != HashAlgorithm::SHA256 {
             return Ok(loaded);
         }
-        let loaded = Arc::new(Mutex::new(loaded));
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, key, &SystemRandom::new());
+        let public_key = pair.ok().and_then(|pair| pair.public_key().as_ref().try_into().ok());
+        let loaded = Key { loaded: Arc::new(Mutex::new(loaded)), public_key };
         known.truncate(MAX_KNOWN - 1);
         known.insert(0, (key.to_vec(), loaded.clone()));
-        Ok(Box::new(Key(loaded)))
+        Ok(Box::new(loaded))
     }
 }
 
@@ -103,12 +130,20 @@ impl KeyProvider for Keys {
 const MAX_KNOWN: usize = 4;
 
 /// A cached P-256 key.
-#[derive(Debug)]
-struct Key(Arc<Mutex<Box<dyn SigningKey>>>);
+#[derive(Clone, Debug)]
+struct Key {
+    loaded: Arc<Mutex<Box<dyn SigningKey>>>,
+    /// The public key; `None` if ring cannot read the encoded key.
+    public_key: Option<signatures::PublicKey>,
+}
 
 impl SigningKey for Key {
     fn sign(&mut self, data: &[u8], hash: HashAlgorithm, out: &mut Buf) -> Result<(), CryptoError> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).sign(data, hash, out)
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).sign(data, hash, out)?;
+        if let (Some(public_key), HashAlgorithm::SHA256) = (&self.public_key, hash) {
+            signatures::remember(public_key, out, data);
+        }
+        Ok(())
     }
 
     fn algorithm(&self) -> SignatureAlgorithm {
@@ -155,7 +190,10 @@ fn draw(out: &mut [u8], operation: CryptoOperation) -> Result<(), CryptoError> {
 
 /// The X25519 key exchange. Its secrets come from the random numbers of the simulation.
 #[derive(Debug)]
-struct SeededX25519;
+struct SeededX25519 {
+    /// Whether the shared secret is a hash of the public keys. A hash takes less time than a multiplication on the curve.
+    hashes: bool,
+}
 
 impl SupportedKxGroup for SeededX25519 {
     fn name(&self) -> NamedGroup {
@@ -169,7 +207,7 @@ impl SupportedKxGroup for SeededX25519 {
             return Ok(Box::new(NoExchange));
         }
         let secret = StaticSecret::from(secret);
-        Ok(Box::new(Exchange { public: PublicKey::from(&secret), secret }))
+        Ok(Box::new(Exchange { public: PublicKey::from(&secret), secret, hashes: self.hashes }))
     }
 }
 
@@ -200,6 +238,7 @@ impl ActiveKeyExchange for NoExchange {
 struct Exchange {
     secret: StaticSecret,
     public: PublicKey,
+    hashes: bool,
 }
 
 impl std::fmt::Debug for Exchange {
@@ -217,6 +256,12 @@ impl ActiveKeyExchange for Exchange {
     fn complete(self: Box<Self>, peer: &[u8], out: &mut Buf) -> Result<(), CryptoError> {
         let wrong = CryptoError::InvalidPublicKey(NamedGroup::X25519);
         let Ok(peer) = <[u8; 32]>::try_from(peer) else { return Err(wrong) };
+        if self.hashes {
+            let own = self.public.to_bytes();
+            out.clear();
+            out.extend_from_slice(digest(&SHA256, &[own.min(peer), own.max(peer)].concat()).as_ref());
+            return Ok(());
+        }
         let shared = self.secret.diffie_hellman(&PublicKey::from(peer));
         // RFC 7748 §6.1: a peer's key of small order gives an all-zero shared secret, and is refused.
         if !shared.was_contributory() {
@@ -236,24 +281,50 @@ impl ActiveKeyExchange for Exchange {
 mod tests {
     use super::*;
     use anabranch_base::{Instant, Rng};
-    use anabranch_tls::{Simulation, Surroundings};
+    use anabranch_tls::{Encryption, Simulation};
+
+    fn simulated(encryption: Encryption) -> Surroundings {
+        Surroundings::Simulated(Simulation::new(Rng::new(1), || Instant::ZERO).with_encryption(encryption))
+    }
 
     #[test]
     fn outside_of_virtual_time_there_is_no_randomness() {
-        let provider = provider();
-        assert!(provider.secure_random.fill(&mut [0; 4]).is_err());
-        assert!(provider.kx_groups.iter().all(|group| group.start_exchange(Buf::new()).is_err()));
-        // Within a scope of `Surroundings::Real`, this provider fails as it does outside any scope.
-        Surroundings::Real.within(|| assert!(provider.secure_random.fill(&mut [0; 4]).is_err()));
-        let simulation = Simulation::new(Rng::new(1), || Instant::ZERO);
-        let simulated = Surroundings::Simulated(simulation);
-        simulated.within(|| assert!(provider.secure_random.fill(&mut [0; 4]).is_ok()));
+        for encryption in [Encryption::Real, Encryption::Placeholder] {
+            let simulated = simulated(encryption);
+            let provider = provider(&simulated);
+            assert!(provider.secure_random.fill(&mut [0; 4]).is_err());
+            assert!(provider.kx_groups.iter().all(|group| group.start_exchange(Buf::new()).is_err()));
+            // Within a scope of `Surroundings::Real`, this provider fails as it does outside any scope.
+            Surroundings::Real.within(|| assert!(provider.secure_random.fill(&mut [0; 4]).is_err()));
+            simulated.within(|| assert!(provider.secure_random.fill(&mut [0; 4]).is_ok()));
+        }
+    }
+
+    /// With and without the placeholder, the public keys are the same, and two ends agree on a secret.
+    #[test]
+    fn the_placeholder_changes_only_the_shared_secret() {
+        let exchange = |encryption| {
+            let simulated = simulated(encryption);
+            let [group] = provider(&simulated).kx_groups else { panic!("one group") };
+            let start = || group.start_exchange(Buf::new()).expect("a key");
+            let (near, far) = simulated.within(|| (start(), start()));
+            let public = [near.pub_key().to_vec(), far.pub_key().to_vec()];
+            let (mut here, mut there) = (Buf::new(), Buf::new());
+            near.complete(&public[1], &mut here).expect("a secret");
+            far.complete(&public[0], &mut there).expect("a secret");
+            assert_eq!(here.as_ref(), there.as_ref());
+            (public, here.to_vec())
+        };
+        let (real, placeholder) = (exchange(Encryption::Real), exchange(Encryption::Placeholder));
+        assert_eq!(real.0, placeholder.0);
+        assert_ne!(real.1, placeholder.1);
+        assert_eq!(real.1.len(), placeholder.1.len());
     }
 
     #[test]
     fn a_key_of_small_order_is_refused() {
-        let simulated = Surroundings::Simulated(Simulation::new(Rng::new(1), || Instant::ZERO));
-        let lone = simulated.within(|| SeededX25519.start_exchange(Buf::new())).expect("a key");
+        let group = SeededX25519 { hashes: false };
+        let lone = simulated(Encryption::Real).within(|| group.start_exchange(Buf::new())).expect("a key");
         assert!(lone.complete(&[0; 32], &mut Buf::new()).is_err());
     }
 }

@@ -306,16 +306,15 @@ fn build(
         placed.push(Some(objects.len()));
         tls_objects += usize::from(entry.address.tls);
         objects.push(Object {
-            name: target,
             host,
             request_head: bounded_head(request),
             response_head: bounded_head(bytes.head),
-            body: bytes.body,
             content_type: media_type(content_type),
             initiator: cause.map(|(_, object)| object),
             think: timings::duration(think),
             reference,
             recorded: recording.is_some().then(|| network.recorded(entry, start)),
+            ..Object::new(target, bytes.body)
         });
     }
     if objects.is_empty() {

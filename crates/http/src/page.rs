@@ -81,6 +81,9 @@ pub struct Object {
     /// The recorded time between the end of the initiator's response and the start of this request. With
     /// `--think recorded`, the client waits this long.
     pub think: Duration,
+    /// The processor time that a browser needs for this request, in thousandths of the usual time
+    /// ([`crate::browser::Rules::request`]). Loads of a page differ in this time.
+    pub processing: u32,
     /// How the initiator refers to this object.
     pub reference: Reference,
     /// The recorded times; `None` if the page was not read from a recording with times.
@@ -101,6 +104,7 @@ impl Object {
             content_type: "application/octet-stream".to_owned(),
             initiator: None,
             think: Duration::ZERO,
+            processing: 1000,
             reference: Reference::default(),
             recorded: None,
         }

@@ -260,8 +260,13 @@ fn a_browser_waits_before_it_requests_what_it_found() {
         [1, 2].map(|object: usize| record.objects[object].issued.expect("a request"))
     };
     let (at_once, later) = (issued(Duration::ZERO), issued(Duration::from_millis(30)));
+    assert_eq!(at_once[1], at_once[0] + CHROMIUM.request, "one request after the other");
     assert_eq!(later[0], at_once[0]);
-    assert_eq!(later[1], at_once[1] + Duration::from_millis(30));
+    assert_eq!(
+        later[1],
+        at_once[0] + Duration::from_millis(30),
+        "the browser has finished the first request long ago"
+    );
 }
 
 #[test]

@@ -81,3 +81,20 @@ fn other_values_of_a_key_are_tried_only_if_the_race_has_none() {
     assert_eq!(count(&[&grid[..], &two[..]].concat()), 4 * 2 + 4 * 2 * 6);
     assert_eq!(count(&[("bulk", "1MB"), two[0], two[1]]), 0, "a bulk transfer");
 }
+
+/// A network that loses little is also tried with more loss. Losses in bursts remain bursts.
+#[test]
+fn a_network_with_little_loss_is_tried_with_more() {
+    let two = [("objects", "6x20kB"), ("runs", "1"), ("transport", "tcp"), ("transport", "sctp")];
+    let first_two = |network: (&str, &str)| {
+        let point = race(&[&two[..], &[network]].concat()).points.remove(0);
+        names(&point.changes).into_iter().take(2).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(first_two(("preset", "lte")), ["loss=0", "loss=ge:0.5%/49.95%/100%/0%"]);
+    assert_eq!(first_two(("loss", "0.5%")), ["loss=0", "loss=1%"]);
+    assert_eq!(first_two(("loss", "1%")), ["loss=0", "rtt=320ms"]);
+    let given = ("loss", "1%");
+    let replaced = plan(&[&two[..], &[("preset", "lte"), given]].concat()).warnings();
+    assert!(replaced.iter().any(|warning| warning.contains("lte loses packets in bursts")), "{replaced:?}");
+    assert!(plan(&[&two[..], &[("preset", "dsl"), given]].concat()).warnings().is_empty());
+}

@@ -184,6 +184,18 @@ fn the_calibration_of_a_simulated_load_agrees_with_it() {
     assert!(rate.low < 10_000_000 && rate.high.is_some_and(|high| high >= 10_000_000), "{rate:?}");
 }
 
+/// The example that README races must agree with its simulation. Otherwise the first output of a new user begins with a
+/// warning.
+#[test]
+fn the_example_of_a_har_agrees_with_its_simulation() {
+    let path = format!("{}/../../examples/site.har", env!("CARGO_MANIFEST_DIR"));
+    let found =
+        race(&[("page", &path), ("rate", "10mbit"), ("rtt", "80ms"), ("runs", "1"), ("causes", "off")]);
+    assert_eq!(found.warnings, [""; 0]);
+    let [calibration] = found.calibrations.try_into().expect("one");
+    assert!(calibration.error().abs() < 0.1, "{calibration:?}");
+}
+
 #[test]
 fn a_recording_that_is_not_met_warns_of_its_largest_object() {
     let path = file(

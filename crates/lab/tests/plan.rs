@@ -311,6 +311,20 @@ fn knobs_of_earlier_versions_are_accepted_with_a_line() {
     assert!(twice.to_string().ends_with("'num_ostreams' is given twice"), "{twice}");
 }
 
+#[test]
+fn shipped_example_plans_cause_no_warning() {
+    for name in ["plan", "population"] {
+        let path = format!("{}/../../examples/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).expect(&path);
+        // The plan names its page relative to the root of the repository.
+        let text = text.replace("\"examples/", &format!("\"{}/../../examples/", env!("CARGO_MANIFEST_DIR")));
+        let plan = file(&text).expect(name);
+        assert_eq!(plan.draft.renamed, [""; 0], "{name}");
+        // A population has people whose networks are too fast for the buffers of a transport, which is a true warning.
+        assert!(name == "population" || plan.warnings().is_empty(), "{name}: {:?}", plan.warnings());
+    }
+}
+
 /// A link must only do what its keys say. Without keys, it has no rate, delay or loss.
 #[test]
 fn a_link_does_what_it_is_given_and_nothing_else() {

@@ -368,9 +368,12 @@ mod tests {
 
     #[test]
     fn the_formula_is_that_of_the_paper() {
-        // By hand, with p = 2 % and b = 2: E[W] = 2/3 + sqrt(0.98 * 200/3 + 4/9) = 8.7770. Q = (1 - 0.941192) (1 +
-        // 0.941192 (1 - 0.98^5.7770)) / (1 - 0.98^8.7770) = 0.058808 * 1.103690 / 0.162482 = 0.399465. The rate is (49
-        // + 8.7770 + 0.407617) / (0.1 * 9.7770 + 0.399465 * 1.020834 / 0.98) = 58.18462 / 1.393813 = 41.745.
+        // By hand, with p = 2 %, b = 2, RTT = 0.1 s and T0 = 1 s (in the paper's symbols):
+        // E[W] = 2/3 + sqrt(0.98 * 200/3 + 4/9) = 8.7770
+        // Q = (1 - 0.98^3) (1 + 0.98^3 (1 - 0.98^(E[W] - 3))) / (1 - 0.98^E[W]) = 0.399465
+        // The numerator is 0.98/0.02 + E[W] + Q/0.98 = 58.18462.
+        // The denominator is 0.1 (E[W] + 1) + Q f(0.02)/0.98 = 1.393813, with f(0.02) = 1.020834.
+        // The rate is their quotient, 41.745.
         let rate = pftk(0.02, 0.1, 1.0, 1000.0, 2.0);
         assert!((rate / 41.745 - 1.0).abs() < 0.001, "{rate}");
         // By hand, with a receiver's window of 4 packets, which limits the rate: the rate is (49 + 4 + Q/0.98) / (0.1

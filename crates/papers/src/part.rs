@@ -98,7 +98,7 @@ impl Study {
     }
 
     /// Returns the warnings that `race` would print for the plans of the tables. Each warning begins with the name of
-    /// its table.
+    /// its table. Names of earlier versions come first.
     ///
     /// # Errors
     /// A one-line message if a plan is wrong, or cannot be changed as requested.
@@ -107,6 +107,7 @@ impl Study {
         for table in &self.tables {
             let draft = table.draft(size.of(table), seeds.first, &seeds.changes_of(table, &[]))?;
             let plan = Plan::interpret(draft, seeds.transports).map_err(|error| error.to_string())?;
+            all.extend(plan.draft.renamed.iter().cloned());
             all.extend(plan.warnings().into_iter().map(|warning| format!("{}: {warning}", table.name)));
         }
         Ok(all)

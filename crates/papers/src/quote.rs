@@ -11,7 +11,8 @@
 //! | `TABLE.toml#cells` | the number of cells of a table |
 //! | `TABLE.toml#agree`, `#near`, `#differ`, `#undetermined` | the number of cells with this [`CellVerdict`] |
 //! | `TABLE.toml#explained`, `#unexplained` | the number of differing cells with a known cause, or without |
-//! | `TABLE.toml#differ[loss=2%]` | the number of differing cells that have this label |
+//! | `TABLE.toml#differ[loss=2%]` | the number of differing cells that have this label (`[loss=!2%]`: that lack it) |
+//! | `TABLE.toml#error[contestant=tcp]` | the error of these cells, as a factor |
 //! | `TABLE.toml#orders` | how many of the table's orders of contestants are as published, in our runs |
 //! | `TABLE.toml#arithmetic`, `#pftk` | how many of these orders are as published, in a [`Model`] |
 //! | `TABLE.toml#takes[ID]` | how many of the table's cells a cause moves away from the published values |
@@ -24,11 +25,12 @@
 //! | `TABLE.toml#TERM`, `TABLE.toml#TERM/TERM` | a contestant's value, or the ratio of two values; terms are those of `claims.csv` |
 
 use super::baseline::Model;
-use super::cell::{CellVerdict, PublishedCell};
+use super::cell::{CellVerdict, Evidence, PublishedCell};
 use super::check::{Outcome, Term};
 use super::effect::figure;
 use super::findings::{Findings, TableResult};
 use super::readings::Scores;
+use super::readings::run::log_ratio;
 use super::sensitivity::Sensitivity;
 use super::{Study, text};
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
@@ -90,6 +92,8 @@ pub(super) enum Count {
     Unexplained,
     Orders,
     Model(Model),
+    /// The error of the cells, not their number.
+    Error,
 }
 
 impl Quote {
@@ -133,6 +137,7 @@ impl Quote {
             "orders" => Count::Orders,
             "arithmetic" => Count::Model(Model::Arithmetic),
             "pftk" => Count::Model(Model::Pftk),
+            "error" => Count::Error,
             _ => return Ok(Self::Number(table.to_owned(), Box::new(first), second.map(Box::new))),
         };
         Ok(Self::Count(table.to_owned(), count, first.levels().clone()))
@@ -217,9 +222,10 @@ impl Count {
             _ => {}
         }
         let is_there =
-            |cell: &PublishedCell| at.iter().all(|(key, level)| cell.labels.get(key) == Some(level));
+            |cell: &PublishedCell| at.iter().all(|(key, level)| has_level(cell.labels.get(key), level));
         let off = found.mismatches();
         let count = match self {
+            Self::Error => return error_of(found.cells.iter().filter(|cell| is_there(cell))),
             Self::Cells | Self::Orders | Self::Model(_) => {
                 found.cells.iter().filter(|cell| is_there(cell)).count()
             }
@@ -232,6 +238,27 @@ impl Count {
             }
         };
         count.to_string()
+    }
+}
+
+/// Returns whether a label is the wanted one, or is not the one that follows `!`.
+fn has_level(label: Option<&String>, wanted: &str) -> bool {
+    match wanted.strip_prefix('!') {
+        Some(other) => label.is_none_or(|label| label != other),
+        None => label.is_some_and(|label| label == wanted),
+    }
+}
+
+/// Returns the error of cells as a factor: the root of the mean square of ln(ours/published), over the cells that are
+/// evidence.
+fn error_of<'a>(cells: impl Iterator<Item = &'a PublishedCell>) -> String {
+    let squares: Vec<f64> = cells
+        .filter(|cell| cell.evidence == Evidence::Transport)
+        .map(|cell| log_ratio(cell).powi(2))
+        .collect();
+    match squares.len() {
+        0 => "none".to_owned(),
+        count => format!("x{:.2}", (squares.iter().sum::<f64>() / count as f64).sqrt().exp()),
     }
 }
 
@@ -446,6 +473,7 @@ impl Quote {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::Figures;
 
     #[test]
     fn links_quote_causes_claims_and_tables_and_others_are_left_alone() {
@@ -473,6 +501,32 @@ mod tests {
         );
         assert!(!html.contains("Title"), "{html}");
         assert!(html.contains(" the file, a page, <a href=\"https://x.org/a.toml#b\">"), "{html}");
+    }
+
+    #[test]
+    fn the_error_of_cells_is_a_factor_and_a_level_can_be_left_out() {
+        let study = crate::open("osterdahl-2005").expect("a study");
+        let table = study.table("every-tenth").expect("a table");
+        let mut cells: Vec<PublishedCell> = table
+            .rows()
+            .map(|row| PublishedCell::measure(table, row, &Figures { points: Vec::new(), cases: None }))
+            .filter(|cell| cell.labels["contestant"] == "tcp-linux")
+            .collect();
+        for cell in &mut cells {
+            let factor = if cell.labels["objects"] == "50x10MiB" { 8.0 } else { 0.5 };
+            cell.ours = Some(cell.published * factor);
+        }
+        let Quote::Count(_, Count::Error, at) =
+            Quote::of_table("every-tenth", "error[contestant=tcp-linux,objects=!50x10MiB]").expect("a quote")
+        else {
+            panic!("an error was expected");
+        };
+        let chosen =
+            |cell: &&PublishedCell| at.iter().all(|(key, level)| has_level(cell.labels.get(key), level));
+        assert_eq!(cells.iter().filter(chosen).count(), 5);
+        assert_eq!(error_of(cells.iter().filter(chosen)), "x2.00");
+        assert_eq!(error_of(cells.iter()), "x2.88");
+        assert_eq!(error_of(std::iter::empty()), "none");
     }
 
     #[test]

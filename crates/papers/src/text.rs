@@ -103,13 +103,18 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
         None => "\nclaims that do not hold here, or cannot be told\n",
         Some(_) => "\nclaims that need nothing else\n",
     });
-    for (claim, found) in &findings.claims {
+    let is_listed = |found: &CheckResult| {
         let is_open = matches!(found.outcome, Outcome::Fails | Outcome::Undetermined | Outcome::Reading);
-        if is_open || study.part.is_some() {
-            let word = outcome_word(claim, found);
-            let line = format!("{} ({word}): {}: {}", claim.id, claim.claim, found.description);
-            out.push_str(&wrapped(&line, 98));
-        }
+        is_open || study.part.is_some()
+    };
+    let listed: Vec<_> = findings.claims.iter().filter(|(_, found)| is_listed(found)).collect();
+    if listed.is_empty() {
+        out.push_str("none\n");
+    }
+    for (claim, found) in listed {
+        let word = outcome_word(claim, found);
+        let line = format!("{} ({word}): {}: {}", claim.id, claim.claim, found.description);
+        out.push_str(&wrapped(&line, 98));
     }
     out.push('\n');
     out += &summary(study, findings);
@@ -345,8 +350,10 @@ fn cells(table: &Table, found: &TableResult) -> String {
             cell.verdict.word(),
         );
     }
-    out.push_str(
-        "\n* print is inside the range of our runs; ? the range is wider than x2 and says little.\n",
+    let of = if definition.averaged == 1 { "our runs" } else { "such means of our runs" };
+    let _ = writeln!(
+        out,
+        "\n{draws}: the range of 95 % of {of}. * print is inside it; ? it is wider than x2 and says little."
     );
     if found.cells.iter().any(|cell| cell.runs.1 > 0) {
         out.push_str("(n!): runs in which at least one object failed or was not done at the deadline.\n");

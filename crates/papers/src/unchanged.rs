@@ -180,13 +180,21 @@ fn other_outcomes([without, with]: [&Findings; 2]) -> Vec<String> {
 
 const HEADS: [&str; 5] = ["place", "contestant", "without", "with", "with/without, 95 %"];
 
+/// What the last column is. It differs from the ratio of the columns before it.
+const RATIOS: &str =
+    "without, with: means of the runs; with/without: the geometric mean of their ratios, run by run\n";
+
 /// Renders the comparison as text. `without` and `with` are the findings without the changes and with them.
 #[must_use]
 pub fn text(study: &Study, without: &Findings, with: &Findings, changes: &[Change]) -> String {
     let mut out = "What the change does: the study without it and with it, on the same seeds\n".to_owned();
     for table in compared(study, [without, with], changes) {
         if table.rows.is_empty() {
-            let _ = writeln!(out, "\n{}: all {} numbers are the same", table.name, table.same);
+            let _ = writeln!(
+                out,
+                "\n{}: all {} numbers are the same: none of its runs depends on the change",
+                table.name, table.same
+            );
             continue;
         }
         let _ = writeln!(out, "\n{}: {}; {}\n", table.name, table.title, table.unit);
@@ -203,6 +211,7 @@ pub fn text(study: &Study, without: &Findings, with: &Findings, changes: &[Chang
         if table.same > 0 {
             let _ = writeln!(out, "{} more numbers are the same", table.same);
         }
+        out += RATIOS;
     }
     let others = other_outcomes([without, with]);
     if !others.is_empty() {

@@ -30,7 +30,8 @@ pub fn lines(point: &Point) -> Vec<Line> {
 }
 
 /// Returns the name of the clear winner at a point.
-pub(super) fn winner(point: &Point) -> Option<String> {
+#[must_use]
+pub fn winner(point: &Point) -> Option<String> {
     let names = super::names(point);
     Standing::of(point, &names).winner().map(|winner| winner.name.to_owned())
 }

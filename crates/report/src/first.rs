@@ -86,7 +86,7 @@ fn change(out: &mut String, race: &Race, point: &Point, ranking: &Ranking) {
     out.push_str("<section class=\"change\"><h2>What would change this</h2>");
     let names = words::names(point);
     if !point.changes.is_empty() {
-        out.push_str("<table><thead><tr><th>with</th><th class=\"left\">winner</th>");
+        out.push_str("<table class=\"cards\"><thead><tr><th>with</th><th class=\"left\">winner</th>");
         for name in &names {
             let _ = write!(out, "<th>{}</th>", escape(name));
         }
@@ -98,12 +98,13 @@ fn change(out: &mut String, race: &Race, point: &Point, ranking: &Ranking) {
         let class = if changed.flips { " best" } else { "" };
         let _ = write!(
             out,
-            "<tr><td>{}</td><td class=\"left{class}\">{}</td>",
+            "<tr><td data-of=\"with\">{}</td><td class=\"left{class}\" data-of=\"winner\">{}</td>",
             escape(&reasons::noun(&changed.change)),
             escape(winner)
         );
-        for median in &changed.medians_ms {
-            let _ = write!(out, "<td>{}</td>", median.map_or("–".to_owned(), short_time));
+        for (median, name) in changed.medians_ms.iter().zip(&names) {
+            let median = median.map_or("–".to_owned(), short_time);
+            let _ = write!(out, "<td data-of=\"{}\">{median}</td>", escape(name));
         }
         out.push_str("</tr>");
     }

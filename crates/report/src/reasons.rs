@@ -120,8 +120,8 @@ fn described(condition: &Condition) -> (&str, &str) {
         "server time" => ("waiting for the server costs", "with a server that answers at once"),
         "handshake" => ("opening connections costs", "with all connections open beforehand"),
         "failure" => ("the failure of a path costs", "without the failure"),
-        "order" => ("waiting for earlier messages costs", "without that order"),
-        "security" => ("TLS or DTLS as a separate layer costs", "without that layer"),
+        "order" => ("waiting for earlier messages costs", "with unordered messages"),
+        "security" => ("TLS or DTLS as a separate layer costs", "without the TLS or DTLS layer"),
         other => (other, "without that"),
     }
 }
@@ -274,7 +274,10 @@ pub(super) fn noun(change: &str) -> String {
     let (key, value) = change.split_once('=').unwrap_or((change, ""));
     match (key, value) {
         ("loss", "0" | "0%") => "no loss".to_owned(),
-        ("loss", _) => format!("{} loss", quantity(value)),
+        ("loss", _) => match mean_of_bursts(value) {
+            Some(percent) => format!("{}\u{a0}% loss in bursts", rounded(percent)),
+            None => format!("{} loss", quantity(value)),
+        },
         ("origins", "merge") => "one host".to_owned(),
         ("origins", _) => "the page's own hosts".to_owned(),
         ("cc", _) => value.to_uppercase(),
@@ -285,6 +288,27 @@ pub(super) fn noun(change: &str) -> String {
         (key, "") => key.to_owned(),
         _ => format!("{key} {value}"),
     }
+}
+
+/// Rounds a percentage to one decimal place, or to two below 0.5.
+fn rounded(percent: f64) -> String {
+    let digits = if percent < 0.5 { 2 } else { 1 };
+    format!("{percent:.digits$}").trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Returns the mean loss in percent of a Gilbert-Elliott model as typed, for example `ge:0.5%/49.5%/100%/0%`: the
+/// probabilities to enter and to leave the bad state, and of a loss in the bad and in the good state.
+fn mean_of_bursts(typed: &str) -> Option<f64> {
+    let share = |text: &str| -> Option<f64> {
+        let (text, unit) = text.strip_suffix('%').map_or((text, 1.0), |percent| (percent, 0.01));
+        Some(text.parse::<f64>().ok()? * unit)
+    };
+    let shares: Vec<f64> = typed.strip_prefix("ge:")?.split('/').map(share).collect::<Option<_>>()?;
+    let (&[to_bad, to_good], rest) = shares.split_at_checked(2)? else { return None };
+    let bad = to_bad / (to_bad + to_good);
+    let [bad_loss, good_loss] =
+        [(0, 1.0), (1, 0.0)].map(|(at, usual)| rest.get(at).copied().unwrap_or(usual));
+    Some(100.0 * (bad * bad_loss + (1.0 - bad) * good_loss)).filter(|percent| percent.is_finite())
 }
 
 /// Writes a quantity as typed with a space and the usual unit: `10 Mbit/s` for `10mbit`.
@@ -308,4 +332,31 @@ fn quantity(typed: &str) -> String {
 fn name(standing: &Standing<'_>, typed: &str) -> String {
     let found = standing.ranked.iter().find(|one| one.contestant.name == typed);
     found.map_or_else(|| label::shown(typed).to_owned(), |one| one.name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::noun;
+
+    #[test]
+    fn a_change_of_loss_is_told_in_percent() {
+        let nouns = [
+            "loss=0",
+            "loss=1%",
+            "loss=ge:0.5%/49.95%/100%/0%",
+            "loss=ge:0.05%/49.95%",
+            "loss=ge:1/1/0.2/0.1",
+        ];
+        assert_eq!(
+            nouns.map(noun),
+            [
+                "no loss",
+                "1\u{a0}% loss",
+                "1\u{a0}% loss in bursts",
+                "0.1\u{a0}% loss in bursts",
+                "15\u{a0}% loss in bursts"
+            ]
+        );
+        assert_eq!(noun("loss=nth:10"), "nth:10 loss");
+    }
 }

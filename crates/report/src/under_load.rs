@@ -32,7 +32,7 @@ pub struct Panel {
     pub quantity: &'static str,
     /// The unit of the values.
     pub unit: &'static str,
-    /// Whether the axis is logarithmic.
+    /// Whether the axis is logarithmic, if the values differ enough.
     pub logarithmic: bool,
     /// The curves: the name of each, and its points. A point has the seconds since the start, and the value.
     pub curves: Vec<(&'static str, Vec<(f64, f64)>)>,
@@ -69,6 +69,10 @@ pub fn html(test: &UnderLoad) -> String {
     out
 }
 
+/// A logarithmic axis whose largest value is less than this many times the smallest would have only one or two ticks, so
+/// the axis is linear instead.
+const LEAST_LOGARITHMIC_RATIO: f64 = 20.0;
+
 /// Draws a panel whose time axis has `end` seconds.
 fn draw(out: &mut String, panel: &Panel, end: f64) {
     let curves: Vec<_> = panel.curves.iter().filter(|(_, points)| !points.is_empty()).collect();
@@ -102,7 +106,7 @@ fn draw(out: &mut String, panel: &Panel, end: f64) {
     figure.render(out, Width::Wide, |drawing, width| {
         let frame = Frame::new(width.pixels(), width.pick(200, 240));
         let x = Axis::linear(0.0, end, width.pick(4, 10), plain).named("seconds since the start");
-        let y = match panel.logarithmic {
+        let y = match panel.logarithmic && high > low * LEAST_LOGARITHMIC_RATIO {
             true => Axis::logarithmic(low * 0.9, high * 1.1, svg::format_value),
             false => Axis::linear(0.0, high * 1.05, 5, svg::format_value),
         };
@@ -148,6 +152,24 @@ mod tests {
         assert!(page.contains("Latency, ms") && page.contains("seconds since the start"));
         assert!(page.contains("99th percentile,5.000,400"), "the numbers of the figure");
         assert!(page.contains("anabranch load &lt;http://a/&gt;") && !page.contains("<http://a/>"));
+    }
+
+    #[test]
+    fn every_axis_has_several_ticks() {
+        let labels = |scale: f64| {
+            let mut test = test();
+            let curve =
+                |factor: f64| (1..=5).map(|at| (f64::from(at), factor * (7.0 + f64::from(at)))).collect();
+            test.panels[0].curves = vec![("median", curve(1.0)), ("maximum", curve(scale))];
+            let page = html(&test);
+            // The labels of the vertical axis of the wide drawing end at the axis.
+            let drawing = page.split("<svg").nth(1).expect("a drawing");
+            let labels = drawing.split("<text class=\"end\"").skip(1);
+            let text = |rest: &str| rest.split(['>', '<']).nth(1).expect("a text").to_owned();
+            labels.map(text).collect::<Vec<_>>()
+        };
+        assert_eq!(labels(1.5), ["0", "5.00", "10.0", "15.0"]);
+        assert_eq!(labels(50.0), ["10.0", "30.0", "100", "300"]);
     }
 
     #[test]

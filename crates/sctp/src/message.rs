@@ -29,8 +29,8 @@ pub struct Message {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Received {
-    /// Number of bytes written to the buffer. The number is at least 1, unless the buffer is empty or the message is
-    /// incomplete.
+    /// Number of bytes written to the buffer. It is 0 only if the buffer has length 0, or if the rest of the message has
+    /// not arrived.
     pub bytes: usize,
     /// The payload protocol identifier of the message.
     pub ppid: u32,

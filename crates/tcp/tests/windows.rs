@@ -46,6 +46,77 @@ fn a_closed_window_is_probed() {
     assert_eq!(pair.stats(Left).probes, 3);
 }
 
+/// With `window_probe=empty`, probes carry no data, as in Linux. Their sequence number lies one before the next one, so the
+/// peer must answer. Each answer starts the wait for the next probe anew.
+#[test]
+fn an_empty_segment_probes_a_closed_window() {
+    let mut pair = opened(&plain_with(&[("rcvbuf", "2000B"), ("window_probe", "empty")]));
+    check_on(
+        "empty probes",
+        &mut pair,
+        |pair| {
+            pair.reads[1] = false;
+            pair.write(Left, &pattern(3000));
+            pair.run_for(Duration::from_secs(5));
+            pair.reads[1] = true;
+            pair.read(Right);
+            pair.run_for(Duration::from_secs(2));
+        },
+        expect![[r#"
+            scenario: empty probes
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=2000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=2000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=1000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=0
+               1.250  A ──► B   ACK           seq=2000 ack=1 win=2000
+               1.300  A ◄── B   ACK           seq=1 ack=2001 win=0
+               3.350  A ──► B   ACK           seq=2000 ack=1 win=2000
+               3.400  A ◄── B   ACK           seq=1 ack=2001 win=0
+               5.150  A ◄── B   ACK           seq=1 ack=2001 win=2000
+               5.200  A ──► B   PSH ACK       seq=2001 len=1000 ack=1 win=2000
+               5.250  A ◄── B   ACK           seq=1 ack=3001 win=2000
+        "#]],
+    );
+    assert_eq!(pair.received[1], pattern(3000));
+    assert_eq!(pair.stats(Left).probes, 2);
+}
+
+/// A window that is too small for a segment stays open. With `window_probe=empty`, a timer sends the data that fits, as new
+/// data that the retransmission timer guards. The wait for the next probe is as long as that for the first.
+#[test]
+fn a_timer_fills_a_small_window() {
+    let mut pair = opened(&plain_with(&[("rcvbuf", "2500B"), ("window_probe", "empty")]));
+    check_on(
+        "small window",
+        &mut pair,
+        |pair| {
+            pair.reads[1] = false;
+            pair.write(Left, &pattern(4000));
+            pair.run_for(Duration::from_secs(4));
+            pair.reads[1] = true;
+            pair.read(Right);
+            pair.run_for(Duration::from_secs(2));
+        },
+        expect![[r#"
+            scenario: small window
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=2500
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=2500
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=1500
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=500
+               1.250  A ──► B   ACK           seq=2001 len=500 ack=1 win=2500
+               1.300  A ◄── B   ACK           seq=1 ack=2501 win=0
+               2.350  A ──► B   ACK           seq=2500 ack=1 win=2500
+               2.400  A ◄── B   ACK           seq=1 ack=2501 win=0
+               4.150  A ◄── B   ACK           seq=1 ack=2501 win=2500
+               4.200  A ──► B   ACK           seq=2501 len=1000 ack=1 win=2500
+               4.200  A ──► B   PSH ACK       seq=3501 len=500 ack=1 win=2500
+               4.250  A ◄── B   ACK           seq=1 ack=3501 win=2500
+               4.250  A ◄── B   ACK           seq=1 ack=4001 win=2000
+        "#]],
+    );
+    assert_eq!(pair.received[1], pattern(4000));
+}
+
 /// A window update is lost. The acknowledgement of the next probe shows that the window is open.
 #[test]
 fn a_lost_window_update() {

@@ -33,6 +33,8 @@ const EXPANSION: usize = 2048;
 const MOST_EMPTY: u32 = 64;
 /// The maximum number of bytes that one call reads from the transport.
 const READ: usize = 32 * 1024;
+/// The maximum number of empty buffers that the sessions of a connector or listener keep.
+const MOST_SPARE: usize = 4;
 
 /// A session over TLS. A clone is another handle of the same session. Dropping the last handle closes the session
 /// gracefully.
@@ -61,13 +63,35 @@ impl<S: Session> Drop for Handle<S> {
     }
 }
 
-/// The read buffer that all sessions of a connector or listener share, so that a session needs no buffer of its own.
+/// The buffers that all sessions of a connector or listener share, so that an idle session holds none.
 #[derive(Clone, Debug)]
-pub(crate) struct Scratch(Rc<RefCell<Vec<u8>>>);
+pub(crate) struct Scratch(Rc<Buffers>);
+
+#[derive(Debug)]
+struct Buffers {
+    /// The buffer into which sessions read from the transport.
+    read: RefCell<Vec<u8>>,
+    /// Empty buffers that records have left.
+    spare: RefCell<Vec<Vec<u8>>>,
+}
 
 impl Scratch {
     pub(crate) fn new() -> Self {
-        Self(Rc::new(RefCell::new(vec![0; READ])))
+        Self(Rc::new(Buffers { read: RefCell::new(vec![0; READ]), spare: RefCell::default() }))
+    }
+
+    /// Returns an empty buffer.
+    fn take(&self) -> Vec<u8> {
+        self.0.spare.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Keeps a buffer that is no longer needed, unless it is large or enough buffers are kept.
+    fn give(&self, mut buffer: Vec<u8>) {
+        let mut spare = self.0.spare.borrow_mut();
+        if (1..=READ).contains(&buffer.capacity()) && spare.len() < MOST_SPARE {
+            buffer.clear();
+            spare.push(buffer);
+        }
     }
 }
 
@@ -100,10 +124,8 @@ struct Inner<S: Session> {
     stage: Stage,
     /// Bytes from the transport that are not decrypted yet.
     input: Vec<u8>,
-    /// The content of the last record, until the program has read it.
-    plain: Vec<u8>,
-    /// The number of bytes of `plain` that the program has read.
-    plain_read: usize,
+    /// The number of decrypted bytes that TLS holds until the program reads them.
+    plain: usize,
     /// Encrypted records that the transport has not accepted yet.
     output: Vec<u8>,
     /// The number of bytes of `output` that the transport has accepted.
@@ -201,19 +223,22 @@ impl<S: Session> Inner<S> {
     fn take_record(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, CloseReason>> {
         loop {
             if let Some(length) = whole_record(&self.input)? {
-                // Taking the whole buffer avoids a copy, and an idle session holds no memory for it.
-                let record = match self.input.len() == length {
-                    true => std::mem::take(&mut self.input),
-                    false => self.input.drain(..length).collect(),
-                };
-                return Poll::Ready(self.open_record(&record).map(|()| true));
+                // The buffer is given away, so that an idle session holds no memory for records.
+                let input = std::mem::take(&mut self.input);
+                let opened = self.open_record(&input[..length]);
+                if input.len() > length {
+                    self.input = self.scratch.take();
+                    self.input.extend_from_slice(&input[length..]);
+                }
+                self.scratch.give(input);
+                return Poll::Ready(opened.map(|()| true));
             }
             if self.peer_close.is_some() {
                 return Poll::Ready(Ok(false));
             }
             let Some(stream) = &mut self.stream else { return Poll::Ready(Ok(false)) };
             let shared = self.scratch.clone();
-            let mut scratch = shared.0.borrow_mut();
+            let mut scratch = shared.0.read.borrow_mut();
             match stream.poll_read(cx, &mut scratch) {
                 Poll::Ready(Ok(0)) => self.peer_close = Some(PeerClose::Cut),
                 // Usually exactly one complete record has arrived, which need not be buffered.
@@ -222,14 +247,19 @@ impl<S: Session> Inner<S> {
                 {
                     return Poll::Ready(self.open_record(&scratch[..read]).map(|()| true));
                 }
-                Poll::Ready(Ok(read)) => self.input.extend_from_slice(&scratch[..read]),
+                Poll::Ready(Ok(read)) => {
+                    if self.input.capacity() == 0 {
+                        self.input = shared.take();
+                    }
+                    self.input.extend_from_slice(&scratch[..read]);
+                }
                 Poll::Ready(Err(reason)) => return Poll::Ready(Err(reason)),
                 Poll::Pending => return Poll::Pending,
             }
         }
     }
 
-    /// Passes a record to TLS, and appends the decrypted content to `plain`.
+    /// Passes a record to TLS, which decrypts it.
     fn open_record(&mut self, mut record: &[u8]) -> Result<(), CloseReason> {
         let (tls, plain) = (&mut self.tls, &mut self.plain);
         let opened = self.surroundings.within(|| {
@@ -239,14 +269,7 @@ impl<S: Session> Inner<S> {
                 tls.read_tls(&mut record).map_err(|error| rustls::Error::General(error.to_string()))?;
                 let state = tls.process_new_packets()?;
                 closed |= state.peer_has_closed();
-                let more = state.plaintext_bytes_to_read();
-                if more > 0 {
-                    let before = plain.len();
-                    plain.resize(before + more, 0);
-                    // This read cannot fail, because TLS has just reported that this number of bytes is available.
-                    let read = tls.reader().read(&mut plain[before..]).unwrap_or(0);
-                    plain.truncate(before + read);
-                }
+                *plain = state.plaintext_bytes_to_read();
             }
             Ok(closed)
         });
@@ -269,6 +292,12 @@ impl<S: Session> Inner<S> {
 
     /// Appends to `output` the records that TLS wants to send.
     fn seal(&mut self) {
+        if !self.tls.wants_write() {
+            return;
+        }
+        if self.output.capacity() == 0 {
+            self.output = self.scratch.take();
+        }
         let (tls, output) = (&mut self.tls, &mut self.output);
         let before = output.len();
         self.surroundings.within(|| while tls.wants_write() && tls.write_tls(output).is_ok() {});
@@ -295,7 +324,8 @@ impl<S: Session> Inner<S> {
             }
         }
         if self.sent > 0 {
-            (self.output, self.sent) = (Vec::new(), 0);
+            self.scratch.give(std::mem::take(&mut self.output));
+            self.sent = 0;
             wake(&mut self.writers);
         }
         if self.finishing && !self.finished {
@@ -354,14 +384,11 @@ impl<S: Session> Inner<S> {
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
         let mut empty = 0;
         loop {
-            if self.plain_read < self.plain.len() || into.is_empty() {
-                let taken = into.len().min(self.plain.len() - self.plain_read);
-                into[..taken].copy_from_slice(&self.plain[self.plain_read..self.plain_read + taken]);
-                self.plain_read += taken;
+            if self.plain > 0 || into.is_empty() {
+                // This read cannot fail, because TLS has reported that this number of bytes can be read.
+                let taken = self.tls.reader().read(into).unwrap_or(0);
+                self.plain -= taken;
                 self.read += taken as u64;
-                if self.plain_read == self.plain.len() {
-                    (self.plain, self.plain_read) = (Vec::new(), 0);
-                }
                 return Poll::Ready(Ok(taken));
             }
             match (&self.stage, self.peer_close) {
@@ -376,7 +403,7 @@ impl<S: Session> Inner<S> {
             match self.take_record(cx) {
                 Poll::Ready(Ok(true)) => {
                     self.go_on();
-                    empty += u32::from(self.plain.is_empty());
+                    empty += u32::from(self.plain == 0);
                     // Lets other tasks run, because a peer may send empty records without end.
                     if empty == MOST_EMPTY {
                         cx.waker().wake_by_ref();
@@ -473,8 +500,7 @@ impl<S: Session> TlsSession<S> {
             surroundings,
             stage: Stage::Handshake,
             input: Vec::new(),
-            plain: Vec::new(),
-            plain_read: 0,
+            plain: 0,
             output: Vec::new(),
             sent: 0,
             sealed: 0,

@@ -7,8 +7,9 @@
 //! by mistake.
 //!
 //! Signatures are Ed25519, so the key and the message determine their bytes. The secrets of the key exchange (X25519,
-//! RFC 7748) are drawn from the seed. A simulation whose ciphertext nobody reads can use the placeholder cipher
-//! ([`Encryption`]). Everything else is the same as in the provider for real networks.
+//! RFC 7748) are drawn from the seed. A simulation whose ciphertext nobody reads can use placeholders for the cipher,
+//! the key exchange and the signatures of handshakes ([`Encryption`]). Everything else is the same as in the provider
+//! for real networks.
 
 use crate::scope::{self, Encryption, Simulation, draw};
 use crate::{placeholder, signatures};
@@ -82,7 +83,7 @@ impl Surroundings {
 }
 
 /// Returns the provider of simulations. It differs from ring's provider in the source of randomness, the key exchange, and
-/// the verification of signatures. If `encryption` says so, it also has another cipher.
+/// the verification of signatures. If `encryption` says so, the cipher and the signatures of servers differ too.
 fn provider(encryption: Encryption) -> CryptoProvider {
     let (suite, group): (_, &dyn SupportedKxGroup) = match encryption {
         Encryption::Real => (TLS13_AES_128_GCM_SHA256, &SeededX25519),
@@ -91,9 +92,9 @@ fn provider(encryption: Encryption) -> CryptoProvider {
     CryptoProvider {
         cipher_suites: vec![suite],
         kx_groups: vec![group],
-        signature_verification_algorithms: signatures::algorithms(),
+        signature_verification_algorithms: signatures::algorithms(encryption),
         secure_random: &SeededRandom,
-        key_provider: &signatures::Keys,
+        key_provider: signatures::keys(encryption),
     }
 }
 

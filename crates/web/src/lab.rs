@@ -5,7 +5,7 @@ use anabranch_lab::calibrate;
 use anabranch_lab::causes::{self, check, find_part};
 use anabranch_lab::plan::{self, Plan, bounds};
 use anabranch_lab::run::batch::{self, Options, RaceError};
-use anabranch_lab::run::one;
+use anabranch_lab::run::one::{self, Scenario};
 use anabranch_report::answer;
 use anabranch_results::stats::metrics;
 use anabranch_results::{Changed, Comparison, Contestant, Host, Point, Race, Run, World};
@@ -58,6 +58,8 @@ pub struct Found {
 pub struct Facts {
     points: Vec<PointFacts>,
     contestants: Vec<String>,
+    /// For each contestant, whether it uses only the first path of a network with several.
+    one_path: Vec<bool>,
     seeds: Vec<u64>,
     jobs: Vec<JobFacts>,
     warnings: Vec<String>,
@@ -81,6 +83,8 @@ struct PointFacts {
 #[derive(Debug, Serialize)]
 struct JobFacts {
     point: usize,
+    /// Null if all contestants share one run.
+    contestant: Option<usize>,
     seed: usize,
 }
 
@@ -88,6 +92,8 @@ struct JobFacts {
 #[derive(Debug, Serialize)]
 pub struct State {
     lines: Vec<LineText>,
+    /// The name of the clear winner; null if there is none.
+    winner: Option<String>,
     unit: &'static str,
     contestants: Vec<Standing>,
     changes: Vec<Changed>,
@@ -106,6 +112,8 @@ struct Standing {
     name: String,
     typed: String,
     median: Option<f64>,
+    /// The 95 % interval of the median.
+    interval: Option<[f64; 2]>,
     p75: Option<f64>,
     p95: Option<f64>,
     median_seed: u64,
@@ -119,6 +127,12 @@ fn refused(error: RaceError) -> String {
         RaceError::Plan(error) => error.to_string(),
         RaceError::Run(line) => format!("internal error: {line}"),
     }
+}
+
+/// Returns whether the contestant uses only the first path of a network with several.
+fn has_one_path(contestant: &plan::Contestant) -> bool {
+    // Each host of an association under DTLS has one address (RFC 8261 section 6.1).
+    !contestant.transport.capabilities().paths || contestant.dtls.is_some() || contestant.paths == Some(1)
 }
 
 const fn options() -> Options<'static> {
@@ -152,7 +166,8 @@ impl Lab {
         let facts = Facts {
             points: points.collect(),
             contestants: plan.contestants.iter().map(|contestant| contestant.text.clone()).collect(),
-            jobs: jobs.iter().map(|(point, run)| JobFacts { point: *point, seed: index(run.seed) }).collect(),
+            one_path: plan.contestants.iter().map(has_one_path).collect(),
+            jobs: jobs.iter().map(|(point, run)| JobFacts::of(&plan, *point, run, index(run.seed))).collect(),
             seeds,
             warnings: plan.warnings(),
             toml: plan.to_toml(),
@@ -175,7 +190,7 @@ impl Lab {
     /// Carries out a run.
     ///
     /// # Errors
-    /// One line if there is no such run, or if it broke an invariant.
+    /// Returns a message of one line if there is no such run, or if the run broke an invariant.
     pub fn run(&mut self, job: usize) -> Result<Vec<Run>, String> {
         let plan = &self.planned()?.plan;
         let jobs = batch::jobs(plan);
@@ -339,6 +354,16 @@ impl Planned {
     }
 }
 
+impl JobFacts {
+    fn of(plan: &Plan, point: usize, run: &Scenario<'_>, seed: usize) -> Self {
+        let contestant = match run.contestants.as_slice() {
+            [one] if !plan.together => plan.contestants.iter().position(|known| known.text == one.text),
+            _ => None,
+        };
+        Self { point, contestant, seed }
+    }
+}
+
 impl State {
     fn of(point: &Point) -> Self {
         let lines = answer::lines(point).into_iter();
@@ -350,6 +375,7 @@ impl State {
                 name,
                 typed: contestant.name.clone(),
                 median: stat.and_then(|stat| stat.median),
+                interval: stat.and_then(|stat| stat.ci95),
                 p75: stat.and_then(|stat| stat.p75),
                 p95: stat.and_then(|stat| stat.p95),
                 median_seed: contestant.median_seed,
@@ -359,10 +385,64 @@ impl State {
         let limits = point.contestants.iter().flat_map(|one| &one.runs).filter_map(|run| run.limit_ns);
         Self {
             lines: lines.map(|line| LineText { text: line.text(), label: line.label }).collect(),
+            winner: answer::winner(point),
             unit: point.workload.workload_noun(),
             contestants: names.into_iter().zip(&point.contestants).map(standing).collect(),
             changes: point.changes.clone(),
             limit_ms: limits.min().map(|ns| ns as f64 / 1e6),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn contestants_that_use_one_path_of_two_are_named() {
+        let mut lab = Lab::default();
+        let plan = [
+            ("objects", "2x10kB"),
+            ("path", "rate=10mbit"),
+            ("path", "rate=5mbit"),
+            ("transport", "tcp"),
+            ("transport", "sctp"),
+            ("transport", "sctp:paths=1"),
+            ("transport", "http3"),
+            ("transport", "sctp-dtls"),
+        ];
+        let facts = lab.plan(&flags(&plan), None).expect("a plan");
+        assert_eq!(facts.one_path, [true, false, true, true, true]);
+    }
+
+    #[test]
+    fn states_of_a_race_over_loss_have_the_winner_and_the_interval_of_each_median() {
+        let mut lab = Lab::default();
+        let plan = [
+            ("objects", "6x20kB"),
+            ("loss", "0,3%"),
+            ("transport", "tcp"),
+            ("transport", "six"),
+            ("runs", "8"),
+            ("causes", "off"),
+        ];
+        let facts = lab.plan(&flags(&plan), None).expect("a plan");
+        for (job, fact) in facts.jobs.iter().enumerate() {
+            assert_eq!(fact.contestant, Some(job / facts.seeds.len() % 2));
+            let runs = lab.run(job).expect("a run");
+            lab.add(job, serde_json::to_value(runs).expect("JSON")).expect("a run of this plan");
+        }
+        let states = lab.state(8).expect("all runs are there");
+        assert_eq!(states.len(), 2);
+        assert_eq!(states[0].winner.as_deref(), Some("six"));
+        for standing in &states[1].contestants {
+            let (median, [low, high]) =
+                (standing.median.expect("a median"), standing.interval.expect("an interval"));
+            assert!(low <= median && median <= high && low < high, "{low} {median} {high}");
         }
     }
 }

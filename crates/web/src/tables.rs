@@ -3,7 +3,7 @@
 
 use anabranch_http::har::shipped;
 use anabranch_lab::plan::contestant::CONTESTANT_KEYS;
-use anabranch_lab::plan::{BARE_RACE, STANDARD, keys};
+use anabranch_lab::plan::{DefaultConditions, STANDARD, keys};
 use anabranch_link::preset::PRESETS;
 use anabranch_transports::Transports;
 use serde::Serialize;
@@ -20,11 +20,20 @@ pub struct Tables {
     /// The names of contestants, each with what it stands for.
     pub names: Vec<[&'static str; 2]>,
     /// The contestants of a race whose plan names none.
-    pub default_contestants: &'static [&'static str],
+    pub default_contestants: Defaults,
     /// The transports of the simulated network.
     pub transports: Vec<TransportKeys>,
     /// The keys of plans.
     pub keys: Vec<PlanKey>,
+}
+
+/// The contestants of a race whose plan names none, by what is raced.
+#[derive(Debug, Serialize)]
+pub struct Defaults {
+    usual: Vec<&'static str>,
+    messages: Vec<&'static str>,
+    cleartext: Vec<&'static str>,
+    several_paths: Vec<&'static str>,
 }
 
 /// A page that comes with the program.
@@ -96,9 +105,19 @@ pub fn all() -> Tables {
         pages: pages.collect(),
         presets,
         names: STANDARD.iter().map(|it| [it.name, it.spec]).collect(),
-        default_contestants: &BARE_RACE,
+        default_contestants: defaults(&transports),
         transports: of_transports(&transports),
         keys: keys.collect(),
+    }
+}
+
+fn defaults(transports: &Transports) -> Defaults {
+    let usual = DefaultConditions::default();
+    Defaults {
+        usual: usual.contestants(transports),
+        messages: DefaultConditions { messages: true, ..usual }.contestants(transports),
+        cleartext: DefaultConditions { cleartext: true, ..usual }.contestants(transports),
+        several_paths: DefaultConditions { several_paths: true, ..usual }.contestants(transports),
     }
 }
 

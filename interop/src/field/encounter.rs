@@ -455,7 +455,7 @@ impl Theirs {
     }
 }
 
-/// Returns all addresses of our endpoint, IPv6 or IPv4. The options of our world need them.
+/// Returns all addresses of our endpoint, all IPv6 or all IPv4, for the options of our socket.
 #[must_use]
 pub fn our_addresses(v6: bool) -> Vec<IpAddr> {
     ours(v6, OURS.len())

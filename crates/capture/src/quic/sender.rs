@@ -11,8 +11,10 @@
 //! Senders send the bytes of a stream in order. Bytes that fill a gap are therefore retransmitted if their packet number
 //! is higher than that of the packet that left the gap; otherwise the network reordered the packets.
 
+use super::numbers::PacketNumbers;
 use crate::data_class::{Cause, DataClass};
 use crate::ranges::Ranges;
+use crate::timeline::{Losses, LostPackets};
 use crate::track::SpuriousRetransmission;
 use std::collections::BTreeMap;
 
@@ -23,6 +25,8 @@ const MAX_PIECES: usize = 1 << 12;
 
 struct SentPacket {
     at: u64,
+    /// The number of the packet in the capture.
+    capture: u64,
     path: usize,
     /// The ladder line that shows the packet, if there is one.
     line: Option<usize>,
@@ -47,6 +51,7 @@ struct SentStream {
 pub(crate) struct Sender {
     packets: BTreeMap<u64, SentPacket>,
     streams: BTreeMap<u64, SentStream>,
+    numbers: PacketNumbers,
     largest_acked: Option<u64>,
     /// The number of packets in `packets` that count as lost, because a packet whose number is higher by at least three
     /// was acknowledged (RFC 9002 §6.1.1).
@@ -66,10 +71,30 @@ pub(crate) struct Acked {
 }
 
 impl Sender {
-    /// Records a packet that must be acknowledged.
-    pub fn packet(&mut self, number: u64, at: u64, path: usize, line: Option<usize>) {
+    /// Returns the packets that never arrived. A packet is lost if it was not acknowledged, although a packet whose
+    /// number is higher by at least three was (RFC 9002 §6.1.1).
+    pub fn losses(&self) -> Losses {
         let lost_before = self.lost_before();
-        let known = self.packets.insert(number, SentPacket { at, path, line, pieces: Vec::new() });
+        let waiting = |range| self.packets.range(range).count() as u64;
+        let captured = self.packets.range(..lost_before).map(|(_, sent)| {
+            let (at, packet) = (sent.at, sent.capture);
+            LostPackets { at, packet, count: 1, is_captured: true }
+        });
+        let mut lost: Vec<LostPackets> = self.numbers.lost(lost_before, waiting).chain(captured).collect();
+        lost.sort_by_key(|lost| (lost.at, lost.packet));
+        Losses { all: self.numbers.all(), lost }
+    }
+
+    /// Records a packet that needs no acknowledgement.
+    pub fn plain_packet(&mut self, number: u64, (at, capture): (u64, u64)) {
+        self.numbers.captured(number, at, capture, false);
+    }
+
+    /// Records a packet that must be acknowledged. The time comes with the number of the packet in the capture.
+    pub fn packet(&mut self, number: u64, (at, capture): (u64, u64), path: usize, line: Option<usize>) {
+        self.numbers.captured(number, at, capture, true);
+        let lost_before = self.lost_before();
+        let known = self.packets.insert(number, SentPacket { at, capture, path, line, pieces: Vec::new() });
         self.lost += usize::from(known.is_none() && number < lost_before);
         if self.packets.len() > MAX_SENT
             && let Some((first, _)) = self.packets.pop_first()
@@ -157,6 +182,7 @@ impl Sender {
         let lost_before = self.lost_before();
         self.lost += self.packets.range(advance).count();
         for range in ranges {
+            self.numbers.arrived(*range.start(), *range.end());
             while let Some(number) = self.packets.range(range.clone()).next().map(|(number, _)| *number) {
                 let Some(packet) = self.packets.remove(&number) else { break };
                 self.lost -= usize::from(number < lost_before);

@@ -24,7 +24,7 @@ fn is_new(data: &Data) -> bool {
 }
 
 /// Returns whether more than half of the retransmissions were spurious.
-fn is_mostly_spurious(case: &Case<'_>) -> bool {
+pub(super) fn is_mostly_spurious(case: &Case<'_>) -> bool {
     let again = &case.talk.directions[case.side].retransmitted;
     again.spurious * 2 > again.all()
 }
@@ -364,9 +364,11 @@ fn union(mut waits: Vec<Wait>) -> u64 {
     total
 }
 
+/// The number of lost pieces in a row that are a burst.
+pub(super) const BURST: usize = 10;
+
 /// Finds a burst of losses: many pieces of data in a row were lost.
 pub(super) fn loss_burst(case: &Case<'_>) -> Option<Evidence> {
-    const SHORTEST: usize = 10;
     /// A lost piece of data: its stream, its position, the position after it, and its retransmission.
     type Lost<'a> = (u64, u64, u64, &'a Entry);
     let longest_piece =
@@ -386,7 +388,7 @@ pub(super) fn loss_burst(case: &Case<'_>) -> Option<Evidence> {
     let is_next = |before: &Lost<'_>, next: &Lost<'_>| {
         before.0 == next.0 && next.1.saturating_sub(before.2) <= longest_piece
     };
-    let longest = lost.chunk_by(is_next).max_by_key(|run| run.len()).filter(|run| run.len() >= SHORTEST)?;
+    let longest = lost.chunk_by(is_next).max_by_key(|run| run.len()).filter(|run| run.len() >= BURST)?;
     if is_mostly_spurious(case) {
         return None;
     }

@@ -3,6 +3,7 @@
 
 mod closing;
 mod flow_control;
+mod losses;
 mod network;
 mod quic;
 mod recovery;

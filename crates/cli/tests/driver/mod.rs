@@ -154,8 +154,11 @@ impl Browser {
         self.runtime.block_on(self.client().execute(script, Vec::new())).expect("it runs")
     }
 
-    /// Returns the number of A4 pages that the open page has on paper.
+    /// Returns the number of A4 pages that the open page has on paper. Ends the emulation of a screen, because its
+    /// style sheet would also be used for the printed page.
     pub fn printed_pages(&mut self) -> usize {
+        self.debugger("Emulation.clearDeviceMetricsOverride", json!({}));
+        self.debugger("Emulation.setEmulatedMedia", json!({ "media": "", "features": [] }));
         let print = json!({ "preferCSSPageSize": true, "printBackground": true });
         let printed = self.debugger("Page.printToPDF", print);
         let pdf = decode(printed["data"].as_str().unwrap_or_default());

@@ -114,11 +114,11 @@ impl Records {
         })
     }
 
-    /// Reads the record numbers in `datagram`, which dimpl sends during the handshake. Our record numbers continue
-    /// after them. If `datagram` contains the client's Finished message, stores the message for retransmission.
+    /// Reads the record numbers of `datagram`, which the library dimpl sends during the handshake. Our first record has
+    /// the number after dimpl's last. If `datagram` contains the client's Finished message, stores the message for retransmission.
     pub fn adopt(&mut self, datagram: &[u8], now: Instant) {
         let mut rest = datagram;
-        while let Some(end) = Header::read(rest).map(|header| header.end).or_else(|| plaintext_end(rest)) {
+        while let Some(end) = record_end(rest) {
             let mut record = rest[..end].to_vec();
             rest = &rest[end..];
             let Some(header) = Header::read(&record) else { continue };
@@ -184,7 +184,7 @@ impl Records {
             let Some(header) = Header::read(rest) else {
                 // Unencrypted records are skipped. They belong to the handshake, and encrypted records may follow them
                 // in the datagram.
-                let end = plaintext_end(rest)?;
+                let end = Header12::read(rest)?.end;
                 rest = rest.split_at_mut_checked(end)?.1;
                 continue;
             };
@@ -457,9 +457,10 @@ fn derive(aead: Aead, (secret, keys): &mut (TrafficSecret, Option<Box<Keys13>>))
     keys.as_deref()
 }
 
-/// Returns the end of the first record, if the record is unencrypted (RFC 9147 §4).
-fn plaintext_end(bytes: &[u8]) -> Option<usize> {
-    Header12::read(bytes).map(|header| header.end)
+/// Returns the end of the first record (RFC 9147 §4). An unencrypted record has the header of DTLS 1.2.
+pub(super) fn record_end(bytes: &[u8]) -> Option<usize> {
+    let encrypted = Header::read(bytes).map(|header| header.end);
+    encrypted.or_else(|| Header12::read(bytes).map(|header| header.end))
 }
 
 /// Returns the end of the first record, if the record belongs to the first epoch of application data.

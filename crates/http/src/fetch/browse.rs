@@ -53,14 +53,15 @@ impl<W: World, C: Connector> Fetch<W, C> {
                 browser.request(object);
             }
         }
-        let mut dispatched = Vec::new();
-        while let Some(object) = self.browser.as_mut().and_then(Browser::next_dispatched) {
-            dispatched.push(object);
-        }
-        if let Some(browser) = self.browser.as_ref().filter(|_| !dispatched.is_empty()) {
-            self.after(browser.rules().dispatch, move |browser| {
-                dispatched.into_iter().for_each(|object| browser.receive(object));
-            });
+        while let Some((object, rules)) = self
+            .browser
+            .as_mut()
+            .and_then(|browser| browser.next_dispatched().map(|object| (object, browser.rules())))
+        {
+            let now = self.world.now();
+            let at = self.processor_free.max(now + rules.dispatch);
+            self.processor_free = at + rules.request * self.page.objects[object].processing / 1000;
+            self.after(at - now, move |browser| browser.receive(object));
         }
         while let Some(object) = self.browser.as_mut().and_then(Browser::next_request) {
             match (self.objects[object].state, &mut self.browser) {

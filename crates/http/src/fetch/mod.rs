@@ -112,6 +112,8 @@ struct Fetch<W: World, C: Connector> {
     recorder: Recorder,
     /// The browser that decides when objects are requested; `None` if each object is requested after its initiator.
     browser: Option<Browser>,
+    /// The time from which the browser can pass on another request ([`crate::browser::Rules::request`]).
+    processor_free: Instant,
     objects: Vec<Object>,
     servers: Vec<Server>,
     /// Whether hosts that a browser coalesces share their connections.
@@ -247,6 +249,7 @@ where
             roots: None,
             left: count,
             body_bytes: 0,
+            processor_free: now,
             last_read: now,
             waker: None,
         })

@@ -87,7 +87,7 @@ struct Received {
 struct Traffic {
     /// The times in milliseconds at which a response begins or ends.
     times: Vec<f64>,
-    /// For each of `times`: the total time until then during which responses arrived, in milliseconds.
+    /// For each of `times`: the total time before it in which responses were arriving, in milliseconds.
     busy: Vec<f64>,
 }
 

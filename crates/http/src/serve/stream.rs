@@ -134,8 +134,8 @@ async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Resu
             return (ended, io);
         }
         drop(buffer_use);
-        // Bytes of the next requests may already have been read, even more than fit in one buffer of hyper. Keep these
-        // bytes for the stream's next hyper connection.
+        // Bytes of the next requests may already have been read, possibly more than one buffer of hyper holds. Keep
+        // these bytes: a new hyper connection will serve the next requests of this stream.
         if io.filtered_bytes.is_empty() {
             io.filtered_bytes = Some(read_buf).filter(|bytes| !bytes.is_empty()).unwrap_or_default();
         } else if !read_buf.is_empty() {

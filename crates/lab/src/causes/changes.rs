@@ -1,4 +1,4 @@
-//! Changes of a point that may change the winner: loss or no loss, one host, another congestion control, a repeat
+//! Changes of a point that may change the winner: no loss, more loss, one host, another congestion control, a repeat
 //! visit, a longer round trip, another rate.
 //!
 //! For each change, all contestants run again, unlike in the experiments that search for causes. A change is not tried
@@ -93,8 +93,9 @@ fn of(plan: &Plan, point: &PointPlan) -> Vec<Variant> {
                 && (given.key.name == key || given.key.both.is_some_and(|both| both == key))
         })
     };
-    let changes: [(&str, Option<(String, PointPlan)>); 5] = [
-        ("loss", loss(point)),
+    let changes: [(&str, Option<(String, PointPlan)>); 6] = [
+        ("loss", no_loss(point)),
+        ("loss", more_loss(point)),
         ("origins", hosts(plan, point)),
         ("visit", visit(point)),
         ("rtt", round_trip(point).filter(|_| !is_factor("delay"))),
@@ -127,13 +128,35 @@ fn with(point: &PointPlan, change: impl Fn(&mut DirectionSpec)) -> PointPlan {
     changed
 }
 
-/// Returns the point without loss or, if it has no loss, with a loss of 1 %.
-fn loss(point: &PointPlan) -> Option<(String, PointPlan)> {
-    if sides(point).any(|side| side.loss != LossSpec::None) {
-        return Some(("loss=0".to_owned(), with(point, |side| side.loss = LossSpec::None)));
+/// Returns the point without loss. Returns `None` if it has no loss.
+fn no_loss(point: &PointPlan) -> Option<(String, PointPlan)> {
+    sides(point)
+        .any(|side| side.loss != LossSpec::None)
+        .then(|| ("loss=0".to_owned(), with(point, |side| side.loss = LossSpec::None)))
+}
+
+/// Returns the point with a mean loss of 1 %, if it loses less in every direction. Losses in bursts remain bursts: they
+/// become more frequent. Returns `None` if the directions lose packets in different ways.
+fn more_loss(point: &PointPlan) -> Option<(String, PointPlan)> {
+    let most = Ratio::new(1, 100)?;
+    let mut all = sides(point).map(|side| &side.loss);
+    let one = all.next()?;
+    if all.any(|other| other != one) || point.loss_by != LossBy::Link {
+        return None;
     }
-    let share = Ratio::new(1, 100).filter(|_| point.loss_by == LossBy::Link)?;
-    Some((format!("loss={share}"), with(point, |side| side.loss = LossSpec::Bernoulli(share))))
+    let loss = match one {
+        LossSpec::None => LossSpec::Bernoulli(most),
+        LossSpec::Bernoulli(share) if *share < most => LossSpec::Bernoulli(most),
+        LossSpec::GilbertElliott { to_bad, to_good, bad_loss, good_loss } => {
+            let LossSpec::Bernoulli(mean) = one.independent() else { return None };
+            let factor = most.parts().checked_div(mean.parts()).filter(|factor| *factor > 1)?;
+            let to_bad = Ratio::new(to_bad.parts().checked_mul(factor)?, Ratio::ONE.parts())?;
+            let (to_good, bad_loss, good_loss) = (*to_good, *bad_loss, *good_loss);
+            LossSpec::GilbertElliott { to_bad, to_good, bad_loss, good_loss }
+        }
+        _ => return None,
+    };
+    Some((format!("loss={loss}"), with(point, |side| side.loss = loss.clone())))
 }
 
 /// Returns the point with all objects of the page on one host or, if they already have one host, with each object on

@@ -149,6 +149,7 @@ pub const SETTINGS: &[Setting] = &[
     row("push", Own(Timers)),
     row("fin", Own(Timers)),
     row("fin_delack", Own(Timers)),
+    row("window_probe", Own(Timers)),
     row("nagle", Shared(Timers)),
     row("sack_path", Own(Timers)),
     row("hb_interval", Own(Timers)),

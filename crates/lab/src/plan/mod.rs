@@ -31,7 +31,7 @@ pub mod sources;
 pub mod variation;
 pub mod workload;
 
-pub use bare::{BARE_RACE, CLEARTEXT_RACE, STANDARD, current_name};
+pub use bare::{BARE_RACE, CLEARTEXT_RACE, DefaultConditions, STANDARD, current_name};
 pub use contestant::{BackgroundTraffic, Contestant};
 pub use draft::Draft;
 pub use error::PlanError;
@@ -48,7 +48,6 @@ use anabranch_link::LinkSpec;
 use anabranch_link::spec::LossSpec;
 use anabranch_results::World;
 use anabranch_transports::Transports;
-use bare::DefaultConditions;
 use causes::{CauseClaim, Causes};
 use concrete::{Combinations, Concrete};
 use expect::Expect;
@@ -167,7 +166,8 @@ impl Plan {
     /// Returns warnings to print next to the results, for example that an entry of a page cannot be used.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        unnamed(&self.draft).into_iter().chain(warnings(&self.contestants, self.points.iter())).collect()
+        let of_plan = [unnamed(&self.draft), network::without_bursts(&self.draft)].into_iter().flatten();
+        of_plan.chain(warnings(&self.contestants, self.points.iter())).collect()
     }
 }
 

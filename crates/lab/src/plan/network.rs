@@ -1,12 +1,14 @@
 //! Interprets the network keys of a plan, and makes a link for each path.
 
 use super::concrete::{Concrete, Setting};
+use super::draft::Draft;
 use super::error::{PlanError, unknown};
 use super::handover::{DepartureTime, Handover};
 use super::sources::Sources;
 use super::{draft, keys};
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_duration;
+use anabranch_link::spec::LossSpec;
 use anabranch_link::{LinkSpec, PathOutage, SpecError};
 
 /// The program that drops the packets selected by the loss models of a network.
@@ -205,4 +207,22 @@ fn one_line(link: &LinkSpec) -> String {
         }
     }
     text.strip_prefix("rate ").map_or(text.clone(), str::to_owned)
+}
+
+/// Returns a warning if the plan names a network that loses packets in bursts, and a share of packets to lose instead,
+/// each independently of the others.
+pub(super) fn without_bursts(draft: &Draft) -> Option<String> {
+    let is_share = |level: &String| matches!(level.parse(), Ok(LossSpec::Bernoulli(_)));
+    let mut keys = ["loss", "up-loss", "down-loss"].iter().filter_map(|key| draft.value(key));
+    let given = keys.find(|given| given.levels.iter().any(is_share))?;
+    let has_bursts = |name: &&String| {
+        let link = LinkSpec::parse(&format!("preset={name}"));
+        link.is_ok_and(|link| matches!(link.down.loss, LossSpec::GilbertElliott { .. }))
+    };
+    let name = draft.value("preset")?.levels.iter().find(has_bursts)?;
+    Some(format!(
+        "{}: {name} loses packets in bursts, and this loses each independently; ge:1%/50% enters a burst at 1 % of the \
+         packets and leaves it at 50 %",
+        given.place
+    ))
 }

@@ -6,6 +6,8 @@
 //!   `news` in Chromium 156 over HTTP/2. The emulated link had 10 Mbit/s, 80 ms and no loss. Of the 25 loads, 21 took
 //!   1400 to 1457 ms, and the other four were left out. On this page, chains of three to four objects cause each other,
 //!   so each object adds some 10 ms.
+//! - The browser's processor time for a request lies between half and one and a half times the usual one (uniform). The
+//!   limits are an assumption. They keep requests from leaving at exactly the same distances in all loads.
 //! - The size of one body in thirteen changes by up to 10 % (uniform). One in thirteen was measured in three loads of
 //!   the page from which `news` was made (`expressen.har` in sitespeedio/pagexray): of 144 bodies that were loaded more
 //!   than once, 11 differed. The limit of 10 % is an assumption: most of these bodies differed by more.
@@ -45,6 +47,7 @@ pub fn apply(page: &mut Page, rng: &mut Rng) {
             }
         }
         object.body = scaled(object.body, *size).min(MAX_BODY);
+        object.processing = 500 + rng.below(1001) as u32;
     }
     if let Some(size) = sizes.get(page.document()) {
         page.body_start = page.body_start.map(|offset| scaled(offset, *size));
@@ -103,6 +106,7 @@ mod tests {
                 changed += usize::from(before.body != after.body);
                 assert!(after.body.abs_diff(before.body) * 10 <= before.body + 10);
                 assert!(after.think < PROCESSING);
+                assert!((500..=1500).contains(&after.processing));
             }
             let siblings = load.objects.iter().filter(|object| object.initiator == Some(0));
             let delays: std::collections::BTreeSet<Duration> = siblings.map(|object| object.think).collect();

@@ -52,7 +52,7 @@ pub struct Captured {
 /// capture.
 #[derive(Debug)]
 pub struct HostPackets {
-    /// The index of the point in the plan.
+    /// The index of the point (one combination of the plan's values) in the plan.
     pub point: usize,
     /// The index of the contestant in the plan.
     pub contestant: usize,

@@ -12,7 +12,7 @@ use crate::meter::{DropCause, Meter};
 use anabranch_base::{Instant, Rng};
 use std::collections::VecDeque;
 
-/// An FQ-CoDel queue, including its serializer.
+/// An FQ-CoDel queue, including the serializer that sends its packets at the rate of the link.
 pub type FqCodel<P> = HeldQueue<FairQueues<P>>;
 
 /// The queues of the flows, and the order in which they are served.

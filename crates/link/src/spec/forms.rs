@@ -138,7 +138,7 @@ impl LossSpec {
     /// Replaces the Gilbert-Elliott model by independent losses with the same mean loss rate. Returns any other model
     /// unchanged.
     #[must_use]
-    pub(crate) fn independent(&self) -> Self {
+    pub fn independent(&self) -> Self {
         let Self::GilbertElliott { to_bad, to_good, bad_loss, good_loss } = self else { return self.clone() };
         let [into, out, bad, good] =
             [to_bad, to_good, bad_loss, good_loss].map(|ratio| u128::from(ratio.parts()));

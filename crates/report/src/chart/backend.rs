@@ -18,6 +18,11 @@ use std::fmt::Write;
 /// The number of pixels of the crate `plotters` per SVG pixel.
 pub(crate) const FINE: i32 = 10;
 
+/// The width of a character and the height of a line, as parts of the font size. The width is that of digits in the
+/// page's fonts.
+pub(crate) const CHARACTER: f64 = 0.56;
+pub(crate) const LINE: f64 = 1.15;
+
 /// A colour that the style sheet defines, as an index into [`INKS`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ink(u8);
@@ -255,20 +260,23 @@ impl DrawingBackend for Svg<'_> {
         };
         let (x, y) = (f64::from(x) / f64::from(FINE), f64::from(y) / f64::from(FINE));
         let ink = Ink(style.color().rgb.1).name();
-        let rotation = match style.transform() {
-            FontTransform::None | FontTransform::Rotate180 => {
-                format!("x=\"{}\" y=\"{}\"", px(x), px(y + down))
-            }
-            FontTransform::Rotate270 | FontTransform::Rotate90 => {
-                format!("transform=\"translate({} {}) rotate(-90)\"", px(x + down), px(y))
-            }
-        };
-        let _ = write!(
-            self.out,
-            "<text{anchor} {rotation} font-size=\"{}\" fill=\"var(--{ink})\">{}</text>",
-            px(size),
-            escape(text)
-        );
+        for (number, line) in text.split('\n').enumerate().filter(|(_, line)| !line.is_empty()) {
+            let down = down + number as f64 * size * LINE;
+            let rotation = match style.transform() {
+                FontTransform::None | FontTransform::Rotate180 => {
+                    format!("x=\"{}\" y=\"{}\"", px(x), px(y + down))
+                }
+                FontTransform::Rotate270 | FontTransform::Rotate90 => {
+                    format!("transform=\"translate({} {}) rotate(-90)\"", px(x + down), px(y))
+                }
+            };
+            let _ = write!(
+                self.out,
+                "<text{anchor} {rotation} font-size=\"{}\" fill=\"var(--{ink})\">{}</text>",
+                px(size),
+                escape(line)
+            );
+        }
         Ok(())
     }
 
@@ -277,8 +285,7 @@ impl DrawingBackend for Svg<'_> {
         text: &str,
         style: &S,
     ) -> Result<(u32, u32), DrawingErrorKind<Infallible>> {
-        // Estimates the width of the text from the width of digits in the page's fonts.
-        Ok(((text.chars().count() as f64 * style.size() * 0.56) as u32, style.size() as u32))
+        Ok(((text.chars().count() as f64 * style.size() * CHARACTER) as u32, style.size() as u32))
     }
 }
 

@@ -7,8 +7,8 @@ mod backend;
 mod figure;
 
 use super::svg::{Scale, time_labels};
+use backend::{CHARACTER, FINE, LINE, Svg, at};
 pub(super) use backend::{CONTESTANTS, Ink};
-use backend::{FINE, Svg, at};
 pub(super) use figure::{Data, Figure, Width};
 use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
@@ -35,6 +35,8 @@ pub(super) struct Axis {
     to: f64,
     logarithmic: bool,
     ticks: Vec<(f64, String)>,
+    /// Whether the labels are names at equal distances. Numbers have few ticks instead.
+    has_names: bool,
     /// The name of the quantity on the axis, with its unit.
     pub name: String,
 }
@@ -43,7 +45,7 @@ impl Axis {
     /// Returns an axis without ticks. `from` may be larger than `to`.
     pub fn bare(from: f64, to: f64) -> Self {
         let to = if to == from { from + 1.0 } else { to };
-        Self { from, to, logarithmic: false, ticks: Vec::new(), name: String::new() }
+        Self { from, to, logarithmic: false, ticks: Vec::new(), has_names: false, name: String::new() }
     }
 
     /// Returns a linear axis for times in milliseconds, with about `count` ticks.
@@ -77,7 +79,7 @@ impl Axis {
         let ticks = powers.flat_map(|power| steps.iter().map(move |step| step * 10_f64.powi(power)));
         let ticks = ticks.filter(|tick| *tick >= from * 0.999 && *tick <= to * 1.001);
         let ticks = ticks.map(|tick| (tick, label(tick))).collect();
-        Self { from, to, logarithmic: true, ticks, name: String::new() }
+        Self { from, to, logarithmic: true, ticks, has_names: false, name: String::new() }
     }
 
     /// Returns a vertical axis of names. The first name is at 0, at the top, and each further name at the next whole
@@ -85,7 +87,7 @@ impl Axis {
     pub fn names(names: &[String]) -> Self {
         let ticks = names.iter().enumerate().map(|(i, name)| (i as f64, name.clone())).collect();
         let (from, to) = (names.len() as f64 - 0.5, -0.5);
-        Self { from, to, logarithmic: false, ticks, name: String::new() }
+        Self { from, to, logarithmic: false, ticks, has_names: true, name: String::new() }
     }
 
     /// Returns a horizontal axis of names. The first name is at 0, at the left, and each further name at the next whole
@@ -104,6 +106,26 @@ impl Axis {
     pub fn unlabelled(mut self) -> Self {
         self.ticks.iter_mut().for_each(|(_, label)| label.clear());
         self
+    }
+
+    /// Arranges the names on a horizontal axis of `width` SVG pixels, so that none covers another. Names that are too
+    /// long for one row are put in two or three rows in turn, one below the other. If three rows are too few, some
+    /// names are left out. Returns the axis with the number of its rows.
+    fn arranged(&self, width: u32) -> (Self, u32) {
+        let count = self.ticks.len();
+        let longest = self.ticks.iter().map(|(_, label)| label.chars().count()).max().unwrap_or(0);
+        if !self.has_names || longest == 0 {
+            return (self.clone(), 1);
+        }
+        let room = f64::from(width) / count as f64;
+        let needed = ((longest as f64 * LABEL * CHARACTER + NAME_GAP) / room).ceil().max(1.0) as usize;
+        let rows = needed.min(MOST_ROWS);
+        let step = needed.div_ceil(rows);
+        let arrange = |(i, (tick, label)): (usize, &(f64, String))| match i % step {
+            0 => (*tick, "\n".repeat(i / step % rows) + label),
+            _ => (*tick, String::new()),
+        };
+        (Self { ticks: self.ticks.iter().enumerate().map(arrange).collect(), ..self.clone() }, rows as u32)
     }
 
     /// Returns the value at the start of the axis.
@@ -173,6 +195,12 @@ impl Frame {
 
 /// The font size of labels in charts, in SVG pixels.
 const LABEL: f64 = 11.0;
+/// The space between two names on a horizontal axis, in SVG pixels.
+const NAME_GAP: f64 = 6.0;
+/// The most rows of names below a chart.
+const MOST_ROWS: usize = 3;
+/// The margin at the right of the plot, in SVG pixels.
+const RIGHT: u32 = 14;
 
 fn text_style(size: f64, ink: Ink) -> TextStyle<'static> {
     let font = (FontFamily::SansSerif, size * f64::from(FINE), FontStyle::Normal).into_font();
@@ -186,11 +214,14 @@ pub(super) fn draw(
     [x, y]: [&Axis; 2],
     content: impl FnOnce(&mut Plot<'_, '_>),
 ) -> u32 {
+    let (x, rows) = x.arranged(frame.width.saturating_sub(frame.left + RIGHT));
+    let more = (f64::from(rows - 1) * LABEL * LINE).ceil() as u32;
+    let frame = Frame { height: frame.height + more, bottom: frame.bottom + more, ..frame };
     let area = Svg::new(out, (frame.width, frame.height)).into_drawing_area();
     let fine = |pixels: u32| pixels * FINE as u32;
     let built = ChartBuilder::on(&area)
         .margin_top(fine(10))
-        .margin_right(fine(14))
+        .margin_right(fine(RIGHT))
         .x_label_area_size(fine(frame.bottom))
         .y_label_area_size(fine(frame.left))
         .build_cartesian_2d(x.clone(), y.clone());
@@ -199,7 +230,7 @@ pub(super) fn draw(
         let axis = axis.clone();
         move |value: &f64| axis.label(*value)
     };
-    let (x_label, y_label) = (label(x), label(y));
+    let (x_label, y_label) = (label(&x), label(y));
     let grid = ShapeStyle { color: Ink::named("rule").rgba(1.0), filled: false, stroke_width: fine(1) };
     let axis = ShapeStyle { color: Ink::named("faint").rgba(1.0), filled: false, stroke_width: fine(1) };
     // The maximum number of labels is the number of ticks, so that the crate `plotters` omits no label.
@@ -417,6 +448,39 @@ mod tests {
         // The plot spans x = 40 to 186 and y = 10 to 79.9, in SVG pixels. The lower edge is not 80, because the crate
         // `plotters` makes the vertical range 0.1 SVG pixels shorter (one pixel of `plotters`).
         assert!(out.contains("<circle cx=\"113\" cy=\"44.9\" r=\"2\" fill=\"var(--c1)\"><title>half &amp; half</title></circle>"), "{out}");
+    }
+
+    #[test]
+    fn long_names_are_put_in_rows() {
+        let names: Vec<String> = ["1x9kB", "5x9kB", "10x9kB", "100x9kB"].map(str::to_owned).into();
+        let labels = |width| {
+            let (axis, rows) = Axis::levels(&names).arranged(width);
+            (axis.ticks.into_iter().map(|(_, label)| label).collect::<Vec<_>>().join("|"), rows)
+        };
+        // The longest name takes 49 pixels with its gap.
+        assert_eq!(labels(200), ("1x9kB|5x9kB|10x9kB|100x9kB".to_owned(), 1));
+        assert_eq!(labels(196), ("1x9kB|\n5x9kB|10x9kB|\n100x9kB".to_owned(), 2));
+        assert_eq!(labels(80), ("1x9kB|\n5x9kB|\n\n10x9kB|100x9kB".to_owned(), 3));
+        assert_eq!(labels(60), ("1x9kB||\n10x9kB|".to_owned(), 3));
+        assert_eq!(Axis::linear(0.0, 1e9, 9, |v| v.to_string()).arranged(60).1, 1);
+        let draw_in = |width| {
+            let mut out = String::new();
+            let frame = Frame { width, height: 100, left: 0, bottom: 20 };
+            let (x, y) = (Axis::levels(&names), Axis::bare(0.0, 1.0));
+            let height = draw(&mut out, frame, [&x, &y], |_| ());
+            let names = out.match_indices("x9kB</text>").count();
+            (height, names, out)
+        };
+        let (height, names, narrow) = draw_in(196 + RIGHT);
+        assert_eq!((height, names), (113, 4), "{narrow}");
+        let top = |name: &str| {
+            let before = narrow.split(&format!(">{name}<")).next().expect("a text");
+            let y = before.rsplit("y=\"").next().and_then(|rest| rest.split('"').next());
+            y.and_then(|y| y.parse::<f64>().ok()).expect("its place")
+        };
+        assert_eq!(top("1x9kB"), top("10x9kB"));
+        assert!((top("5x9kB") - top("1x9kB") - LABEL * LINE).abs() < 0.02, "{narrow}");
+        assert_eq!(draw_in(300).0, 100);
     }
 
     #[test]

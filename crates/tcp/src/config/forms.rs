@@ -4,6 +4,7 @@
 
 use super::{
     Cc, CwndUnit, Fin, FirstWindow, Nagle, Push, RecoveryKind, RttSampling, Ssthresh, SynCookies, SynQueue,
+    WindowProbe,
 };
 use anabranch_base::Bytes;
 use anabranch_base::knobs::Form;
@@ -34,6 +35,8 @@ pub(super) const SSTHRESH: Names<Ssthresh> =
 pub(super) const PUSH: Names<Push> = Names(&[("write", Push::Writes), ("burst", Push::Bursts)]);
 pub(super) const FIN: Names<Fin> =
     Names(&[("data", Fin::Data), ("alone", Fin::Alone), ("waiting", Fin::Waiting)]);
+pub(super) const WINDOW_PROBE: Names<WindowProbe> =
+    Names(&[("data", WindowProbe::Data), ("empty", WindowProbe::Empty)]);
 pub(super) const HYSTART: Names<Option<SlowStartExit>> =
     Names(&[("no", None), ("yes", Some(SlowStartExit::PlusPlus)), ("linux", Some(SlowStartExit::Linux))]);
 pub(super) const SAMPLING: Names<RttSampling> =

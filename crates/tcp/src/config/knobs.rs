@@ -6,9 +6,11 @@
 use super::forms::{
     BURST, Buffer, CC, COUNTING, CWND_UNIT, FIN, FIRST_WINDOW, HYSTART, IDLE, INITIAL_WINDOW, LIMIT, NAGLE,
     Number, PUSH, RECOVERY, SAMPLING, SEGMENT, SSTHRESH, SWITCH, SYN_QUEUE, SYNCOOKIES, Span, SpanOrZero,
+    WINDOW_PROBE,
 };
 use super::{
     Cc, CwndUnit, Fin, FirstWindow, Nagle, Push, RecoveryKind, RttSampling, Ssthresh, SynCookies, SynQueue,
+    WindowProbe,
 };
 use anabranch_base::time::Duration;
 use anabranch_congestion::reno::{AfterIdle, Counting};
@@ -190,6 +192,10 @@ anabranch_base::knobs! {
         /// Timeouts in a row before giving up an open connection (R2 of RFC 9293 §3.8.3).
         retries: u32 = 15, "Linux 6 net.ipv4.tcp_retries2 = 15",
             Number(0, 255), "timeouts in a row that end a connection: 0 to 255";
+        /// What probes a closed window. With `empty`, an acknowledgement of a probe starts the wait for the next one anew.
+        window_probe: WindowProbe = WindowProbe::Empty,
+            "Linux 6 tcp_write_wakeup, tcp_xmit_probe_skb, tcp_ack_probe",
+            WINDOW_PROBE, "a closed window is probed with a byte of data (RFC 9293), or without data (Linux): data or empty";
         /// A connection ends if nothing was acknowledged for this time. With `None`, only `retries` limits the wait.
         user_timeout: Option<Duration> = None, "Linux 6 TCP_USER_TIMEOUT unset",
             LIMIT, "end a connection if nothing was acknowledged for this time, or off";

@@ -118,6 +118,16 @@ pub enum Fin {
     Waiting,
 }
 
+/// The segment that probes a closed window (RFC 9293 §3.8.6.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WindowProbe {
+    /// A segment with the data that the window still allows, or with one byte that it does not allow.
+    Data,
+    /// A segment without data, one sequence number before the next one, which the peer must answer. If the window allows
+    /// some data, this data is sent as usual and not as a probe.
+    Empty,
+}
+
 /// The condition under which a small segment waits until outstanding data is acknowledged (RFC 9293 §3.7.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Nagle {

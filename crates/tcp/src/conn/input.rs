@@ -8,6 +8,7 @@
 
 use super::timers::Timer;
 use super::{Connection, Outbox, Reply, State};
+use crate::config::WindowProbe;
 use crate::send::{Ack, AckOutcome, LossTimer};
 use crate::{CloseReason, Event};
 use anabranch_base::time::{Duration, nanos};
@@ -200,7 +201,7 @@ impl Connection {
         }
         let ece = self.options.ecn && header.flags.has(Flags::ECE);
         if has_data && !ece && header.options.sack.is_empty() && self.send.knows(position) {
-            return self.record_answer();
+            return self.record_answer(now);
         }
         let mut sacks = [(0, 0); 4];
         let mut count = 0;
@@ -261,7 +262,7 @@ impl Connection {
             }
         }
         self.set_loss_timer(now);
-        self.record_answer();
+        self.record_answer(now);
         if outcome.spurious {
             self.emit_spurious(now, out);
         }
@@ -284,10 +285,19 @@ impl Connection {
     /// §3.8.6.1). So while the window is closed, the count of timeouts is set to 0 as well, even if data was in flight
     /// when the window closed.
     #[inline(always)]
-    pub(crate) fn record_answer(&mut self) {
+    pub(crate) fn record_answer(&mut self, now: Instant) {
         self.unanswered = 0;
         if self.send.peer_window() == 0 {
-            self.timeouts = 0;
+            self.on_closed_window(now);
+        }
+    }
+
+    #[cold]
+    fn on_closed_window(&mut self, now: Instant) {
+        self.timeouts = 0;
+        // Linux tcp_ack_probe: the wait for the next probe begins with the acknowledgement of the last one.
+        if self.config.window_probe == WindowProbe::Empty && self.timers.is_set(Timer::Persist) {
+            self.timers.set(Timer::Persist, now + self.probe_delay());
         }
     }
 
@@ -490,6 +500,9 @@ impl Connection {
         if self.unanswered > self.config.retries || (self.unanswered > 0 && self.user_timeout_is_over(now)) {
             return self.fail(now, CloseReason::TimedOut, out);
         }
+        if self.config.window_probe == WindowProbe::Empty && self.send.fill_window() {
+            return;
+        }
         self.probe_due = true;
         self.probes += 1;
         self.unanswered += 1;
@@ -499,7 +512,11 @@ impl Connection {
     pub(super) fn probe_delay(&self) -> Duration {
         let rto = nanos(self.send.rtt.rto());
         let doubled = rto.saturating_mul(1 << self.probes.min(20));
-        Duration::from_nanos(doubled.min(nanos(self.config.rto_max)).min(nanos(MAX_PROBE_DELAY)).max(1))
+        let limit = match self.config.window_probe {
+            WindowProbe::Data => self.config.rto_max.min(MAX_PROBE_DELAY),
+            WindowProbe::Empty => self.config.rto_max,
+        };
+        Duration::from_nanos(doubled.min(nanos(limit)).max(1))
     }
 
     fn user_timeout_is_over(&self, now: Instant) -> bool {

@@ -67,6 +67,7 @@ enum NextSegment {
     Syn,
     Data(SelectedSegment),
     Ack,
+    /// A window probe with the data in this range. If the range is empty, the segment has the sequence number before it.
     Probe(Range<u64>),
 }
 
@@ -177,7 +178,7 @@ impl Connection {
         }
         if std::mem::take(&mut self.probe_due)
             && self.send.is_shut_out()
-            && let Some(range) = self.send.probe()
+            && let Some(range) = self.send.probe(self.config.window_probe)
         {
             return Some(NextSegment::Probe(range));
         }
@@ -264,7 +265,10 @@ impl Connection {
         }
         header.source_port = self.local.port();
         header.target_port = self.remote.port();
-        header.seq = self.seq_of(position);
+        header.seq = match next {
+            NextSegment::Probe(range) if range.is_empty() => self.seq_of(position).minus(1),
+            _ => self.seq_of(position),
+        };
         header.ack = self.ack_of(self.recv.next());
         header.flags = flags;
         header.window = self.offer_window();

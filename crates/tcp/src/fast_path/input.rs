@@ -64,7 +64,7 @@ impl Connection {
         // The segment has no ECE (RFC 3168 §6.1.2), so there is no congestion to react to. It has no SACK blocks
         // either, so it reports no gaps.
         if has_data && self.send.knows(position) {
-            self.record_answer();
+            self.record_answer(now);
         } else {
             let echo =
                 stamps.and_then(|stamps| self.options.age(now, stamps.echo).map(|age| (stamps.echo, age)));

@@ -7,7 +7,7 @@
 //! RFC 6675 §4 (NextSeg) and RFC 8985 §7.3.
 
 use super::{Phase, Refusal, SendHalf};
-use crate::config::{Fin, Nagle, RttSampling};
+use crate::config::{Fin, Nagle, RttSampling, WindowProbe};
 use anabranch_base::Instant;
 use anabranch_base::trace::{Limit, SendCause};
 use anabranch_congestion::Controller;
@@ -200,7 +200,8 @@ impl SendHalf {
         // at least half the peer's largest window.
         let worthwhile = length == self.mss
             || (last && (idle || self.finished || !self.waits_as_small()))
-            || (length > 0 && length >= self.largest_window / 2);
+            || (length > 0 && (length >= self.largest_window / 2 || self.fills_window));
+        self.fills_window = false;
         if !worthwhile {
             self.limit = if last { Limit::Pacing } else { Limit::Receiver };
             return None;
@@ -334,13 +335,22 @@ impl SendHalf {
         self.has_unsent() && self.scoreboard.flight() == 0 && self.limit == Limit::Receiver
     }
 
-    /// RFC 9293 §3.8.6.1: returns the range of data that a window probe carries. This is the data that the peer's
-    /// window still allows, or one byte if the window is closed.
-    pub(crate) fn probe(&mut self) -> Option<Range<u64>> {
+    /// Allows a segment that is as small as the peer's window. Returns false if the window is closed.
+    pub(crate) fn fill_window(&mut self) -> bool {
+        self.fills_window = self.edge > self.scoreboard.next() && self.buffer.end() > self.scoreboard.next();
+        self.fills_window
+    }
+
+    /// RFC 9293 §3.8.6.1: returns the range of data that a window probe carries. This is nothing for an empty probe.
+    /// Otherwise it is the data that the peer's window still allows, or one byte if the window is closed.
+    pub(crate) fn probe(&mut self, kind: WindowProbe) -> Option<Range<u64>> {
         let next = self.scoreboard.next();
         let data = self.buffer.end().saturating_sub(next);
         if data == 0 {
             return None;
+        }
+        if kind == WindowProbe::Empty {
+            return Some(next..next);
         }
         let window = self.edge.saturating_sub(next);
         let length = window.min(data).min(self.mss).max(1);

@@ -65,6 +65,9 @@ pub(crate) struct SendHalf {
     timed: Option<(u64, Instant)>,
     /// Data before this position was sent while the congestion window was full.
     limited_until: u64,
+    /// Whether the next segment of new data may be as small as the peer's window, because a timer has waited for a larger
+    /// window.
+    fills_window: bool,
     /// The position after the last byte that a window probe has carried.
     probed_until: u64,
     /// ECE is ignored in acknowledgements up to this position (RFC 3168 §6.1.2).
@@ -140,6 +143,7 @@ impl SendHalf {
             sampling: config.rtt_sample,
             timed: None,
             limited_until: 0,
+            fills_window: false,
             probed_until: 0,
             ecn_point: None,
             cwr_until: 0,

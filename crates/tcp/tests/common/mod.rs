@@ -40,6 +40,7 @@ pub fn plain() -> Config {
         ("rto_min", "1s"),
         ("rto_initial", "1s"),
         ("time_wait", "10s"),
+        ("window_probe", "data"),
     ])
 }
 

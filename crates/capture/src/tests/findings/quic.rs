@@ -3,6 +3,7 @@
 use super::*;
 use crate::keys::{self, Protocol, TrafficKeys};
 use crate::tests::encrypted::{client_hello, server_hello, vector};
+use std::collections::BTreeSet;
 
 /// The connection IDs that the client made up for the server, that the client chose, and that the server chose.
 const IDS: [&[u8]; 3] = [&[1; 8], &[2; 4], &[3; 4]];
@@ -21,15 +22,15 @@ fn number(value: u32) -> [u8; 4] {
 }
 
 /// A connection between A, the client, and B.
-struct Connection {
-    scene: Scene,
+pub(super) struct Connection {
+    pub scene: Scene,
     /// The number of packets with application data that each side has sent.
     numbers: [u32; 2],
 }
 
 impl Connection {
     /// Creates a connection that begins with the two hellos. The round trip takes 50 ms.
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self::with_parameters(&[])
     }
 
@@ -77,7 +78,7 @@ impl Connection {
     }
 
     /// Adds a packet of A with 1,000 bytes of a stream.
-    fn stream(self, millis: u32, id: u32, offset: u32) -> Self {
+    pub fn stream(self, millis: u32, id: u32, offset: u32) -> Self {
         self.stream_of(A, millis, id, offset)
     }
 
@@ -93,6 +94,30 @@ impl Connection {
             B,
             &[&[2][..], &number(last), &number(0), &number(0), &number(last - first)].concat(),
         )
+    }
+
+    /// Adds an acknowledgement of B of all these packets.
+    pub fn ack_all(self, millis: u32, packets: &BTreeSet<u32>) -> Self {
+        let mut ranges: Vec<(u32, u32)> = Vec::new();
+        for &packet in packets.iter().rev() {
+            match ranges.last_mut().filter(|(first, _)| *first == packet + 1) {
+                Some(range) => range.0 = packet,
+                None => ranges.push((packet, packet)),
+            }
+        }
+        let Some(&(first, last)) = ranges.first() else { return self };
+        let mut values = vec![last, 0, ranges.len() as u32 - 1, last - first];
+        // RFC 9000 §19.3.1: a gap is given as one less than the number of packets in it.
+        for pair in ranges.windows(2) {
+            values.extend([pair[0].0 - pair[1].1 - 2, pair[1].1 - pair[1].0]);
+        }
+        self.frame(millis, B, 2, &values)
+    }
+
+    /// Skips a packet of A, which is lost before the place of capture.
+    pub fn lost(mut self) -> Self {
+        self.numbers[0] += 1;
+        self
     }
 
     /// Adds a packet with a frame that has a type and numbers.

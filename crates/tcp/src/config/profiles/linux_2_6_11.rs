@@ -78,6 +78,11 @@ pub(super) const PROFILE: Profile = Profile {
         ("syn_queue", "scan", "tcp_timer.c tcp_synack_timer, tcp_ipv4.c tcp_v4_conn_request"),
         ("route_metrics", "yes", "tcp_input.c tcp_update_metrics, tcp_init_metrics"),
         ("retries", "15", "tcp.h TCP_RETR2 = 15"),
+        (
+            "window_probe",
+            "empty",
+            "tcp_output.c tcp_write_wakeup, tcp_xmit_probe_skb; tcp_input.c tcp_ack_probe",
+        ),
         ("user_timeout", "off", NONE),
         ("time_wait", "60s", "tcp.h TCP_TIMEWAIT_LEN = 60*HZ"),
         ("fin_wait2", "60s", "tcp.h TCP_FIN_TIMEOUT = 60*HZ"),

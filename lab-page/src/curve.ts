@@ -1,0 +1,141 @@
+// The times of the contestants over the share of lost packets, raced in the background when the answer is there.
+
+import { at, h, s, step, time } from './dom'
+import { type Choice, type Flag, type Loss, readLoss, writeLoss } from './model'
+import { type Pool, Superseded } from './pool'
+import { type Progress, Race } from './race'
+import type { Facts, PointState } from './tables'
+
+/** The shares of lost packets of the curve. */
+const SHARES = [0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05]
+
+/** The loads of each contestant at each share. */
+const LOADS = 10
+
+/** Settings with which one share of lost packets does not describe the network. */
+const OTHERS = ['path', 'network', 'trace', 'up-trace', 'down-trace', 'up-loss', 'down-loss', 'handover']
+
+const percent = (share: number): string => `${Number((share * 100).toPrecision(3))}\u00a0%`
+
+/** The curve of the current race. A newer race ends it. */
+export class Curve {
+  private race: Race | undefined
+  /** The race whose curve is complete. */
+  private of: Facts | undefined
+
+  /** `choose` sets the loss of the race. */
+  constructor(private readonly pool: Pool, private readonly choose: (loss: string) => void) {}
+
+  stop(): void {
+    this.race?.stop()
+    this.race = undefined
+    at('curve').classList.add('stale')
+  }
+
+  /** Races the curve of a race that has its answer, unless it is there. */
+  start(choice: Choice, facts: Facts): void {
+    if (this.of === facts) return at('curve').classList.remove('stale')
+    this.stop()
+    const loss = readLoss(choice.get('loss'))
+    const other = OTHERS.find((flag) => choice.get(flag) !== undefined)
+    if (!loss || other !== undefined || facts.points.length > 1) {
+      const why = other !== undefined ? `The curve needs a network of one path whose loss is one number; this one has ${other}.`
+        : 'The curve needs one network, and one share of lost packets.'
+      return this.put(h('p', { class: 'note' }, why))
+    }
+    const kept = choice.flags.filter(([name]) => !['loss', 'runs', 'causes'].includes(name))
+    const flags: Flag[] = [...kept.map(([name, value]): Flag => [name, value]),
+      ['loss', SHARES.map((share) => writeLoss({ ...loss, share })).join(',')], ['runs', String(LOADS)], ['causes', 'off']]
+    const race = new Race(this.pool, flags, (progress) => {
+      if (this.race === race) this.show(progress, loss)
+    }, 'figure')
+    this.race = race
+    race.run().then(() => { if (this.race === race) this.of = facts }).catch((error: unknown) => {
+      if (error instanceof Superseded || this.race !== race) return
+      this.put(h('p', { class: 'note' }, `There is no curve: ${error instanceof Error ? error.message : String(error)}`))
+    })
+  }
+
+  private put(...nodes: Node[]): void {
+    at('curve').classList.remove('stale')
+    at('curve').classList.toggle('none', nodes.length === 1)
+    at('curve').replaceChildren(...nodes)
+  }
+
+  private show({ facts, points, seeds }: Progress, loss: Loss): void {
+    const focus = document.activeElement?.id
+    const open = at('curve').querySelector('details')?.open ?? false
+    const set = (share: number): void => this.choose(writeLoss({ ...loss, share }))
+    const runs = { page: 'loads', transfer: 'transfers' }[points[0]!.unit] ?? 'runs'
+    const done = seeds === facts.seeds.length
+    this.put(h('p', { role: 'status' }, inWords(points), done ? '' : ` Seeds so far: ${seeds} of ${facts.seeds.length}.`),
+      h('p', { class: 'legend' }, ...points[0]!.contestants.map((one, i) => h('span', {}, h('span', { class: `swatch c${i % 8}`, 'aria-hidden': 'true' }), one.name))),
+      chart(points, loss.share, set),
+      h('p', { class: 'note' }, `Lines: the median of ${seeds === 1 ? `one of the ${runs}` : `${seeds} ${runs}`}, with its 95 % interval from six on. Squares: the winner; an empty square has no clear one. The dashed line is the loss of this race. A click sets it.`),
+      h('details', { open }, h('summary', {}, 'The curve as a table'), table(points, set)))
+    if (focus) document.getElementById(focus)?.focus()
+  }
+}
+
+/** Says over which shares of lost packets each contestant wins. */
+function inWords(points: PointState[]): string {
+  const spans: { winner: string | null; from: number; to: number }[] = []
+  points.forEach((point, i) => {
+    const last = spans.at(-1)
+    if (last && last.winner === point.winner) last.to = i
+    else spans.push({ winner: point.winner, from: i, to: i })
+  })
+  const range = (from: number, to: number): string =>
+    from === to ? `at ${percent(SHARES[from]!)}` : `from ${percent(SHARES[from]!)} to ${percent(SHARES[to]!)}`
+  const parts = spans.map(({ winner, from, to }) => `${winner === null ? 'nobody clearly' : winner} ${range(from, to)}`)
+  return `Fastest, by the share of lost packets: ${parts.join('; ')}.`
+}
+
+function chart(points: PointState[], current: number, set: (share: number) => void): HTMLElement {
+  const width = Math.max(300, Math.min(860, at('views').clientWidth)), height = 280
+  const left = 52, right = 16, top = 26, bottom = height - 26
+  const end = SHARES.at(-1)!
+  const all = points.flatMap((point) => point.contestants.flatMap((one) => [one.median ?? 0, one.interval?.[1] ?? 0]))
+  const most = Math.max(1, ...all) * 1.05
+  const x = (share: number): number => left + (Math.min(share, end) / end) * (width - left - right)
+  const y = (ms: number): number => bottom - (Math.min(ms, most) / most) * (bottom - top)
+  const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', class: 'curve',
+    'aria-label': 'Median times over the share of lost packets; the table below has the figures' })
+  const unit = step(most, 5)
+  for (let ms = 0; ms <= most; ms += unit) {
+    svg.append(s('line', { class: 'grid', x1: left, x2: width - right, y1: y(ms), y2: y(ms) }),
+      s('text', { class: 'tick', x: left - 6, y: y(ms) + 4, 'text-anchor': 'end' }, ms === 0 ? '0' : time(ms)))
+  }
+  for (const share of [0, 0.01, 0.02, 0.03, 0.04, 0.05]) {
+    svg.append(s('text', { class: 'tick', x: x(share), y: height - 8, 'text-anchor': 'middle' }, percent(share)))
+  }
+  svg.append(s('line', { class: 'limit', x1: x(current), x2: x(current), y1: 4, y2: bottom }))
+  points.forEach((point, i) => {
+    const winner = point.contestants.findIndex((one) => one.name === point.winner)
+    svg.append(s('rect', { class: winner < 0 ? 'nobody' : `f${winner % 8}`, x: x(SHARES[i]!) - 6, y: 6, width: 12, height: 12 }))
+  })
+  points[0]!.contestants.forEach((_, c) => {
+    const known = points.map((point, i) => ({ share: SHARES[i]!, one: point.contestants[c]! })).filter(({ one }) => one.median !== null)
+    svg.append(s('polyline', { class: `line l${c % 8}`, points: known.map(({ share, one }) => `${x(share)},${y(one.median!)}`).join(' ') }))
+    for (const { share, one } of known) {
+      const shifted = x(share) + (c - (points[0]!.contestants.length - 1) / 2) * 3
+      if (one.interval) svg.append(s('line', { class: `line l${c % 8}`, x1: shifted, x2: shifted, y1: y(one.interval[0]), y2: y(one.interval[1]) }))
+      svg.append(s('circle', { class: `dot c${c % 8}`, cx: x(share), cy: y(one.median!), r: 3.4 }, s('title', {}, `${one.name} at ${percent(share)} loss: ${time(one.median)}`)))
+    }
+  })
+  svg.addEventListener('click', (event) => {
+    const box = svg.getBoundingClientRect()
+    const share = (((event.clientX - box.left) / box.width * width - left) / (width - left - right)) * end
+    set(SHARES.reduce((best, known) => (Math.abs(known - share) < Math.abs(best - share) ? known : best)))
+  })
+  return h('div', { class: 'chart', tabindex: '0', role: 'region', 'aria-label': 'Chart of times over loss' }, svg)
+}
+
+function table(points: PointState[], set: (share: number) => void): HTMLElement {
+  return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Times over loss' }, h('table', {},
+    h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'loss'), h('th', { scope: 'col', class: 'left' }, 'winner'), ...points[0]!.contestants.map((one) => h('th', { scope: 'col' }, one.name)))),
+    h('tbody', {}, ...points.map((point, i) => h('tr', {},
+      h('th', { scope: 'row' }, h('button', { type: 'button', class: 'link', id: `curve-${i}`, title: 'Race with this loss', click: () => set(SHARES[i]!) }, percent(SHARES[i]!))),
+      h('td', { class: 'left' }, point.winner ?? 'no clear winner'),
+      ...point.contestants.map((one) => h('td', {}, one.interval ? `${time(one.median)} (${time(one.interval[0])} to ${time(one.interval[1])})` : time(one.median))))))))
+}

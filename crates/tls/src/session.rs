@@ -385,7 +385,7 @@ impl<S: Session> Inner<S> {
         let mut empty = 0;
         loop {
             if self.plain > 0 || into.is_empty() {
-                // This read cannot fail, because TLS has reported that so many bytes can be read.
+                // This read cannot fail, because TLS has reported that these bytes can be read.
                 let taken = self.tls.reader().read(into).unwrap_or(0);
                 self.plain -= taken;
                 self.read += taken as u64;

@@ -255,7 +255,8 @@ fn only_an_idempotent_request_is_repeated_on_a_new_association() {
                 let session = accepting.accept().await.expect("a session");
                 for request in 1..=requests {
                     let mut stream = session.accept().await.expect("a stream");
-                    received.borrow_mut().push(head(&mut stream).await);
+                    let head = head(&mut stream).await;
+                    received.borrow_mut().push(head);
                     if request == 2 {
                         session.abort();
                     } else {

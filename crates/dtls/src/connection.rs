@@ -40,6 +40,8 @@ struct Handshake {
     name: String,
     /// The time at which dimpl wants to be called again.
     timer: Option<Instant>,
+    /// Whether an incomplete flight of the peer has been acknowledged since its last datagram.
+    is_gap_acked: bool,
     /// The first datagram of our current handshake flight. An ICMP message is accepted only if it quotes this datagram.
     first_datagram: Vec<u8>,
     /// The random value of the client's hello. Key logs identify the connection by this value.
@@ -96,6 +98,7 @@ impl Connection {
             dtls,
             name: name.to_owned(),
             timer: None,
+            is_gap_acked: false,
             first_datagram: Vec::new(),
             random: [0; 32],
             secrets: ObservedSecrets::default(),
@@ -198,6 +201,9 @@ impl Connection {
             Some(records) => records.without_data(datagram),
             None => datagram,
         });
+        if datagram.is_some() {
+            handshake.is_gap_acked = false;
+        }
         let taken = handshake.run(host, self.cookie, |dtls| {
             dtls.handle_timeout(std_instant(&host.surroundings, now))?;
             // dimpl 0.9.0 drops all of a datagram that begins with a message it has processed. A retransmission may hold
@@ -277,11 +283,13 @@ impl Connection {
                         return;
                     }
                     Output::Timeout(at) => {
-                        handshake.timer = virtual_instant(&host.surroundings, at)
-                            .filter(|at| *at < now + FOR_EVER)
-                            // dimpl may name a time that has already passed. The timer is therefore set to at least one
-                            // millisecond from now, which avoids a busy loop.
-                            .map(|at| at.max(now + Duration::from_millis(1)));
+                        let at = virtual_instant(&host.surroundings, at).filter(|at| *at < now + FOR_EVER);
+                        // While a part of the peer's flight is missing, dimpl names a time that has passed, and
+                        // acknowledges the other parts whenever it is called.
+                        let is_gap = at.is_some_and(|at| at <= now);
+                        let wait = if is_gap && handshake.is_gap_acked { ACK_INTERVAL } else { SOON };
+                        handshake.is_gap_acked |= is_gap;
+                        handshake.timer = at.map(|at| at.max(now + wait));
                         return;
                     }
                     // dimpl's other outputs concern application data, which dimpl never receives here.
@@ -454,6 +462,11 @@ const UNUSED: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(15 * 60);
 /// A timeout further away than this counts as no timeout. dimpl sets a timeout of ten years if it needs none.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// The shortest timeout of a handshake. dimpl may name a time that has passed.
+const SOON: Duration = Duration::from_millis(1);
+/// The time between acknowledgements of an incomplete flight, if nothing arrives meanwhile: a quarter of the first
+/// retransmission timeout (RFC 9147 §7.1).
+const ACK_INTERVAL: Duration = Duration::from_millis(250);
 /// The maximum number of packets kept during the handshake. Further packets are dropped, and SCTP retransmits them.
 const MAX_EARLY: usize = 16;
 

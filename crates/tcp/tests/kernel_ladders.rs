@@ -416,8 +416,9 @@ fn a_closed_window_is_probed() {
                 return Err(format!("{name}: {} probes", probes.len()));
             };
             for probe in &probes {
-                let answered = packets.iter().filter(|packet| packet.from == Right && packet.at < probe.at);
-                let acknowledged = answered.last().map(|packet| packet.ack);
+                let mut answered =
+                    packets.iter().filter(|packet| packet.from == Right && packet.at < probe.at);
+                let acknowledged = answered.next_back().map(|packet| packet.ack);
                 if probe.length > 0 || acknowledged != Some(probe.seq.wrapping_add(1)) {
                     return Err(format!("{name}: a probe has {} bytes at {}", probe.length, probe.seq));
                 }

@@ -562,7 +562,7 @@ fn the_smallest_study_runs_as_written() {
     assert!(output.status.success(), "{}", errors(&output));
     for what in [
         "my-study/pages: 1 cell (1 agree)",
-        "my-study: evidence, by runs: 1 claim (1 hold",
+        "my-study: evidence, by runs: 1 claim (1 holds",
         "my-study: causes that are as the study says: 1 of 1 findings",
     ] {
         assert!(stdout.contains(what), "{what}: {stdout}");

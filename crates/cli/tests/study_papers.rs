@@ -159,9 +159,13 @@ fn map_of(name: &str, all: &Path) -> String {
     let command = format!("anabranch study run {name} --quick");
     let outcomes = fs::read_to_string(all.join("outcomes.md")).expect("outcomes");
     let headline = format!("- {name}: what is evidence: ");
-    let evidence = outcomes.lines().find_map(|line| line.strip_prefix(&headline)).expect("a headline");
+    let mut lines = outcomes.lines();
+    let evidence = lines.find_map(|line| line.strip_prefix(&headline)).expect("a headline");
+    let held_out = lines.find_map(|line| line.strip_prefix("- error, held out: ")).expect("a held-out error");
+    let (_, factor) = held_out.split_once('(').expect("a factor");
+    let (factor, _) = factor.split_once(')').expect("the end of a factor");
     let mut out = format!(
-        "\n### {name}\n\nWhat is evidence: {evidence}.\n\n`{command}`, with:\n\n| what | in the paper | with | outcome |\n|---|---|---|---|\n"
+        "\n### {name}\n\nWhat is evidence: {evidence}. Held-out error: {factor}.\n\n`{command}`, with:\n\n| what | in the paper | with | outcome |\n|---|---|---|---|\n"
     );
     for row in csv::Reader::from_reader(map.as_bytes()).records() {
         let row = row.expect("a row");

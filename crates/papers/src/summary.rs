@@ -32,7 +32,7 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
         let names: Vec<&str> = alone.iter().map(|found| found.name.as_str()).collect();
         let _ = writeln!(
             out,
-            "{}: nothing is printed of {}: those numbers are ours",
+            "{}: no published value at hand for {}: those numbers are ours",
             study.definition.name,
             names.join(", ")
         );
@@ -98,7 +98,8 @@ fn claim_counts(findings: &Findings, evidence: ClaimEvidence) -> Option<String> 
     ];
     let counts = outcomes.into_iter().filter_map(|outcome| {
         let count = of.iter().filter(|one| **one == outcome).count();
-        (count > 0).then(|| format!("{count} {}", outcome.of_several()))
+        (count > 0)
+            .then(|| format!("{count} {}", if count == 1 { outcome.word() } else { outcome.of_several() }))
     });
     let noun = if of.len() == 1 { "claim" } else { "claims" };
     (!of.is_empty()).then(|| format!("{} {noun} ({})", of.len(), counts.collect::<Vec<_>>().join(", ")))
@@ -125,7 +126,8 @@ fn verdict_counts(cells: &[&PublishedCell]) -> String {
     ];
     let counts = verdicts.iter().filter_map(|verdict| {
         let count = cells.iter().filter(|cell| cell.verdict == *verdict).count();
-        (count > 0).then(|| format!("{count} {}", verdict.of_several()))
+        (count > 0)
+            .then(|| format!("{count} {}", if count == 1 { verdict.word() } else { verdict.of_several() }))
     });
     counts.collect::<Vec<_>>().join(", ")
 }

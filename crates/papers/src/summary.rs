@@ -71,6 +71,13 @@ fn headline(study: &Study, findings: &Findings) -> String {
         1 => Some(format!("1 cell ({})", verdict_counts(&cells))),
         several => Some(format!("{several} cells ({})", verdict_counts(&cells))),
     };
+    // What the study chose after it had seen these cells.
+    let seen: String =
+        (study.tables.iter().filter(|table| !cells.is_empty() && !table.definition.exploratory))
+            .filter_map(|table| table.definition.seen.as_ref())
+            .map(|seen| format!(", {seen} chosen in view of them"))
+            .collect();
+    let of_cells = of_cells.map(|of_cells| of_cells + &seen);
     let parts: Vec<String> =
         of_cells.into_iter().chain(claim_counts(findings, ClaimEvidence::Transport)).collect();
     if parts.is_empty() {

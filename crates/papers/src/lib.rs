@@ -520,22 +520,22 @@ mod tests {
                 for vary in &study.definition.vary {
                     for value in vary.between.iter().flatten().chain(&vary.or) {
                         let change = Change::parse(&format!("{}={value}", vary.key)).expect("checked");
-                        let is_of_table = vary.tables.as_ref().is_none_or(|own| own.contains(&table.name));
+                        let is_of_table = match &vary.tables {
+                            Some(own) => own.contains(&table.name),
+                            None => study.definition.varied().contains(&table.name.as_str()),
+                        };
                         if is_of_table && change.is_of(&names) {
                             found.extend(renamed(table, &[change]));
                         }
                     }
                 }
             }
-            for axis in study.readings.iter().flat_map(|readings| &readings.axes) {
-                for text in axis.choices.iter().flat_map(|choice| &choice.change) {
-                    let change = Change::parse(text).expect("checked");
-                    let is_of = |table: &&Table| {
-                        axis.tables.as_ref().is_none_or(|own| own.contains(&table.name))
-                            && change.is_of(&table.names())
-                    };
-                    let table = study.tables.iter().find(is_of).unwrap_or_else(|| panic!("{name}: {text}"));
-                    found.extend(renamed(table, std::slice::from_ref(&change)));
+            let readings = study.readings.iter();
+            for reading in readings.clone().flat_map(Readings::all) {
+                for table in readings.clone().flat_map(|all| &all.tables).filter_map(|name| study.table(name))
+                {
+                    let (table, changes) = reading.of(table).expect("checked");
+                    found.extend(renamed(&table, &changes));
                 }
             }
             for emulated in &study.emulated {
@@ -544,6 +544,11 @@ mod tests {
                 found.extend(plan.draft.renamed);
             }
             assert_eq!(found, [""; 0], "{name}");
+            // The digests of stored scores cover the text of plans, and so the names in it.
+            assert_eq!(
+                study.stored_scores.stale, [""; 0],
+                "{name}: write its digests anew, or score it again"
+            );
         }
     }
 

@@ -561,7 +561,7 @@ fn the_smallest_study_runs_as_written() {
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}", errors(&output));
     for what in [
-        "my-study/pages: 1 cell (1 agree)",
+        "my-study/pages: 1 cell (1 agrees)",
         "my-study: evidence, by runs: 1 claim (1 holds",
         "my-study: causes that are as the study says: 1 of 1 findings",
     ] {

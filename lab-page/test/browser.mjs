@@ -189,12 +189,12 @@ async function forms() {
 /** Every guided experiment gives an answer. */
 async function guides() {
   const { page } = await open('#page=article&runs=1&loss=0')
-  const count = await page.$$eval('.guide', (all) => { all.forEach((one) => { one.open = true }); return all.length })
+  const count = await page.$$eval('#guides .guide', (all) => { all.forEach((one) => { one.open = true }); return all.length })
   check(count === 5, `there are ${count} experiments`)
   await picture(page, 'guides')
-  const buttons = (await page.$$('.guide button')).length
+  const buttons = (await page.$$('#guides .guide button')).length
   for (let i = 0; i < buttons; i++) {
-    await page.$$eval('.guide button', (all, i) => all[i].click(), i)
+    await page.$$eval('#guides .guide button', (all, i) => all[i].click(), i)
     await settled(page)
     check(await page.$eval('#error', (element) => element.hidden), `experiment ${i}: ${await text(page, '#error')}`)
     console.log(`experiment ${i}: ${await text(page, '#answer .result')}`)
@@ -249,9 +249,9 @@ async function paths() {
   await page.focus('#path-2-rate')
   await page.keyboard.press('ArrowLeft')
   await page.waitForFunction(() => /path=rate=7mbit,rtt=120ms/.test(location.hash), WAIT)
+  await page.waitForFunction(() => /--path rate=7mbit,rtt=120ms,loss=0 .*--fail path=1,at=\d+ms,for=20s/.test(document.querySelector('#command').textContent), WAIT)
   await settled(page)
   check(await page.$eval('#error', (element) => element.hidden), `two paths: ${await text(page, '#error')}`)
-  check(/--path rate=7mbit,rtt=120ms,loss=0 .*--fail path=1,at=\d+ms,for=20s/.test(await text(page, '#command')), `the command is ${await text(page, '#command')}`)
   await picture(page, 'paths')
   await accessible(page, 'paths')
   await page.click('#paths-1')

@@ -184,22 +184,21 @@ export class Controls {
 
   private preset(): HTMLElement {
     const choice = this.choice()
+    // A preset names the rates of both directions. The form has a rate, and an uplink that may differ from it.
+    const parts = (settings: string): [string, string][] => settings.split(',').map((setting) => {
+      const [flag, ...value] = setting.split('=')
+      return [flag === 'down-rate' ? 'rate' : flag!, value.join('=')]
+    })
     const select = h('select', { id: 'preset', change: () => {
       const preset = this.tables.presets.find((known) => known.name === select.value)
       if (!preset) return
       for (const flag of ['rate', 'up-rate', 'down-rate', 'rtt', 'jitter', 'queue', 'loss', 'preset']) choice.set(flag, undefined)
-      for (const setting of preset.settings.split(',')) {
-        const [flag, ...value] = setting.split('=')
-        choice.set(flag!, value.join('='))
-      }
+      for (const [flag, value] of parts(preset.settings)) choice.set(flag, value)
       this.changed(true)
     } })
     select.append(h('option', { value: '' }, 'set below'))
-    const is = (settings: string): boolean => settings.split(',').every((setting) => {
-      const [flag, ...value] = setting.split('=')
-      const given = choice.get(flag!) ?? (flag === 'jitter' ? '0ms' : undefined)
-      return given === value.join('=')
-    })
+    const is = (settings: string): boolean => parts(settings).every(([flag, value]) =>
+      (choice.get(flag) ?? (flag === 'jitter' ? '0ms' : undefined)) === value)
     const found = this.tables.presets.find((preset) => is(preset.settings))
     for (const preset of this.tables.presets) select.append(h('option', { value: preset.name }, preset.name))
     select.value = found?.name ?? ''

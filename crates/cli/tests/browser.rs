@@ -78,7 +78,10 @@ fn report(directory: &Path, kind: &'static str, arguments: &str) -> Option<Repor
 const KINDS: [(&str, &str); 10] = [
     ("default", "--runs 5"),
     ("one-point", "--runs 5 --loss 1% --pcap off"),
-    ("page", "--page news --loss 1% --runs 5 --transport tcp:connections=6 --transport tcp --transport sctp"),
+    (
+        "page",
+        "--page news --origins merge --loss 1% --runs 5 --transport tcp:connections=6 --transport tcp --transport sctp",
+    ),
     (
         "messages",
         "--messages 50/s --size 300B --for 4s --loss 1% --runs 3 --transport tcp --transport sctp --transport sctp:num_ostreams=1",

@@ -119,6 +119,10 @@ fn unclear(standing: &Standing<'_>, first: &Finisher<'_>) -> Line {
             ratio(high),
             first.name
         ));
+        // The medians alone would decide. A winner needs averages that agree.
+        if low > 1.0 || high < 1.0 {
+            clauses.push("But their averages are too close.".to_owned());
+        }
     }
     clauses.extend(found.more_seeds.filter(|_| found.n > 1).map(|more| {
         format!("About {} would decide it.", counted(rounded_up(more), &format!("more {load}")))

@@ -6,10 +6,12 @@
     rig.py simulated [CELL..]             races the same cells; appends a line for each cell to --out
     rig.py table                          real beside simulated: geometric means, 95 % intervals, ratios
     rig.py timeline CELL                  one load as a JSON array of requests
-    rig.py hars                           records the HAR files of cells.toml that do not exist
+    rig.py hars                           records the HAR files of cells.toml that do not exist, each the median of
+                                          nine loads (--loads)
 
 A CELL is page/hosts/loss/network/transport, and `*` matches any part: news/*/0/10mbit/http2. Without CELL all drawn cells
-are meant. A cell that --out already has is skipped, so that an interrupted run continues. `real`, `timeline` and `hars`
+are meant. A cell that --out already has is skipped, so that an interrupted run continues; `real --seed 2` adds loads of a
+cell over a link with other losses. `real`, `timeline` and `hars`
 need root, for namespaces.
 """
 
@@ -26,6 +28,7 @@ import sys
 import tempfile
 import time
 import tomllib
+from datetime import datetime
 from pathlib import Path
 
 import chromium
@@ -37,6 +40,8 @@ ROOT = HERE.parents[1]
 PLAN = tomllib.loads((HERE / "cells.toml").read_text())
 # A load that takes longer than this has failed; a cell may have a few of them.
 LOAD_SECONDS = 90
+# Loads of a page from which `hars` takes the median one.
+RECORDED_LOADS = 9
 # Two-sided 95 % points of Student's t for 1 to 29 degrees of freedom; beyond, the normal distribution's is near enough.
 STUDENT = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10,
            2.09, 2.09, 2.08, 2.07, 2.07, 2.06, 2.06, 2.06, 2.05, 2.05, 2.05]
@@ -69,10 +74,16 @@ def selected(patterns):
 
 
 def recorded(file):
-    """The results in a file of lines, by cell and side."""
-    file = Path(file)
-    lines = file.read_text().splitlines() if file.exists() else []
-    return {(result["cell"], result["side"]): result for result in map(json.loads, lines)}
+    """The results in a file of lines, by cell and side. Real loads over links of several seeds are taken together."""
+    file, results = Path(file), {}
+    for result in map(json.loads, file.read_text().splitlines() if file.exists() else []):
+        seeds, key = {result.get("seed", 1)}, (result["cell"], result["side"])
+        known = results.get(key)
+        if known and result["side"] == "real" and not seeds & known["seeds"]:
+            result = {**known, "times": known["times"] + result["times"], "failed": known["failed"] + result["failed"]}
+            seeds |= known["seeds"]
+        results[key] = {**result, "seeds": seeds}
+    return results
 
 
 def append(file, result):
@@ -210,24 +221,48 @@ def with_loss(network, loss):
 
 def hars(options):
     for name, load in PLAN["recorded"].items():
-        file = HERE / load.get("file", f"har/{name}.har")
+        file = recorded_file(name)
         if file.exists():
             continue
         file.parent.mkdir(exist_ok=True)
-        log = over_link(load["page"], load["hosts"], load["transport"], load["path"], 1, options, "har")["kept"][0]
-        log["log"]["comment"] = f"{load['page']} of benches/browser/pages.py, hosts: {load['hosts']}, over {load['path']}"
-        # An entry a line, so that changes can be read.
-        entries = log["log"].pop("entries")
-        text = json.dumps(log)[:-2] + ', "entries": [\n' + ",\n".join(map(json.dumps, entries)) + "\n]}}\n"
-        json.loads(text)
-        file.write_text(text)
-        print(f"{name}: {len(entries)} requests, {log['log']['pages'][0]['pageTimings']['onLoad']:.0f} ms", flush=True)
+        count = options.loads or RECORDED_LOADS
+        got = over_link(load["page"], load["hosts"], load["transport"], load["path"], count, options, "har")
+        if len(got["kept"]) < count:
+            sys.exit(f"rig.py: {name}: {len(got['kept'])} of {count} loads were complete: {str(got['failed'][:1])[:400]}")
+        write_median(name, got["kept"])
+
+
+def write_median(name, logs):
+    """Writes the load of median page time of several loads of a recorded page as its HAR file."""
+    load, logs = PLAN["recorded"][name], sorted(logs, key=page_time)
+    log, times = logs[len(logs) // 2], [page_time(each) for each in logs]
+    log["log"]["comment"] = (
+        f"{load['page']} of benches/browser/pages.py, hosts: {load['hosts']}, over {load['path']}; the median of {len(logs)} "
+        f"loads, which took {', '.join(f'{time:.0f}' for time in times)} ms")
+    # An entry a line, so that changes can be read.
+    entries = log["log"].pop("entries")
+    text = json.dumps(log)[:-2] + ', "entries": [\n' + ",\n".join(map(json.dumps, entries)) + "\n]}}\n"
+    json.loads(text)
+    recorded_file(name).write_text(text)
+    print(f"{name}: {len(entries)} requests, {times[len(times) // 2]:.0f} ms ({times[0]:.0f} to {times[-1]:.0f})", flush=True)
+
+
+def recorded_file(name):
+    return HERE / PLAN["recorded"][name].get("file", f"har/{name}.har")
+
+
+def page_time(log):
+    """Navigation start to the end of the last response of a HAR file, in milliseconds."""
+    log = log["log"]
+    start = datetime.fromisoformat(log["pages"][0]["startedDateTime"])
+    return max((datetime.fromisoformat(entry["startedDateTime"]) - start).total_seconds() * 1000 + entry["time"]
+               for entry in log["entries"])
 
 
 def real(options):
     begun, done = time.monotonic(), recorded(options.out)
     for cell in selected(options.cells):
-        if (cell, "real") in done:
+        if (cell, "real") in done and options.seed in done[cell, "real"]["seeds"]:
             continue
         if time.monotonic() - begun > options.seconds:
             break
@@ -236,7 +271,7 @@ def real(options):
         got = over_link(page, hosts, transport, with_loss(network, loss), count, options)
         if not got["kept"]:
             sys.exit(f"rig.py: {cell}: no load was complete; the first failure: {str(got['failed'][:1])[:400]}")
-        result = {"cell": cell, "side": "real", "times": got["kept"], "failed": got["failed"],
+        result = {"cell": cell, "side": "real", "seed": options.seed, "times": got["kept"], "failed": got["failed"],
                   "connections": got["connections"], "protocols": got["protocols"], "browser": got["chromium"],
                   "server": servers.version(PLAN["transports"][transport]["server"], options),
                   "date": time.strftime("%Y-%m-%d"), "load_average": round(os.getloadavg()[0], 1)}

@@ -1,18 +1,21 @@
 //! Infers from the times of a recording what its network was like, and how long its servers took.
 //!
 //! - **Round trip** to an address: the time to connect without TLS. If there are several connections, the quantile 1/3
-//!   of their times is used, because a busy link or browser delays some of them. For an address without a new
-//!   connection, its shortest `wait` is used. If there are several addresses, their median is used, weighted by bytes.
+//!   of their times is used, because a busy link or browser delays some of them. If the connection was begun before its
+//!   request, the round trip lies between the recorded time and the time of the TLS handshake, and the middle is used.
+//!   For an address without a new connection, its shortest `wait` is used. If there are several addresses, their median is used, weighted by bytes.
 //! - **Rate**: the bytes of the responses that began and ended within a period, divided by its length. Of all periods
 //!   of at least 35 % of the load, the fastest counts. A shorter period may seem faster than the link, because data
 //!   that waited for a retransmission is delivered at once.
 //! - **Server time** of an object: its `wait` minus the round trip, and minus the time in which other responses
-//!   arrived. Behind other responses, a response waits for the link or its connection, and not for the server. The
-//!   first response of a connection over TLS and TCP may take a second round trip. A browser can read a TLS record of
-//!   16 KiB (RFC 8446 §5.1) only when it is complete. The initial window of ten packets (RFC 6928) is too small for it.
+//!   arrived. Behind other responses, a response waits for the link or its connection, and not for the server. Over TLS
+//!   and TCP, a browser can read a record of 16 KiB (RFC 8446 §5.1) only when it is complete. A response therefore began
+//!   to arrive earlier than its first byte was read, by the time that the link needs for a record. The first response of
+//!   a connection may take a second round trip, because the initial window of ten packets (RFC 6928) is too small for a
+//!   record.
 
 use super::initiator::FetchEntry;
-use super::timings::{self, duration};
+use super::timings::{self, Handshake, duration};
 use crate::page::recorded::{HttpVersion, Interval, Recorded, Recording};
 use std::collections::BTreeMap;
 
@@ -27,7 +30,7 @@ pub(super) struct Network<'a> {
 /// What is known about the round trip to an address. Times are in milliseconds.
 #[derive(Clone, Debug, Default)]
 struct Address {
-    connects: Vec<f64>,
+    handshakes: Vec<Handshake>,
     shortest_wait: Option<f64>,
     bytes: u64,
 }
@@ -35,7 +38,20 @@ struct Address {
 impl Address {
     /// Returns the round trip to the address.
     fn round_trip(&self) -> Option<f64> {
-        quantile(&self.connects, 1.0 / 3.0).or(self.shortest_wait)
+        quantile(&self.connects(), 1.0 / 3.0).or(self.shortest_wait)
+    }
+
+    /// Returns the round trips that its connections took to connect.
+    fn connects(&self) -> Vec<f64> {
+        let least_tls = self.handshakes.iter().filter_map(|handshake| handshake.tls).reduce(f64::min);
+        let connect = |handshake: &Handshake| match least_tls.filter(|_| handshake.is_cut) {
+            // A longer TLS handshake took more than one round trip, or a busy browser delayed it.
+            Some(tls) if (handshake.first..MOST_CUT * handshake.first).contains(&tls) => {
+                f64::midpoint(handshake.first, tls)
+            }
+            _ => handshake.first,
+        };
+        self.handshakes.iter().map(connect).collect()
     }
 }
 
@@ -143,24 +159,29 @@ impl<'a> Network<'a> {
     pub(super) fn of(entries: &[FetchEntry<'a>], until: Option<f64>) -> Self {
         let mut addresses: BTreeMap<&str, Address> = BTreeMap::new();
         let mut responses = Vec::new();
+        let mut records = Vec::new();
         for entry in entries.iter().filter(|entry| is_from_network(entry)) {
             let bytes = entry.size.as_ref().map_or(0, |size| size.head.saturating_add(size.body));
             responses.push(Received { began: entry.first_byte(), ended: entry.ended, bytes: bytes as f64 });
+            records.push(first_record(entry));
             let known = addresses.entry(address(entry)).or_default();
-            known.connects.extend(entry.timings.round_trip(timings::version(entry.value)));
+            known.handshakes.extend(entry.timings.handshake(timings::version(entry.value)));
             known.shortest_wait = [known.shortest_wait, waited(entry)].into_iter().flatten().reduce(f64::min);
             known.bytes = known.bytes.saturating_add(bytes);
         }
+        let in_time = |response: &&Received| until.is_none_or(|until| response.began <= until);
+        let rate_bps = rate(responses.iter().filter(in_time).copied().collect());
+        for (response, record) in responses.iter_mut().zip(records) {
+            response.began -= transmission(record, rate_bps);
+        }
         let traffic = Traffic::of(&responses);
-        let in_time = |response: &Received| until.is_none_or(|until| response.began <= until);
-        responses.retain(in_time);
         let flights = Flight::first(entries, &addresses);
-        Self { addresses, flights, traffic, rate_bps: rate(responses) }
+        Self { addresses, flights, traffic, rate_bps }
     }
 
     /// Returns the round-trip time, if at least one connection was opened.
     fn round_trip(&self) -> Option<Interval> {
-        let connected = self.addresses.values().filter(|address| !address.connects.is_empty());
+        let connected = self.addresses.values().filter(|address| !address.handshakes.is_empty());
         let mut known: Vec<(f64, &Address)> =
             connected.filter_map(|address| Some((address.round_trip()?, address))).collect();
         known.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -173,8 +194,9 @@ impl<'a> Network<'a> {
             })
         };
         let (value, middle) = *at(0.5)?;
-        let usual = quantile(&middle.connects, 0.5).unwrap_or(value);
-        let fastest = quantile(&middle.connects, 0.0).unwrap_or(value);
+        let connects = middle.connects();
+        let usual = quantile(&connects, 0.5).unwrap_or(value);
+        let fastest = quantile(&connects, 0.0).unwrap_or(value);
         let low = at(0.1)?.0.min(fastest).min(value * (1.0 - PROCESSING));
         let high = at(0.9)?.0.max(usual).max(value * (1.0 + PROCESSING));
         let nanos = |millis: f64| (millis * 1e6).round() as u64;
@@ -190,7 +212,9 @@ impl<'a> Network<'a> {
             let flight = connection(entry).and_then(|key| self.flights.get(&key));
             let is_slow = flight.is_some_and(|it| first_byte - wait < it.until && it.bytes > INITIAL_WINDOW);
             let took = (wait - if is_slow { 2.0 * rtt } else { rtt }).max(0.0);
-            duration(took - self.traffic.busy(first_byte - took, first_byte))
+            // In a second round trip, most of the record has arrived already.
+            let record = if is_slow { transmission(first_record(entry), self.rate_bps) } else { 0.0 };
+            duration(took - self.traffic.busy(first_byte - took, first_byte - record))
         });
         Recorded {
             queued: since(entry.started),
@@ -247,6 +271,18 @@ pub(super) fn connection<'a>(entry: &FetchEntry<'a>) -> Option<(&'a str, &'a str
     let text = entry.value.get("connection").and_then(serde_json::Value::as_str)?;
     let port = entry.address.host.rsplit_once(':').map_or("", |(_, port)| port);
     (!["", "0", "80", "443", port].contains(&text)).then(|| (address(entry), text))
+}
+
+/// Returns the number of bytes in the TLS record that had to arrive before the first byte of the response was read. The
+/// number is 0 without TLS and over QUIC.
+fn first_record(entry: &FetchEntry<'_>) -> u64 {
+    let has_records = entry.address.tls && timings::version(entry.value) != Some(HttpVersion::Http3);
+    entry.size.as_ref().ok().filter(|_| has_records).map_or(0, |size| size.body.min(RECORD))
+}
+
+/// Returns how many milliseconds a link of this rate takes for `bytes` bytes. It is 0 if the rate is unknown.
+fn transmission(bytes: u64, rate_bps: Option<Interval>) -> f64 {
+    rate_bps.map_or(0.0, |rate| bytes as f64 * 8e3 * HEADERS / rate.value as f64)
 }
 
 /// Returns whether the response of `entry` crossed the network.
@@ -330,6 +366,10 @@ fn quantile(values: &[f64], share: f64) -> Option<f64> {
 const SHORTEST_MS: f64 = 0.5;
 /// The share of a measured round trip that may be processing time of the client and the server.
 const PROCESSING: f64 = 0.07;
+/// A TLS handshake of at least this many times the first round trip does not show how much of that round trip is missing.
+const MOST_CUT: f64 = 1.5;
+/// The largest number of bytes in a TLS record.
+const RECORD: u64 = 16_384;
 /// The bytes of responses in the ten packets that a TCP connection sends in its first round trip.
 const INITIAL_WINDOW: u64 = 14_000;
 /// The minimum number of bytes from which a rate is inferred.

@@ -21,6 +21,19 @@ pub(super) struct Timings {
     with_ssl: bool,
 }
 
+/// The first round trips of a connection, in milliseconds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Handshake {
+    /// The first round trip: the TCP handshake, or the QUIC handshake.
+    pub first: f64,
+    /// The TLS handshake over TCP: one or two round trips, and the processing time of both ends.
+    pub tls: Option<f64>,
+    /// Whether the connection was begun before the request, so that the beginning of the first round trip is missing.
+    /// Chromium opens a connection for a navigation before it sends the request. It then writes that the name lookup
+    /// began and ended with the request (net `url_request.cc`, `ConvertRealLoadTimesToBlockingTimes`).
+    pub is_cut: bool,
+}
+
 impl Timings {
     /// Reads the timings of `entry`, which took `took` milliseconds. Values that are not numbers are ignored.
     pub(super) fn of(entry: &Value, took: f64) -> Self {
@@ -50,15 +63,21 @@ impl Timings {
         [self.blocked, self.dns, self.connect, ssl, self.send, self.wait].into_iter().flatten().sum()
     }
 
-    /// Returns the duration of the first round trip of a connection, if this entry opened the connection.
-    pub(super) fn round_trip(&self, version: Option<HttpVersion>) -> Option<f64> {
+    /// Returns the first round trips of a connection, if this entry opened the connection.
+    pub(super) fn handshake(&self, version: Option<HttpVersion>) -> Option<Handshake> {
         let connect = self.connect.filter(|connect| *connect > 0.0)?;
+        let is_cut = self.with_ssl && self.dns == Some(0.0);
         match self.ssl.filter(|_| self.with_ssl) {
-            // A QUIC handshake, including TLS, takes one round trip plus the processing time of both ends.
-            Some(_) if version == Some(HttpVersion::Http3) => Some(connect * (1.0 - COMPUTING)),
+            // A QUIC handshake, including TLS, takes one round trip plus the processing time of both ends. What is
+            // missing of a handshake that is cut may be as much.
+            Some(_) if version == Some(HttpVersion::Http3) => {
+                let computing = if is_cut { 0.0 } else { COMPUTING };
+                Some(Handshake { first: connect * (1.0 - computing), tls: None, is_cut: false })
+            }
             // Chromium sometimes reports nearly the whole time as TLS. The round trip is then unknown.
-            Some(ssl) => Some(connect - ssl).filter(|rest| *rest > connect / 50.0),
-            None => Some(connect),
+            Some(ssl) => Some(Handshake { first: connect - ssl, tls: Some(ssl), is_cut })
+                .filter(|handshake| handshake.first > connect / 50.0),
+            None => Some(Handshake { first: connect, tls: None, is_cut: false }),
         }
     }
 }

@@ -29,6 +29,7 @@ mod tests;
 use crate::http2::priority::Priority;
 use crate::page::Page;
 use crate::page::reference::LoadPriority;
+use anabranch_base::Instant;
 use discovery::Discovery;
 use layout::Layout;
 use priority::Priorities;
@@ -186,9 +187,9 @@ impl Browser {
     /// Reports that the response for `object` has begun. `rtt` is the time since its request was sent.
     pub fn answered(&mut self, object: usize, rtt: Duration) {
         if self.is_public[object]
-            && let Some(is_slow) = self.quality.observe(rtt)
+            && let Some(quality) = self.quality.observe(rtt)
         {
-            self.service.limit(self.rules, is_slow);
+            self.service.limit(self.rules, quality);
         }
     }
 
@@ -238,6 +239,24 @@ impl Browser {
     /// Passes the request for `object` to the network service, whose scheduler decides when it is sent.
     pub fn receive(&mut self, object: usize) {
         self.service.request(object, self.priority(object));
+    }
+
+    /// Sets the current time, on which depends whether a request has waited too long at a limit. The caller sets it
+    /// before it reports events.
+    pub const fn set_time(&mut self, now: Instant) {
+        self.service.set_time(now);
+    }
+
+    /// Whether requests wait at the limits of the network service. While there are any, the caller calls
+    /// [`start_overdue`](Self::start_overdue) at intervals of [`Rules::wait_check`].
+    #[must_use]
+    pub fn has_waiting(&self) -> bool {
+        self.service.has_waiting()
+    }
+
+    /// Starts the requests that have waited too long at a limit.
+    pub fn start_overdue(&mut self) {
+        self.service.start_waiting();
     }
 
     /// Returns the next object whose request is to be sent now.

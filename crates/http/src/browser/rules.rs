@@ -36,6 +36,14 @@ pub struct Rules {
     /// networks it does not count. Source: services/network `resource_scheduler_params_manager.cc`:
     /// `non_delayable_weight`.
     pub slow_weight: usize,
+    /// The longest time that a request waits at a limit, by the HTTP round-trip time of the network: each value holds
+    /// from the round-trip time beside it. Source: services/network `resource_scheduler_params_manager.cc`,
+    /// `max_queuing_time`: 30 typical round-trip times of the network's type, but 15 s to 120 s. The round-trip times are
+    /// the thresholds and the typical values in net `network_quality_estimator_params.cc`.
+    pub longest_waits: [(Duration, Duration); 3],
+    /// How often the browser looks for requests that have waited too long. Source: services/network
+    /// `resource_scheduler.cc`: `queued_requests_dispatch_periodicity_`.
+    pub wait_check: Duration,
     /// The maximum number of HTTP/1.1 connections to a host. Source: net `client_socket_pool_manager.cc`:
     /// `g_max_sockets_per_group`.
     pub sockets_per_host: usize,
@@ -74,6 +82,12 @@ pub const CHROMIUM: Rules = Rules {
     default_rtt: Duration::from_millis(115),
     slow_delayable_requests: 8,
     slow_weight: 3,
+    longest_waits: [
+        (Duration::ZERO, Duration::from_secs(15)),
+        (Duration::from_millis(1_420), Duration::from_secs(54)),
+        (Duration::from_millis(2_010), Duration::from_secs(108)),
+    ],
+    wait_check: Duration::from_secs(5),
     sockets_per_host: 6,
     sockets: 256,
     http2_throttle: Duration::from_millis(300),

@@ -8,9 +8,12 @@
 //! `SupportsRequestPriority`.
 
 use super::Rules;
+use super::quality::Quality;
 use crate::page::reference::{LoadPriority, ResourceType};
+use anabranch_base::Instant;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 /// Requests in the order in which a scheduler takes them: by priority, and by age within a priority.
 type Pending = BTreeSet<(Reverse<LoadPriority>, u64, usize)>;
@@ -104,14 +107,18 @@ impl Renderer {
 }
 
 /// The scheduler of the network service. It decides about a request when the request arrives. It decides again about
-/// the waiting requests when another request ends, or when priorities or limits change. It does not decide again when a
-/// host turns out to support priorities.
+/// the waiting requests when another request ends, when priorities or limits change, and from time to time. It does not
+/// decide again when a host turns out to support priorities.
 #[derive(Debug)]
 pub struct Service {
     delayable_requests: usize,
     /// The number of delayable requests for which each other request in flight counts.
     weight: usize,
     requests_per_host: usize,
+    longest_wait: Duration,
+    /// The current time, and the time when each waiting request arrived.
+    now: Instant,
+    arrived: BTreeMap<usize, Instant>,
     /// The host of each object.
     hosts: Vec<usize>,
     prioritising: BTreeSet<usize>,
@@ -141,6 +148,9 @@ impl Service {
             delayable_requests: rules.delayable_requests,
             weight: 0,
             requests_per_host: rules.requests_per_host,
+            longest_wait: Quality::of(rules, rules.default_rtt).longest_wait,
+            now: Instant::ZERO,
+            arrived: BTreeMap::new(),
             hosts,
             prioritising: BTreeSet::new(),
             pending: Pending::new(),
@@ -157,14 +167,24 @@ impl Service {
         self.hosts.push(host);
     }
 
-    /// Sets the limits for a slow network, or for one that is not slow. Source: `UpdateParamsForNetworkQuality` and
+    /// Sets the limits for a network of this quality. Source: `UpdateParamsForNetworkQuality` and
     /// `OnEffectiveConnectionTypeChanged`.
-    pub(super) fn limit(&mut self, rules: &Rules, is_slow: bool) {
-        (self.delayable_requests, self.weight) = match is_slow {
+    pub(super) fn limit(&mut self, rules: &Rules, quality: Quality) {
+        (self.delayable_requests, self.weight) = match quality.is_slow {
             true => (rules.slow_delayable_requests, rules.slow_weight),
             false => (rules.delayable_requests, 0),
         };
+        self.longest_wait = quality.longest_wait;
         self.start_waiting();
+    }
+
+    pub(super) const fn set_time(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    /// Whether requests are waiting.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.pending.is_empty()
     }
 
     pub(super) fn takes_priorities(&mut self, host: usize) {
@@ -176,6 +196,7 @@ impl Service {
             Decision::Start => self.start(object, priority),
             Decision::Wait | Decision::Stop => {
                 self.pending.insert((Reverse(priority), self.next, object));
+                self.arrived.insert(object, self.now);
                 self.next += 1;
             }
         }
@@ -202,7 +223,8 @@ impl Service {
         self.start_waiting();
     }
 
-    fn start_waiting(&mut self) {
+    /// Starts the waiting requests that may be started now. Source: `LoadAnyStartablePendingRequests`.
+    pub(super) fn start_waiting(&mut self) {
         while let Some(request) = self.startable() {
             self.pending.remove(&request);
             let (Reverse(priority), _, object) = request;
@@ -234,7 +256,8 @@ impl Service {
     }
 
     fn decide(&self, object: usize, priority: LoadPriority) -> Decision {
-        if !self.is_delayable(object, priority) {
+        let has_waited = self.arrived.get(&object).is_some_and(|&at| self.now.since(at) >= self.longest_wait);
+        if has_waited || !self.is_delayable(object, priority) {
             return Decision::Start;
         }
         let to_host = self.per_host.get(&self.hosts[object]).copied().unwrap_or(0);
@@ -253,6 +276,7 @@ impl Service {
         let delayable = self.is_delayable(object, priority);
         self.delayable += usize::from(delayable);
         self.in_flight.insert(object, delayable);
+        self.arrived.remove(&object);
         *self.per_host.entry(self.hosts[object]).or_default() += 1;
         self.started.push_back(object);
     }

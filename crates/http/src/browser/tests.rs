@@ -318,6 +318,34 @@ fn a_slow_network_lets_fewer_delayable_requests_run() {
 }
 
 #[test]
+fn a_request_waits_at_a_limit_for_at_most_15_s_and_longer_on_2g() {
+    let images =
+        |page: &mut Page| (0..8).for_each(|n| page.objects.push(named(&format!("img{n}"), 2_000 + n)));
+    let overdue_after = |loading: &mut Loading, seconds: u64| {
+        loading.browser.set_time(Instant::from_millis(seconds * 1_000));
+        loading.browser.start_overdue();
+        loading.requests()
+    };
+    let mut page = page([]);
+    images(&mut page);
+    page.public = vec![0];
+    let mut loading = Loading::of(page.clone());
+    loading.browser.set_time(Instant::from_millis(2_000));
+    assert_eq!(loading.html(10_000).len(), 6);
+    assert!(loading.browser.has_waiting());
+    assert_eq!(overdue_after(&mut loading, 16), [""; 0]);
+    assert_eq!(overdue_after(&mut loading, 17), ["img6", "img7"]);
+    assert!(!loading.browser.has_waiting());
+    for (rtt, longest) in [(1_500, 54), (2_010, 108)] {
+        let mut loading = Loading::of(page.clone());
+        (0..4).for_each(|_| loading.browser.answered(0, Duration::from_millis(rtt)));
+        assert_eq!(loading.html(10_000).len(), 6);
+        assert_eq!(overdue_after(&mut loading, longest - 1), [""; 0]);
+        assert_eq!(overdue_after(&mut loading, longest), ["img6", "img7"]);
+    }
+}
+
+#[test]
 fn a_layout_raises_the_priority_of_visible_images() {
     let images = (0..10).map(|n| named(&format!("img{n}"), 2_000 + n));
     let mut page = page(std::iter::once(named("css1", 100)).chain(images));

@@ -38,6 +38,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
     /// connections to them.
     pub(super) fn browse(&mut self) -> bool {
         let mut any = false;
+        self.tell_time();
         if let Some(browser) = &mut self.browser
             && browser.take_reprioritized()
         {
@@ -73,7 +74,35 @@ impl<W: World, C: Connector> Fetch<W, C> {
                 }
             }
         }
+        self.watch_waiting();
         any
+    }
+
+    /// Tells the browser the current time.
+    pub(super) fn tell_time(&mut self) {
+        if let Some(browser) = &mut self.browser {
+            browser.set_time(self.world.now());
+        }
+    }
+
+    /// While requests wait at the browser's limits, starts those that have waited too long, at regular intervals.
+    /// Source: services/network `resource_scheduler.cc`, `StartLongQueuedRequestsDispatchTimerIfNeeded`.
+    fn watch_waiting(&mut self) {
+        let waiting = self.browser.as_ref().filter(|browser| browser.has_waiting());
+        let Some(rules) = waiting.filter(|_| !self.watches_waiting).map(Browser::rules) else { return };
+        self.watches_waiting = true;
+        let (world, me, at) = (self.world.clone(), self.me.clone(), self.world.now() + rules.wait_check);
+        self.tasks.push(self.world.spawn("browser's limits", async move {
+            world.sleep_until(at).await;
+            let Some(fetch) = me.upgrade() else { return };
+            let mut this = fetch.borrow_mut();
+            this.watches_waiting = false;
+            this.tell_time();
+            if let Some(browser) = &mut this.browser {
+                browser.start_overdue();
+            }
+            this.dispatch_all();
+        }));
     }
 
     /// Records the time of the first rendering, if the browser has rendered the document.
@@ -97,6 +126,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
             world.sleep_until(at).await;
             let Some(fetch) = me.upgrade() else { return };
             let mut this = fetch.borrow_mut();
+            this.tell_time();
             if let Some(browser) = &mut this.browser {
                 change(browser);
             }

@@ -114,6 +114,8 @@ struct Fetch<W: World, C: Connector> {
     browser: Option<Browser>,
     /// The time from which the browser can pass on another request ([`crate::browser::Rules::request`]).
     processor_free: Instant,
+    /// Whether a task waits to look for requests that have waited too long at the browser's limits.
+    watches_waiting: bool,
     objects: Vec<Object>,
     servers: Vec<Server>,
     /// Whether hosts that a browser coalesces share their connections.
@@ -250,6 +252,7 @@ where
             left: count,
             body_bytes: 0,
             processor_free: now,
+            watches_waiting: false,
             last_read: now,
             waker: None,
         })
@@ -531,6 +534,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
         self.objects[object].state = ObjectState::Finished;
         self.objects[object].error = error;
+        self.tell_time();
         if let Some(browser) = &mut self.browser {
             browser.finished(object);
         }

@@ -246,11 +246,12 @@ const MAX_REASON: usize = 512;
 mod tests {
     use crate::testing::{Pair, Side, address};
     use crate::{Associate, Config, Event};
+    use anabranch_base::time::Duration;
 
     /// Returns two endpoints and an association that endpoint `a` began. Endpoint `b` has neither accepted nor refused
     /// it yet.
-    fn asking() -> (Pair, crate::AssociationId) {
-        let mut pair = Pair::new(Config::default(), Config::default(), 1, 1);
+    fn asking(config: &Config) -> (Pair, crate::AssociationId) {
+        let mut pair = Pair::new(config.clone(), config.clone(), 1, 1);
         pair.b.listen(80).expect("a free port");
         pair.b.require_admission(80, 10);
         let ask = Associate::to(address(Side::B, 0), 80);
@@ -261,7 +262,7 @@ mod tests {
 
     #[test]
     fn the_request_of_a_peer_that_aborted_is_not_reported() {
-        let (mut pair, id) = asking();
+        let (mut pair, id) = asking(&Config::default());
         assert!(pair.b.has_requests());
         pair.a.abort(pair.now, id);
         pair.settle();
@@ -277,9 +278,21 @@ mod tests {
         assert!(pair.events(Side::A).iter().any(|event| matches!(event, Event::Established { .. })));
     }
 
+    /// With `rtt_from_cookie`, the sample ends when the COOKIE ECHO arrives, not when the application decides.
+    #[test]
+    fn the_application_does_not_lengthen_the_round_trip() {
+        let mut config = Config::default();
+        config.set("rtt_from_cookie", "yes").expect("a knob");
+        let (mut pair, _) = asking(&config);
+        let request = pair.b.poll_request().expect("somebody asks");
+        let id = pair.b.admit(pair.now, request.id).expect("an association");
+        let srtt = pair.b.info(id).expect("up").paths[0].srtt.expect("a sample");
+        assert!(srtt < Duration::from_millis(300), "asked a second ago: {srtt:?}");
+    }
+
     #[test]
     fn a_peer_that_aborted_cannot_be_admitted() {
-        let (mut pair, id) = asking();
+        let (mut pair, id) = asking(&Config::default());
         let request = pair.b.poll_request().expect("somebody asks");
         pair.a.abort(pair.now, id);
         pair.settle();

@@ -500,7 +500,8 @@ mod tests {
         let mut lab = Lab::default();
         let plan = [
             ("objects", "6x20kB"),
-            ("loss", "1%"),
+            ("loss", "5%"),
+            ("rtt", "40ms"),
             ("transport", "tcp"),
             ("transport", "six"),
             ("runs", "27"),

@@ -404,6 +404,20 @@ fn study_run() -> Command {
             )
             .action(ArgAction::Append),
         )
+        .arg(
+            flag(
+                "only",
+                "KEY=LEVEL",
+                "Run only the points of the tables with this level, without claims: objects=50x10KiB; may be repeated",
+            )
+            .action(ArgAction::Append)
+            .conflicts_with_all(["readings", "sensitivity"]),
+        )
+        .arg(
+            flag("causes", "WORD", "off: do not run causes, and leave out the claims that a cause decides")
+                .value_parser(["on", "off"])
+                .default_value("on"),
+        )
         .arg(assumption())
         .arg(
             flag(

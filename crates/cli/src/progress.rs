@@ -20,6 +20,10 @@ pub fn at_interrupt() -> String {
 /// Shows on standard error how many of a known number of steps are done.
 pub struct Progress {
     total: usize,
+    /// The number of steps that an earlier command completed. They count as done from the start.
+    stored: usize,
+    /// The number of steps of each part of the work, in their order, and what the part costs.
+    costs: Vec<(usize, f64)>,
     quiet: bool,
     terminal: bool,
     started: Instant,
@@ -32,8 +36,9 @@ struct Shown {
     for_causes: usize,
 }
 
-/// Returns the line that says how many of `total` runs are done after the time `elapsed`.
-fn line(done: usize, total: usize, for_causes: usize, elapsed: Duration) -> String {
+/// Returns the line that says how many of `total` runs are done after the time `elapsed`. `share` is the share of the
+/// work that is done; if it is too small, the time left is not estimated.
+fn line(done: usize, total: usize, for_causes: usize, share: f64, elapsed: Duration) -> String {
     let causes = match for_causes {
         0 => String::new(),
         count => format!("; {count} more to find causes"),
@@ -41,16 +46,41 @@ fn line(done: usize, total: usize, for_causes: usize, elapsed: Duration) -> Stri
     if done >= total {
         return format!("{total} runs done{causes}");
     }
-    let left = elapsed.mul_f64((total - done) as f64 / done.max(1) as f64);
+    if share < LEAST_SHARE {
+        return format!("{done} of {total} runs{causes}");
+    }
+    let left = elapsed.mul_f64((1.0 - share) / share);
     format!("{done} of {total} runs{causes}, {} left", readable(left))
+}
+
+/// The least share of the work from which the time left is estimated.
+const LEAST_SHARE: f64 = 0.002;
+
+/// Returns the share of the work that is done after `done` steps. `costs` are as in [`Progress`].
+fn share_of(costs: &[(usize, f64)], done: usize) -> f64 {
+    let (mut left, mut paid, mut all) = (done, 0.0, 0.0);
+    for (steps, cost) in costs {
+        let own = left.min(*steps);
+        paid += cost * own as f64 / (*steps).max(1) as f64;
+        (left, all) = (left - own, all + cost);
+    }
+    if all > 0.0 { paid / all } else { 1.0 }
 }
 
 impl Progress {
     /// Creates a display that counts up to `total` steps. With `quiet`, it shows nothing.
     pub fn new(total: usize, quiet: bool) -> Self {
+        Self::of_steps(0, vec![(total, 1.0)], quiet)
+    }
+
+    /// Creates a display for work whose steps cost differently. `costs` are the numbers of steps, in their order, each
+    /// with the cost of these steps together. An earlier command completed `stored` further steps.
+    pub fn of_steps(stored: usize, costs: Vec<(usize, f64)>, quiet: bool) -> Self {
         let terminal = std::io::stderr().is_terminal();
         Self {
-            total,
+            total: stored + costs.iter().map(|(steps, _)| steps).sum::<usize>(),
+            stored,
+            costs,
             quiet,
             terminal,
             started: now(),
@@ -68,7 +98,7 @@ impl Progress {
     /// part of the total.
     pub fn update_with_causes(&self, done: usize, for_causes: usize) {
         let Ok(mut shown) = self.shown.lock() else { return };
-        shown.done = shown.done.max(done);
+        shown.done = shown.done.max(self.stored + done);
         shown.for_causes = shown.for_causes.max(for_causes);
         if let Ok(mut latest) = LATEST.lock() {
             *latest = Some((shown.done, self.total));
@@ -79,7 +109,8 @@ impl Progress {
             return;
         }
         shown.last = Some(now());
-        let line = line(shown.done, self.total, shown.for_causes, self.started.elapsed());
+        let share = share_of(&self.costs, shown.done - self.stored);
+        let line = line(shown.done, self.total, shown.for_causes, share, self.started.elapsed());
         let mut out = std::io::stderr().lock();
         let _ = if self.terminal {
             let filled = (30 * shown.done / self.total.max(1)).min(30);
@@ -161,10 +192,33 @@ mod tests {
 
     #[test]
     fn runs_in_search_of_causes_are_counted_as_they_are_made() {
-        let line = |done, for_causes| line(done, 800, for_causes, Duration::from_secs(10));
+        let line =
+            |done, for_causes| line(done, 800, for_causes, done as f64 / 800.0, Duration::from_secs(10));
         assert_eq!(line(200, 0), "200 of 800 runs, 30 s left");
         assert_eq!(line(400, 25), "400 of 800 runs; 25 more to find causes, 10 s left");
         assert_eq!(line(800, 0), "800 runs done");
         assert_eq!(line(800, 310), "800 runs done; 310 more to find causes");
+        assert_eq!(line(1, 0), "1 of 800 runs", "too early for an estimate");
+    }
+
+    #[test]
+    fn the_time_left_follows_the_cost_of_the_runs_that_are_left() {
+        // 100 small runs, then ten that cost 99 % of the time.
+        let costs = [(100, 1.0), (10, 99.0)];
+        assert!((share_of(&costs, 50) - 0.005).abs() < 1e-12);
+        assert!((share_of(&costs, 105) - 0.505).abs() < 1e-12);
+        assert!((share_of(&costs, 200) - 1.0).abs() < 1e-12, "more runs than were counted");
+        let elapsed = Duration::from_secs(60);
+        assert_eq!(line(100, 110, 0, share_of(&costs, 100), elapsed), "100 of 110 runs, 1 h 39 min left");
+        assert!((share_of(&[(0, 0.0)], 0) - 1.0).abs() < 1e-12, "nothing to do");
+    }
+
+    /// Runs of an interrupted command count as done, and the time left is that of the others.
+    #[test]
+    fn a_resumed_run_goes_on_with_its_count() {
+        let progress = Progress::of_steps(70, vec![(30, 3.0)], true);
+        progress.update(6);
+        assert_eq!(at_interrupt(), " after 76 of 100 runs");
+        assert!((share_of(&progress.costs, 6) - 0.2).abs() < 1e-12);
     }
 }

@@ -14,8 +14,8 @@ use crate::{Completion, Failure, args, files, race, say};
 use anabranch_lab::run::batch::Options;
 use anabranch_papers::figures::hex;
 use anabranch_papers::{
-    Change, CopyStatus, Findings, NullStore, Seeds, Size, Store, Study, StudyError, StudyRuns, summary, text,
-    unchanged,
+    Change, CopyStatus, Findings, NullStore, Seeds, Size, Step, Store, Study, StudyError, StudyRuns, summary,
+    text, unchanged,
 };
 use anabranch_report::graph::Graph;
 use anabranch_transports::Transports;
@@ -87,6 +87,13 @@ fn requested_studies(matches: &ArgMatches) -> Result<(Vec<Study>, Vec<String>), 
         if !own.is_empty() {
             study = whole_or_part(study, &own, matches)?;
         }
+        let levels = levels(matches)?;
+        if !levels.is_empty() {
+            study = study.only_at(&levels).map_err(|line| Failure::Usage(format!("--only: {line}")))?;
+        }
+        if skips_causes(matches) {
+            study = study.without_causes();
+        }
         left.extend(study.also(&also).map_err(|line| Failure::Usage(format!("--also: {line}")))?);
         studies.push(study);
     }
@@ -111,6 +118,26 @@ fn whole_or_part(study: Study, tables: &[&str], matches: &ArgMatches) -> Result<
         return needs("sensitivity", &format!("looks at the study's first table, {first}"));
     }
     Ok(part)
+}
+
+/// Returns the levels to which `--only` limits the tables.
+fn levels(matches: &ArgMatches) -> Result<BTreeMap<String, String>, Failure> {
+    let mut levels = BTreeMap::new();
+    for text in matches.get_many::<String>("only").into_iter().flatten() {
+        let wrong = |line: &str| Failure::Usage(format!("--only: '{text}': {line}"));
+        let pair = text.split_once('=').filter(|(key, level)| !key.is_empty() && !level.is_empty());
+        let Some((key, level)) = pair else {
+            return Err(wrong("KEY=LEVEL was expected, as objects=50x10KiB"));
+        };
+        if levels.insert(key.to_owned(), level.to_owned()).is_some() {
+            return Err(wrong("this key was given before; one run has one level of it"));
+        }
+    }
+    Ok(levels)
+}
+
+fn skips_causes(matches: &ArgMatches) -> bool {
+    matches.get_one::<String>("causes").is_some_and(|word| word == "off")
 }
 
 /// Returns the plan of a study's table. `STUDY/TABLE` selects the table; the default is the first table.
@@ -169,6 +196,18 @@ impl<'a> Request<'a> {
         // Looks up every name, tries every change, and checks that every output can be written, before the first race.
         let (studies, also) = requested_studies(matches)?;
         let changes = changes(matches)?;
+        if skips_causes(matches) && matches.get_flag("sensitivity") {
+            return Err(Failure::Usage(
+                "--causes off: --sensitivity scores the causes, too; leave one out".to_owned(),
+            ));
+        }
+        for key in levels(matches)?.keys() {
+            if let Some(change) = changes.iter().find(|change| change.factor().as_ref() == Some(key)) {
+                return Err(Failure::Usage(format!(
+                    "--only: {key}: --set {change} gives it one value already"
+                )));
+            }
+        }
         let size = match matches.get_one::<u64>("runs") {
             Some(runs) => Size::Runs(*runs),
             None if matches.get_flag("quick") => Size::Quick,
@@ -187,8 +226,8 @@ impl<'a> Request<'a> {
         self.changes.is_empty() && self.also.is_empty()
     }
 
-    /// Returns the number of runs of each study. Fails if a study does not support a change from `--set` or `--also`.
-    fn counts(&self) -> Result<Vec<usize>, Failure> {
+    /// Returns the runs of each study. Fails if a study does not support a change from `--set` or `--also`.
+    fn counts(&self) -> Result<Vec<Vec<Step>>, Failure> {
         let set = |line: String| Failure::Usage(format!("--set: {line}"));
         let count = |study: &Study| {
             let of_contestants =
@@ -208,22 +247,32 @@ impl<'a> Request<'a> {
         self.studies.iter().map(count).collect()
     }
 
-    /// Returns how many of a study's runs are missing in `store`. With `--readings`, the runs of the paper's
-    /// alternative readings count, too. The runs for their calibration do not count, because their number is not known
-    /// in advance. Fails if a change to a plan of the study does not fit that plan.
-    fn runs_of(&self, study: &Study, store: &dyn Store) -> Result<usize, StudyError> {
+    /// Returns the runs of a study that are missing in `store`, in the order in which they are made. With `--readings`,
+    /// the runs of the paper's alternative readings count, too. The runs for their calibration do not count, because
+    /// their number is not known in advance. Fails if a change to a plan of the study does not fit that plan.
+    fn runs_of(&self, study: &Study, store: &dyn Store) -> Result<Vec<Step>, StudyError> {
         let (seeds, mut bench) = (self.seeds(), StudyRuns::counting(store));
         study.run(self.size, &seeds, &mut bench)?;
-        self.run_without(study, &mut bench)?;
+        let mut of_readings = None;
+        if let Some(readings) = study.readings.as_ref().filter(|_| self.matches.get_flag("readings")) {
+            let wrong = |line| StudyError::Change(format!("{}/{line}", study.definition.name));
+            let runs = study.reading_count(readings, self.size, &seeds).map_err(wrong)?;
+            of_readings = Some((bench.steps().len(), runs));
+        }
         if self.matches.get_flag("sensitivity") {
             study.sensitivity(&seeds, &mut bench)?;
         }
-        let mut count = bench.runs();
-        if let Some(readings) = study.readings.as_ref().filter(|_| self.matches.get_flag("readings")) {
-            let wrong = |line| StudyError::Change(format!("{}/{line}", study.definition.name));
-            count += study.reading_count(readings, self.size, &seeds).map_err(wrong)?;
+        self.run_without(study, &mut bench)?;
+        let mut steps = bench.steps().to_vec();
+        if let Some((at, runs)) = of_readings {
+            // A run of a reading is taken to cost what the runs before it cost on average.
+            let [before, cost] = steps[..at]
+                .iter()
+                .fold([0.0, 0.0], |[runs, cost], step| [runs + step.runs as f64, cost + step.cost]);
+            let of_a_run = if before > 0.0 { cost / before } else { 1.0 };
+            steps.insert(at, Step { runs, cost: of_a_run * runs as f64 });
         }
-        Ok(count)
+        Ok(steps)
     }
 
     /// Opens the directory of `--out`, if it is given.
@@ -274,6 +323,13 @@ impl<'a> Request<'a> {
         say: Say<'_>,
     ) -> Result<bool, Failure> {
         say(&self.changed(study))?;
+        for found in &findings.tables {
+            let table = study.table(&found.name);
+            let line = table.and_then(|table| table.too_few_runs(&found.figures, self.size.of(table)));
+            if let Some(line) = line {
+                say(&format!("warning: {}/{line}\n", study.definition.name))?;
+            }
+        }
         // A shipped study keeps the settings of the paper's test bed on purpose, so it prints no warnings about
         // outdated settings.
         if study.copy != CopyStatus::Same || !self.is_plain() {
@@ -312,13 +368,16 @@ impl<'a> Request<'a> {
                 command += &format!(" --{flag}");
             }
         }
+        if skips_causes(matches) {
+            command += " --causes off";
+        }
         for flag in ["runs", "seed"] {
             let value = matches.get_one::<u64>(flag);
             if let Some(value) = value.filter(|value| flag == "runs" || **value != 1) {
                 command += &format!(" --{flag} {value}");
             }
         }
-        for flag in ["set", "also"] {
+        for flag in ["only", "set", "also"] {
             for value in matches.get_many::<String>(flag).into_iter().flatten() {
                 command += &format!(" --{flag} '{value}'");
             }
@@ -346,15 +405,19 @@ fn run_studies(
             study.opened = relative;
         }
     }
-    let mut counts = request.counts()?;
+    let mut steps = request.counts()?;
+    let total = runs_in(&steps.concat());
     let directory = request.directory()?;
     let store: &dyn Store = directory.as_ref().map_or(&NullStore, |directory| directory);
     if matches.get_flag("resume") {
         let left = request.studies.iter().map(|study| request.runs_of(study, store));
-        counts = left.collect::<Result<_, _>>().map_err(failure)?;
+        steps = left.collect::<Result<_, _>>().map_err(failure)?;
     }
+    let counts: Vec<usize> = steps.iter().map(|steps| runs_in(steps)).collect();
+    let costs = steps.concat().iter().map(|step| (step.runs, step.cost)).collect();
+    let stored = total.saturating_sub(counts.iter().sum());
     let (threads, progress) =
-        (args::threads(matches), Progress::new(counts.iter().sum(), matches.get_flag("quiet")));
+        (args::threads(matches), Progress::of_steps(stored, costs, matches.get_flag("quiet")));
     let (mut before, mut met, mut all) = (0, true, Vec::new());
     for (study, count) in request.studies.iter().zip(counts) {
         let options = Options { threads, progress: &|done| progress.update(before + done), stop: &STOP };
@@ -382,6 +445,10 @@ fn run_studies(
     }
     // The claims of a study apply to its own settings. If the user changed settings, an unmet claim is no failure.
     Ok(if met || !request.changes.is_empty() { Completion::Well } else { Completion::Badly })
+}
+
+fn runs_in(steps: &[Step]) -> usize {
+    steps.iter().map(|step| step.runs).sum()
 }
 
 fn failure(error: StudyError) -> Failure {

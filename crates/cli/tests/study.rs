@@ -145,7 +145,20 @@ fn what_cannot_be_is_told_in_a_line_and_nothing_is_lost() {
         (&["run", "nothing"], "no study 'nothing'"),
         (&["run"], "name a study"),
         (&["run", "own", "--set", "rtt"], "KEY=VALUE"),
-        (&["run", "own", "--set", "loss=5%"], "printed cells of pages are labelled with it"),
+        (
+            &["run", "own", "--set", "loss=5%"],
+            "printed cells of pages are labelled with it; --only loss=5% runs this level alone",
+        ),
+        (
+            &["run", "own", "--set", "loss=6%"],
+            "printed cells of pages are labelled with it; change the plan (study plan own/pages) and race that",
+        ),
+        (&["run", "own", "--only", "loss"], "--only: 'loss': KEY=LEVEL was expected"),
+        (&["run", "own", "--only", "loss=6%"], "--only: no table of own has loss=6%; pages has 0, 5%"),
+        (&["run", "own", "--only", "size=1"], "--only: size varies in no table of own; these vary: loss"),
+        (&["run", "own", "--only", "loss=0", "--only", "loss=5%"], "this key was given before"),
+        (&["run", "own", "--only", "loss=0", "--set", "loss=0"], "gives it one value already"),
+        (&["run", "own", "--causes", "off", "--sensitivity"], "--sensitivity scores the causes, too"),
         (&["run", "own", "--set", "spede=1"], "unknown flag 'spede'"),
         (
             &["run", "own", "--set", "iw=10"],
@@ -644,6 +657,83 @@ fn a_changed_study_is_compared_with_itself_first() {
         same.contains("\npages: all 4 numbers are the same: none of its runs depends on the change\n"),
         "{same}"
     );
+}
+
+/// With `--only`, the points of one level run alone. Their numbers are those of the whole study, and the claims, which
+/// are about whole tables, are left out. With `--causes off`, no cause runs.
+#[test]
+fn one_level_runs_alone_and_causes_can_be_left_out() {
+    let scratch = scratch("study-only");
+    let printed = |arguments: &[&str]| {
+        let output = run(&mut study(&scratch, arguments));
+        assert!(output.status.success(), "{arguments:?}: {}", errors(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let run_of = |more: &[&str]| printed(&[&["run", "own", "--quick", "--quiet"], more].concat());
+    let whole = run_of(&[]);
+    let cells = |text: &str, loss: &str| {
+        let is_cell = |line: &&str| {
+            ["one ", "many "].iter().any(|name| line.starts_with(name))
+                && line.split_whitespace().nth(1) == Some(loss)
+        };
+        text.lines()
+            .filter(is_cell)
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect()
+    };
+    let (all, none): (Vec<String>, Vec<String>) = (cells(&whole, "5%"), Vec::new());
+    assert!(all.len() >= 2, "{whole}");
+    let part = run_of(&["--only", "loss=5%", "--out", "out"]);
+    assert_eq!(cells(&part, "5%"), all, "{part}");
+    assert_eq!(cells(&part, "0"), none, "{part}");
+    assert!(part.starts_with("own, of its tables pages at loss=5% alone: "), "{part}");
+    // The cause is measured without loss, and the claims are about both levels.
+    assert!(!part.contains("causes, each a run") && !part.contains("x1 ("), "{part}");
+    let html = fs::read_to_string(scratch.0.join("out/own/study.html")).expect("a page");
+    assert!(html.contains("--only &#39;loss=5%&#39;") || html.contains("--only 'loss=5%'"), "the command");
+    // The cause stays where it is measured.
+    assert!(run_of(&["--only", "loss=0"]).contains("Ten times the round trip: "));
+    let without = run_of(&["--causes", "off"]);
+    assert_eq!(cells(&without, "5%"), all);
+    assert!(whole.contains("Ten times") && !without.contains("Ten times"), "{without}");
+    let claims = |text: &str| {
+        text.lines().filter(|line| line.contains("evidence, by runs: ")).map(str::to_owned).next()
+    };
+    let (before, after) = (claims(&whole).expect("claims"), claims(&without).expect("claims"));
+    assert!(before.contains("2 claims") && after.contains("1 claim "), "{before} {after}");
+}
+
+/// If `--set` makes a rule with more cases than there are runs, a warning says so. If it sets a factor, the rows say
+/// with which value they are compared.
+#[test]
+fn a_rule_with_more_cases_than_runs_is_warned_of() {
+    let scratch = scratch("study-cases");
+    scratch.file(
+        "own/pages.toml",
+        FILES[1]
+            .1
+            .replace("loss = ['0', '5%']", "loss = 'nth:4/shared'")
+            .replace("rtt = '40ms'", "rtt = ['40ms', '50ms']")
+            .replace("runs = 8\nquick_runs = 2", "enumerated = 4\nruns = 4\nquick_runs = 4")
+            .replace("'loss'", "'rtt'"),
+    );
+    scratch.file("own/pages.csv", "contestant,seconds\none,0.2\n");
+    scratch.file("own/causes.toml", "");
+    scratch.file("own/claims.csv", "id,place,kind,claim,check\n");
+    let run_of = |more: &[&str]| {
+        let output = run(&mut study(&scratch, &[&["run", "own", "--quick", "--quiet"], more].concat()));
+        assert!(output.status.success(), "{more:?}: {}", errors(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let eight = run_of(&["--set", "loss=nth:8/shared"]);
+    let warning = "warning: own/pages: 4 runs are 4 of the 8 packets with which the drops can begin; --runs 8 takes all\n";
+    assert!(eight.contains(warning), "{eight}");
+    for more in [&["--set", "loss=nth:8/shared", "--runs", "8"][..], &["--set", "loss=nth:3/shared"], &[]] {
+        assert!(!run_of(more).contains("warning: "), "{more:?}");
+    }
+    let one = run_of(&["--set", "rtt=60ms"]);
+    assert!(one.contains("rtt=40ms -> 60ms  ") && one.contains("rtt=50ms -> 60ms  "), "{one}");
+    assert!(one.contains("rows that differ only in rtt have the same runs with it"), "{one}");
 }
 
 /// `study plan` must print a plan with which `race` reproduces the numbers of the study's cells.

@@ -66,6 +66,28 @@ impl From<String> for StudyError {
     }
 }
 
+/// Runs of one plan that are needed, with an estimate of their cost.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Step {
+    /// The number of runs.
+    pub runs: usize,
+    /// The expected processor time of all these runs together, in an arbitrary unit. The unit is about that of a
+    /// packet.
+    pub cost: f64,
+}
+
+impl Step {
+    /// Returns the step that makes the runs of this plan.
+    fn of(plan: &Plan) -> Self {
+        let of_point = |point: &PointPlan| {
+            let page = &point.workload.page;
+            let packets = 20.0 + 8.0 * page.objects.len() as f64 + page.body_bytes() as f64 / 1200.0;
+            packets * (plan.seeds.len() * plan.contestants.len()) as f64
+        };
+        Self { runs: plan.run_count(), cost: plan.points.iter().map(of_point).sum() }
+    }
+}
+
 /// Runs the plans of a study, each only once. It can also only count the runs that are needed.
 pub struct StudyRuns<'a> {
     /// The options for running plans; `None` if runs are only counted.
@@ -77,6 +99,8 @@ pub struct StudyRuns<'a> {
     by_conditions: HashMap<String, Vec<Numbers>>,
     /// The number of runs that were made or counted.
     done: usize,
+    /// If runs are only counted: the runs of each plan, in the order in which they will be made.
+    steps: Vec<Step>,
 }
 
 /// A [`TablePoint`] whose measured values are not stored, so that it must be run.
@@ -98,6 +122,7 @@ impl<'a> StudyRuns<'a> {
             points_by_name: HashMap::new(),
             by_conditions: HashMap::new(),
             done: 0,
+            steps: Vec::new(),
         }
     }
 
@@ -105,7 +130,20 @@ impl<'a> StudyRuns<'a> {
     /// returns empty figures.
     #[must_use]
     pub fn counting(store: &'a dyn Store) -> Self {
-        Self { options: None, store, points_by_name: HashMap::new(), by_conditions: HashMap::new(), done: 0 }
+        Self {
+            options: None,
+            store,
+            points_by_name: HashMap::new(),
+            by_conditions: HashMap::new(),
+            done: 0,
+            steps: Vec::new(),
+        }
+    }
+
+    /// Returns the counted runs, in the order in which they will be made.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
     }
 
     /// Returns the number of runs that were made or counted.
@@ -159,7 +197,9 @@ impl<'a> StudyRuns<'a> {
             }
             None => {
                 for one in &missing {
-                    self.done += one.remaining.run_count();
+                    let step = Step::of(&one.remaining);
+                    self.done += step.runs;
+                    self.steps.push(step);
                     self.share_contestants(one.name, one.table_point, heads);
                 }
             }
@@ -339,6 +379,12 @@ mod tests {
         let mut bench = StudyRuns::new(&options, &store);
         study.run(Size::Full, &seeds, &mut bench).expect("run");
         assert_eq!((bench.runs(), runs_made.load(Ordering::Relaxed)), (16, 16));
+        // The pages have five objects of 20 kB, and the table `one` has one: a run of it costs a fifth or so.
+        let mut counted = StudyRuns::counting(&NullStore);
+        study.run(Size::Full, &seeds, &mut counted).expect("counted");
+        let of_a_run: Vec<f64> = counted.steps().iter().map(|step| step.cost / step.runs as f64).collect();
+        assert_eq!(counted.steps().iter().map(|step| step.runs).sum::<usize>(), 16);
+        assert!(of_a_run[0] > 3.0 * of_a_run[2] && of_a_run[0] < 6.0 * of_a_run[2], "{of_a_run:?}");
         // Runs whose figures are stored are not repeated. If some figures are lost, only the lost runs are repeated.
         assert_eq!(count(), 0);
         let lost = store.0.borrow().keys().min().cloned().expect("a file");

@@ -42,6 +42,13 @@ impl Change {
         self.of.is_none().then(|| self.key.clone())
     }
 
+    /// Returns the plan key that the change sets, and its value. Returns `None` if the change sets a setting of
+    /// contestants instead.
+    #[must_use]
+    pub fn setting(&self) -> Option<(String, String)> {
+        self.factor().map(|key| (key, self.value.clone()))
+    }
+
     /// Returns the change that sets the same key for one contestant only.
     #[must_use]
     pub(crate) fn of_contestant(&self, name: &str) -> Self {

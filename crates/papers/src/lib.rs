@@ -18,7 +18,7 @@
 //! - `check` is the language of claims. A claim is a comparison that can fail.
 //! - A cause has a kind (`cause.rs`). Only causes of the kind `Finding` count as explanations of differences. Their
 //!   changes must not set keys that the paper fixes.
-//! - `part.rs` leaves tables out or adds contestants. `measured.rs` writes every measured number, whether the paper
+//! - `part.rs` leaves out tables, points or causes, or adds contestants. `measured.rs` writes every measured number, whether the paper
 //!   publishes it or not.
 //! - `readings` covers what a paper leaves open. A reading is a set of changes to the plans. `calibrate.rs` sets the
 //!   inputs of a reading. The held-out score of a reading uses only rows that had no part in the selection of the
@@ -64,7 +64,7 @@ pub mod table;
 pub mod text;
 pub mod unchanged;
 
-pub use bench::{NullStore, Store, StudyError, StudyRuns};
+pub use bench::{NullStore, Step, Store, StudyError, StudyRuns};
 pub use cause::{CauseDefinition, CauseKind, Seeds};
 pub use change::Change;
 pub use claim::Claim;
@@ -236,10 +236,15 @@ impl Study {
             let is_labelled = |table: &&Table| {
                 table.published.as_ref().is_some_and(|printed| printed.columns.contains(&key))
             };
-            let (table, study) = (&self.tables.iter().find(is_labelled)?.name, &self.definition.name);
-            Some(format!(
-                "{change}: printed cells of {table} are labelled with it; change the plan (study plan {study}/{table}) and race that"
-            ))
+            let (table, study) = (self.tables.iter().find(is_labelled)?, &self.definition.name);
+            let name = &table.name;
+            Some(if change.is_level_of(&table.definition.plan) {
+                format!("{change}: printed cells of {name} are labelled with it; --only {change} runs this level alone")
+            } else {
+                format!(
+                    "{change}: printed cells of {name} are labelled with it; change the plan (study plan {study}/{name}) and race that"
+                )
+            })
         })
     }
 

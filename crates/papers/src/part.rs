@@ -1,11 +1,14 @@
-//! Variants of a study, with fewer tables or more contestants. With the same seeds, the tables and contestants of the
+//! Variants of a study, with fewer tables, fewer points, no causes, or more contestants. With the same seeds, the tables and contestants of the
 //! full study have the same results in a variant. The reason is that combinations of factor levels do not affect each
 //! other, and contestants affect each other only if they share the network.
 
 use super::check::Check;
-use super::{Claim, Seeds, Size, Study};
+use super::figures::MEAN;
+use super::table::level;
+use super::{Claim, Seeds, Size, Study, Table};
 use anabranch_lab::plan::Plan;
 use anabranch_results::label;
+use std::collections::BTreeMap;
 
 impl Study {
     /// Removes all tables except those with these names. Also removes the causes of differences in the removed tables,
@@ -50,6 +53,102 @@ impl Study {
             self.definition.tables.join(", ")
         );
         Ok(self)
+    }
+
+    /// Limits the tables to the points that have these levels of factors. Removes the tables that have no such point,
+    /// the causes that are measured at other points, and all claims, because a claim is about a whole table.
+    ///
+    /// # Errors
+    /// A one-line message if no table has such a point.
+    pub fn only_at(mut self, levels: &BTreeMap<String, String>) -> Result<Self, String> {
+        let has = |table: &Table| levels.iter().all(|(key, own)| levels_of(table, key).contains(own));
+        let names: Vec<String> =
+            self.tables.iter().filter(|table| has(table)).map(|table| table.name.clone()).collect();
+        if names.is_empty() {
+            return Err(self.no_such_level(levels));
+        }
+        self = self.only(&names.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let is_factor =
+            |table: &Table, key: &String| table.definition.plan.get(key).is_some_and(toml::Value::is_array);
+        let tables = &self.tables;
+        self.causes.retain(|cause| {
+            let table = tables.iter().find(|table| table.name == cause.table);
+            let of_table = |key: &String| table.is_some_and(|table| is_factor(table, key));
+            levels.iter().all(|(key, own)| !of_table(key) || cause.at.get(key) == Some(own))
+        });
+        for table in &mut self.tables {
+            table.only = levels.iter().filter(|(key, _)| is_factor(table, key)).map(clone_pair).collect();
+            let only = &table.only;
+            if let Some(published) = &mut table.published {
+                let fits = |labels: &BTreeMap<String, String>| {
+                    only.iter()
+                        .all(|(key, own)| labels.get(key).is_none_or(|label| label == own && label != MEAN))
+                };
+                published.rows.retain(|row| fits(&row.labels));
+            }
+            table.published = table.published.take().filter(|published| !published.rows.is_empty());
+        }
+        self.claims.clear();
+        for figure in &mut self.definition.figures {
+            figure.claims.clear();
+        }
+        self.definition.figures.retain(|figure| !figure.tables.is_empty());
+        self.definition
+            .graphs
+            .retain(|graph| levels.iter().all(|(key, own)| graph.at.get(key).is_none_or(|at| at == own)));
+        self.readings = None;
+        self.emulated.clear();
+        let at: Vec<String> = levels.iter().map(|(key, own)| format!("{key}={own}")).collect();
+        let part = format!("{} at {}", self.definition.tables.join(", "), at.join(", "));
+        self.page = format!(
+            "# {}\n\nOne level alone: {part}. The whole study has more, and the page of prose.\n",
+            self.definition.name
+        );
+        self.part = Some(part);
+        Ok(self)
+    }
+
+    /// Returns the message for levels that no table has together. It lists the levels or the factors that there are.
+    fn no_such_level(&self, levels: &BTreeMap<String, String>) -> String {
+        let name = &self.definition.name;
+        let is_unknown =
+            |key: &str, own: &String| self.tables.iter().all(|table| !levels_of(table, key).contains(own));
+        let Some((key, own)) = levels.iter().find(|(key, own)| is_unknown(key, own)) else {
+            return format!("no table of {name} has all these levels");
+        };
+        let known = self.tables.iter().map(|table| (table, levels_of(table, key)));
+        let known: Vec<String> = known
+            .filter(|(_, levels)| !levels.is_empty())
+            .map(|(table, levels)| format!("{} has {}", table.name, levels.join(", ")))
+            .collect();
+        if !known.is_empty() {
+            return format!("no table of {name} has {key}={own}; {}", known.join("; "));
+        }
+        let factors = self.tables.iter().flat_map(|table| &table.definition.plan);
+        let mut factors: Vec<&str> = factors
+            .filter(|(key, value)| *key != "transport" && value.is_array())
+            .map(|(key, _)| key.as_str())
+            .collect();
+        factors.sort_unstable();
+        factors.dedup();
+        format!("{key} varies in no table of {name}; these vary: {}", factors.join(", "))
+    }
+
+    /// Removes the causes, so that they are not run, and the claims that a cause decides.
+    #[must_use]
+    pub fn without_causes(mut self) -> Self {
+        self.causes.clear();
+        self.claims.retain(|claim| !claim.checks().any(|check| matches!(check, Check::Cause(_))));
+        for figure in &mut self.definition.figures {
+            figure.claims.retain(|id| self.claims.iter().any(|claim| claim.id == *id));
+        }
+        if self.part.is_none() {
+            self.page = format!(
+                "# {}\n\nWithout causes, and without the claims that a cause decides. The page of prose quotes causes.\n",
+                self.definition.name
+            );
+        }
+        self
     }
 
     /// Returns the tables that decide a claim, in the order of the study.
@@ -111,5 +210,17 @@ impl Study {
             all.extend(plan.warnings().into_iter().map(|warning| format!("{}: {warning}", table.name)));
         }
         Ok(all)
+    }
+}
+
+fn clone_pair((key, level): (&String, &String)) -> (String, String) {
+    (key.clone(), level.clone())
+}
+
+/// Returns the levels that the plan of a table has for a key; empty if the plan does not have the key.
+fn levels_of(table: &Table, key: &str) -> Vec<String> {
+    match table.definition.plan.get(key).filter(|_| key != "transport") {
+        Some(toml::Value::Array(levels)) => levels.iter().filter_map(level).collect(),
+        value => value.and_then(level).into_iter().collect(),
     }
 }

@@ -25,6 +25,8 @@ pub struct Table {
     pub published: Option<PublishedTable>,
     /// The contestants that were added to those of the study.
     pub added: Vec<String>,
+    /// The levels of factors to which the user limited the table; empty if all points run.
+    pub only: BTreeMap<String, String>,
 }
 
 /// How many seeds each table runs.
@@ -147,7 +149,13 @@ impl Table {
         }
         let printed =
             printed.map(PublishedTable::parse).transpose().map_err(|e| format!("{name}.csv: {e}"))?;
-        let table = Self { name: name.to_owned(), definition, published: printed, added: Vec::new() };
+        let table = Self {
+            name: name.to_owned(),
+            definition,
+            published: printed,
+            added: Vec::new(),
+            only: BTreeMap::new(),
+        };
         table.check_labels()?;
         Ok(table)
     }
@@ -227,7 +235,7 @@ impl Table {
     }
 
     /// Returns every combination of the plan's factor levels as a plan of its own, limited to the levels in `only` and
-    /// to these contestants. A plan without randomness is run with one seed.
+    /// in [`Table::only`], and to these contestants. A plan without randomness is run with one seed.
     ///
     /// # Errors
     /// Returns the errors of [`draft`](Self::draft), and an error if no point has the levels in `only`.
@@ -244,8 +252,10 @@ impl Table {
         for point in points(&whole) {
             // Keys that are not factors, such as `object`, do not select points. They select values within the results
             // of a run.
-            let is_excluded =
-                only.iter().any(|(key, level)| point.factors.get(key).is_some_and(|own| own != level));
+            let is_excluded = only
+                .iter()
+                .chain(&self.only)
+                .any(|(key, level)| point.factors.get(key).is_some_and(|own| own != level));
             if is_excluded {
                 continue;
             }
@@ -268,12 +278,23 @@ impl Table {
         Ok(found)
     }
 
-    /// Returns n, the number of different runs with a rule that drops every n-th packet. The definition must state n
-    /// (`enumerated`), and the runs in `figures` must have exactly these n cases. Otherwise returns `None`, for example
-    /// if a changed plan has further random choices.
+    /// Returns n, the number of different runs with a rule that drops every n-th packet, if the definition states such
+    /// a rule (`enumerated`). Another n, which `--set` gave, is returned as well. `None` if a changed plan has further
+    /// random choices.
     #[must_use]
     pub fn cases(&self, figures: &Figures) -> Option<u64> {
-        self.definition.enumerated.filter(|cases| figures.cases == Some(*cases))
+        self.definition.enumerated.and(figures.cases)
+    }
+
+    /// Returns a warning if the table runs all cases of a rule that drops every n-th packet, and `--set` gave a rule
+    /// with more cases than there are runs.
+    #[must_use]
+    pub fn too_few_runs(&self, figures: &Figures, runs: u64) -> Option<String> {
+        let cases = self.cases(figures).filter(|cases| *cases > runs)?;
+        Some(format!(
+            "{}: {runs} runs are {runs} of the {cases} packets with which the drops can begin; --runs {cases} takes all",
+            self.name
+        ))
     }
 
     /// Returns whether the published value of the cell with these labels was used to determine an input of our runs.
@@ -295,7 +316,7 @@ fn points(plan: &Plan) -> &[PointPlan] {
 }
 
 /// Returns the level of a factor in the form that the labels of published cells use.
-fn level(value: &toml::Value) -> Option<String> {
+pub(super) fn level(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),
         toml::Value::Integer(_) | toml::Value::Float(_) | toml::Value::Boolean(_) => Some(value.to_string()),

@@ -1,14 +1,14 @@
 //! Compares a study with changed assumptions with the unchanged study: every value of its tables, side by side on the
 //! same seeds, and the claims whose outcomes differ.
 
-use super::effect::{MeanEstimate, difference, figure};
+use super::effect::{MeanEstimate, figure};
 use super::figures::Point;
 use super::findings::{Findings, TableResult};
 use super::{Change, Study, Table};
 use anabranch_report::contrast::{Contrast, Marks, Row};
 use anabranch_report::paper::Grid;
 use anabranch_results::stats::interval;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// One value of a table, measured without the user's changes and with them.
@@ -17,25 +17,38 @@ struct Pair<'a> {
     object: Option<usize>,
     /// The table point without the changes, and the table point with them.
     points: [&'a Point; 2],
+    /// The factors that the changes set to one value, each with that value.
+    set: Vec<(String, String)>,
     /// The means over the runs: without the changes, and with them.
     means: [f64; 2],
-    /// The value with the changes divided by the value without them, run by run; `None` if a value is 0 or less.
+    /// The mean with the changes divided by the mean without them; `None` if a mean is not above 0. The interval takes
+    /// the runs in pairs of the same seed.
     ratio: Option<MeanEstimate>,
 }
 
 /// Returns pairs of values of the metric that the table defines: the value without the user's changes, and the value
-/// with them. A pair is of two points that have the same level of every factor that is not changed.
-fn pairs<'a>(table: &Table, [without, with]: [&'a TableResult; 2], changed_keys: &[String]) -> Vec<Pair<'a>> {
+/// with them. A pair is of two points that have the same level of every factor that is not changed. `set` has the
+/// changed keys of the plan with their values.
+fn pairs<'a>(
+    table: &Table,
+    [without, with]: [&'a TableResult; 2],
+    set: &[(String, String)],
+) -> Vec<Pair<'a>> {
     let metric = table.definition.metric;
     let mut found = Vec::new();
     for first in &without.figures.points {
         let belongs = |second: &&std::rc::Rc<Point>| {
             let is_same = |(key, level): (&String, &String)| {
-                changed_keys.contains(key) || first.factors.get(key).is_none_or(|own| own == level)
+                set.iter().any(|(changed, _)| changed == key)
+                    || first.factors.get(key).is_none_or(|own| own == level)
             };
             second.factors.iter().all(is_same)
         };
         let Some(second) = with.figures.points.iter().find(belongs) else { continue };
+        let is_other = |(key, value): &&(String, String)| {
+            !second.factors.contains_key(key) && first.factors.get(key).is_some_and(|own| own != value)
+        };
+        let set: Vec<(String, String)> = set.iter().filter(is_other).cloned().collect();
         for contestant in table.names() {
             let Some(runs) = first.contestants.get(&contestant) else { continue };
             let objects: Vec<Option<usize>> = match metric.is_of_objects() {
@@ -48,14 +61,12 @@ fn pairs<'a>(table: &Table, [without, with]: [&'a TableResult; 2], changed_keys:
                     interval::mean(&values.iter().copied().flatten().collect::<Vec<_>>())
                 };
                 let (Some(one), Some(other)) = (mean(&values[0]), mean(&values[1])) else { continue };
-                let is_positive = values.iter().flatten().flatten().all(|value| *value > 0.0);
-                let [one_logs, other_logs] = values
-                    .map(|values| values.into_iter().map(|value| value.map(f64::ln)).collect::<Vec<_>>());
-                let ratio = MeanEstimate::of(&difference(&other_logs, &one_logs)).filter(|_| is_positive);
+                let ratio = MeanEstimate::of_means(&values[1], &values[0]);
                 found.push(Pair {
                     contestant: contestant.clone(),
                     object,
                     points: [first, second],
+                    set: set.clone(),
                     means: [one, other],
                     ratio,
                 });
@@ -70,10 +81,14 @@ impl Pair<'_> {
         self.means[0] == self.means[1]
     }
 
-    /// Returns the cells of a row: the point, the contestant, both values, and their ratio.
+    /// Returns the cells of a row: the point, the contestant, both values, and their ratio. If a change sets a factor,
+    /// its level without the change is followed by that with it.
     fn row(&self) -> [String; 5] {
-        let mut place: Vec<String> =
-            self.points[0].factors.iter().map(|(key, level)| format!("{key}={level}")).collect();
+        let of_factor = |(key, level): (&String, &String)| match self.set.iter().find(|(set, _)| set == key) {
+            Some((_, value)) => format!("{key}={level} -> {value}"),
+            None => format!("{key}={level}"),
+        };
+        let mut place: Vec<String> = self.points[0].factors.iter().map(of_factor).collect();
         place.extend(self.object.map(|object| format!("object={object}")));
         let ratio = self.ratio.as_ref().map_or("-".to_owned(), ToString::to_string);
         let [one, other] = self.means.map(figure);
@@ -88,17 +103,25 @@ struct Compared {
     unit: String,
     rows: Vec<[String; 5]>,
     same: usize,
+    /// The factors that the changes set to one value, if several rows therefore have the same runs with the changes.
+    merged: Vec<String>,
     picture: Option<Contrast>,
 }
 
 fn compared(study: &Study, [without, with]: [&Findings; 2], changes: &[Change]) -> Vec<Compared> {
-    let keys: Vec<String> = changes.iter().filter_map(Change::factor).collect();
+    let set: Vec<(String, String)> = changes.iter().filter_map(Change::setting).collect();
     let one = |own: &TableResult| {
         let (table, before) =
             study.table(&own.name).zip(without.tables.iter().find(|t| t.name == own.name))?;
-        let pairs = pairs(table, [before, own], &keys);
+        let pairs = pairs(table, [before, own], &set);
         let rows: Vec<_> = pairs.iter().filter(|pair| !pair.is_same()).map(Pair::row).collect();
         let same = pairs.len() - rows.len();
+        let is_shared = |(key, _): &&(String, String)| {
+            let levels = before.figures.points.iter().filter_map(|point| point.factors.get(key));
+            levels.collect::<BTreeSet<_>>().len() > 1
+                && own.figures.points.iter().all(|point| !point.factors.contains_key(key))
+        };
+        let merged = set.iter().filter(is_shared).map(|(key, _)| key.clone()).collect();
         Some(Compared {
             name: own.name.clone(),
             title: table.definition.title.clone(),
@@ -106,6 +129,7 @@ fn compared(study: &Study, [without, with]: [&Findings; 2], changes: &[Change]) 
             picture: (!rows.is_empty()).then(|| picture(table, before, &pairs, changes)),
             rows,
             same,
+            merged,
         })
     };
     with.tables.iter().filter_map(one).collect()
@@ -180,9 +204,8 @@ fn other_outcomes([without, with]: [&Findings; 2]) -> Vec<String> {
 
 const HEADS: [&str; 5] = ["place", "contestant", "without", "with", "with/without, 95 %"];
 
-/// What the last column is. It differs from the ratio of the columns before it.
-const RATIOS: &str =
-    "without, with: means of the runs; with/without: the geometric mean of their ratios, run by run\n";
+/// What the columns are.
+const RATIOS: &str = "without, with: means of the runs; with/without: their ratio, with an interval by runs of the same seed\n";
 
 /// Renders the comparison as text. `without` and `with` are the findings without the changes and with them.
 #[must_use]
@@ -212,6 +235,12 @@ pub fn text(study: &Study, without: &Findings, with: &Findings, changes: &[Chang
             let _ = writeln!(out, "{} more numbers are the same", table.same);
         }
         out += RATIOS;
+        for key in &table.merged {
+            let _ = writeln!(
+                out,
+                "{key} is one value with the change: rows that differ only in {key} have the same runs with it"
+            );
+        }
     }
     let others = other_outcomes([without, with]);
     if !others.is_empty() {

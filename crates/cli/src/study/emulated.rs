@@ -55,7 +55,7 @@ fn plans<'a>(
     studies: &'a [Study],
     transports: &Transports,
 ) -> Result<Vec<(&'a Study, &'a Emulated, Plan)>, Failure> {
-    for flag in ["table", "also"] {
+    for flag in ["table", "also", "only"] {
         if run.contains_id(flag) {
             return Err(Failure::Usage(format!("--{flag}: is for the virtual world")));
         }
@@ -64,6 +64,9 @@ fn plans<'a>(
         if run.get_flag(flag) {
             return Err(Failure::Usage(format!("--{flag}: is for the virtual world")));
         }
+    }
+    if super::skips_causes(run) {
+        return Err(Failure::Usage("--causes: is for the virtual world, which alone runs causes".to_owned()));
     }
     if run.contains_id("set") {
         return Err(Failure::Usage(

@@ -5,17 +5,17 @@
 #   interop/faults.sh [NAME]
 #
 # NAME is a part of a fault's name, such as pion. The programs are those that peers/ installs. ANABRANCH names the program,
-# if it is already built. Needs dumpcap, editcap, openssl and root. FAULTS_KEEP=DIR keeps the captures there.
+# if it is already built. Needs dumpcap, editcap, openssl, curl, nginx and root. FAULTS_KEEP=DIR keeps the captures there.
 set -euo pipefail
 cd "$(dirname "$0")"
-for need in dumpcap editcap openssl python3; do
-  command -v "$need" >/dev/null || { echo "faults: there is no $need here; get it with: apt-get install tshark openssl python3" >&2; exit 3; }
+for need in dumpcap editcap openssl python3 curl nginx; do
+  command -v "$need" >/dev/null || { echo "faults: there is no $need here; get it with: apt-get install tshark openssl python3 curl nginx" >&2; exit 3; }
 done
 unshare --net true 2>/dev/null || { echo "faults: network namespaces cannot be made here: needs root" >&2; exit 3; }
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target/field"
 into=$(cd "$target/field" && pwd)
-for peer in aioquic pion usrsctp webrtc-rs; do
+for peer in aioquic pion quic-go requests usrsctp webrtc-rs; do
   "peers/$peer.sh" "$into" >&2
 done
 if [ -z "${ANABRANCH:-}" ]; then

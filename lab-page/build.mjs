@@ -25,10 +25,13 @@ async function glossary() {
   const plain = (markdown) => markdown.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').replace(/[`*]/g, '').replace(/\s+/g, ' ').trim()
   const entries = []
   let section = ''
-  for (const block of text.split(/\n(?=- \*\*|## )/)) {
+  for (const block of text.split(/\n(?=- \*\*|- `|## )/)) {
     const heading = /^## (.*)/.exec(block)
     const entry = /^- \*\*(.+?)\*\*:?\s*([\s\S]*?)(?:\n\n|$)/.exec(block)
+    // The parts of a response time have names in code, some of which are also names of other terms.
+    const part = /^- `(\w+)`:\s*([\s\S]*?)(?:\n\n|$)/.exec(block)
     if (heading) section = heading[1]
+    else if (part) entries.push({ term: `${part[1]} (part of a response time)`, text: `Waiting for ${plain(part[2])}.`, section })
     else if (entry) entries.push({ term: plain(entry[1]), text: plain(entry[2]), section })
   }
   if (entries.length < 30) throw new Error(`the glossary has only ${entries.length} entries: its form has changed`)

@@ -42,7 +42,7 @@ def configuration(case, is_client):
         config.max_data, config.max_stream_data = 1 << 17, 1 << 16
     if case == "windows" and is_client:
         # Windows that limit a transfer.
-        config.max_stream_data = 1 << 11
+        config.max_stream_data = 1 << 9
     return config
 
 

@@ -194,7 +194,7 @@ def kill_server(ends):
 
 def sctp_ends(name, *words, fault=None):
     """Two ends of one stack over DTLS: messages of several sizes on several streams, in both directions. After a fault,
-    the client sends for six more seconds."""
+    the client sends for twelve more seconds, so that a timeout of one second expires three times."""
     def transfer(folder, keys):
         end = program(str(Path(os.environ.get("FIELD_PROGRAMS", "")) / name))
         start = [end, *words, "encap=4433", "dtls=1"]
@@ -221,7 +221,7 @@ def sctp_ends(name, *words, fault=None):
             if fault:
                 fault(ends)
                 print("send 9 1 30000 o f 0", file=ends[1].stdin, flush=True)
-                time.sleep(6)
+                time.sleep(12)
                 return
             print("shutdown", file=ends[1].stdin, flush=True)
             await_report(ends[1], "down")

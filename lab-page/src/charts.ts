@@ -1,5 +1,6 @@
 // The distribution over seeds and the waterfall, as SVG.
 
+import { colorOf } from './colors'
 import { at, bytes, h, s, step, time } from './dom'
 import type { Drawn, PointState, RunObject } from './tables'
 
@@ -28,7 +29,7 @@ export function distribution(point: PointState): HTMLElement {
     one.times.forEach((ms, seed) => {
       if (ms === null) return
       const wobble = ((seed * 7919) % 11) - 5
-      svg.append(s('circle', { class: `dot c${i % 8}`, cx: x(ms), cy: y + wobble, r: one.times.length > 40 ? 2.2 : 3.2 }, s('title', {}, `${one.name}, seed ${seed + 1}: ${time(ms)}`)))
+      svg.append(s('circle', { class: `dot c${colorOf(one.typed)}`, cx: x(ms), cy: y + wobble, r: one.times.length > 40 ? 2.2 : 3.2 }, s('title', {}, `${one.name}, seed ${seed + 1}: ${time(ms)}`)))
     })
     if (one.median !== null) svg.append(s('line', { class: 'median', x1: x(one.median), x2: x(one.median), y1: y - 11, y2: y + 11 }))
     const failed = one.times.filter((ms) => ms === null).length
@@ -41,9 +42,9 @@ export function distribution(point: PointState): HTMLElement {
 /** The same as a table. */
 export function figures(point: PointState): HTMLElement {
   const fastest = Math.min(...point.contestants.map((one) => one.median ?? Infinity))
-  const rows = point.contestants.map((one, i) => {
+  const rows = point.contestants.map((one) => {
     const finished = one.times.filter((ms) => ms !== null).length
-    return h('tr', {}, h('th', { scope: 'row' }, h('span', { class: `swatch c${i % 8}`, 'aria-hidden': 'true' }), one.name),
+    return h('tr', {}, h('th', { scope: 'row' }, h('span', { class: `swatch c${colorOf(one.typed)}`, 'aria-hidden': 'true' }), one.name),
       h('td', { class: one.median === fastest ? 'best' : '' }, time(one.median)), h('td', {}, time(one.p75)), h('td', {}, time(one.p95)),
       h('td', {}, `${finished} of ${one.times.length}`))
   })
@@ -57,10 +58,10 @@ export function changes(point: PointState): HTMLElement | null {
   if (point.changes.length === 0) return null
   const name = (typed: string | null): string => point.contestants.find((one) => one.typed === typed)?.name ?? 'no clear winner'
   return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Changes' }, h('table', {},
-    h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'with'), h('th', { scope: 'col', class: 'left' }, 'winner'), ...point.contestants.map((one) => h('th', { scope: 'col' }, one.name)))),
+    h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'with'), h('th', { scope: 'col', class: 'left' }, 'winner'), ...point.contestants.map((one) => h('th', { scope: 'col' }, one.name)), h('th', { scope: 'col' }, 'loads of each'))),
     h('tbody', {}, ...point.changes.map((change) => h('tr', { class: change.flips ? 'flips' : '' },
       h('th', { scope: 'row' }, h('code', {}, change.change)), h('td', { class: change.flips ? 'left best' : 'left' }, name(change.winner)),
-      ...change.medians_ms.map((ms) => h('td', {}, time(ms))))))))
+      ...change.medians_ms.map((ms) => h('td', {}, time(ms))), h('td', {}, String(change.n)))))))
 }
 
 /** The parts of a response time, as the report draws them. */
@@ -80,7 +81,8 @@ export function waterfall(drawn: Drawn, endMs: number): SVGElement {
   const unit = step(endMs, width / 120)
   for (let tick = 0; tick <= endMs; tick += unit) {
     svg.append(s('line', { class: 'grid', x1: x(tick * 1e6), x2: x(tick * 1e6), y1: 0, y2: height - 20 }),
-      s('text', { class: 'tick', x: x(tick * 1e6), y: height - 6, 'text-anchor': 'middle' }, tick === 0 ? '0' : time(tick)))
+      // The label of the last tick ends at the edge.
+      s('text', { class: 'tick', x: x(tick * 1e6) > width - 20 ? width - 1 : x(tick * 1e6), y: height - 6, 'text-anchor': x(tick * 1e6) > width - 20 ? 'end' : 'middle' }, tick === 0 ? '0' : time(tick)))
   }
   objects.forEach((object, i) => {
     const y = i * row
@@ -116,7 +118,8 @@ function about(object: RunObject): string {
   return lines.join('\n')
 }
 
-/** The legend of the waterfalls. */
+/** The legend of the waterfalls. Each part opens its entry of the glossary. */
 export function legend(): HTMLElement {
-  return h('p', { class: 'legend' }, ...PARTS.map(([key, label]) => h('span', {}, h('i', { class: `p-${key}` }), label)))
+  return h('div', {}, h('p', { class: 'note' }, 'A bar is the response time of an object: from the moment when it could be requested until its last byte is delivered. The colours are what it waited for. Press a part for its meaning.'),
+    h('p', { class: 'legend' }, ...PARTS.map(([key, label]) => h('span', {}, h('i', { class: `p-${key}` }), h('button', { type: 'button', class: 'term', 'data-term': `${key} (part of a response time)` }, label)))))
 }

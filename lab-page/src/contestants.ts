@@ -1,5 +1,6 @@
 // The contestants, and the forms in which every setting can be searched and changed.
 
+import { assign, colorOf, rename } from './colors'
 import { at, h } from './dom'
 import type { Choice } from './model'
 import type { Setting, Tables } from './tables'
@@ -51,8 +52,9 @@ export class Contestants {
 
   render(): void {
     const list = this.list()
+    assign(list)
     const items = list.map((text, i) => h('li', {},
-      h('span', { class: `swatch c${i % 8}`, 'aria-hidden': 'true' }),
+      h('span', { class: `swatch c${colorOf(text)}`, 'aria-hidden': 'true' }),
       h('button', { type: 'button', class: 'name', id: `contestant-${i}`, title: 'Change its settings', click: () => this.edit(i) }, text),
       h('button', { type: 'button', class: 'icon', 'aria-label': `Remove ${text}`, disabled: list.length < 2, click: () => this.set(list.filter((_, k) => k !== i)) }, '×')))
     const select = h('select', { id: 'add', 'aria-label': 'Add a contestant', change: () => { if (select.value) this.set([...list, select.value]) } },
@@ -79,7 +81,9 @@ export class Contestants {
       else values.set(setting.key, value)
     }))
     openForm(`Settings of ${list[index]}`, `Each setting of ${transport.name}. An empty field keeps the value in grey. Profiles: ${transport.profiles.join(', ')}.`, rows, () => {
-      this.set(list.map((text, i) => (i === index ? print(name, [...values]) : text)))
+      const after = print(name, [...values])
+      rename(list[index]!, after)
+      this.set(list.map((text, i) => (i === index ? after : text)))
     })
   }
 

@@ -262,7 +262,7 @@ export class Controls {
     const lost = h('input', { id, type: 'range', min: 0, max: SHARES.length - 1, value: nearest(SHARES, share), 'aria-valuetext': words(), 'aria-describedby': `${id}-h`, input: () => { share = SHARES[Number(lost.value)]!; update() } })
     const mean = h('input', { id: of, type: 'range', min: 0, max: BURSTS.length - 1, value: nearest(BURSTS, burst), 'aria-valuetext': together(), 'aria-describedby': `${of}-h`, input: () => { burst = BURSTS[Number(mean.value)]!; update() } })
     const rows = [h('div', { class: 'row' }, h('label', { for: id }, 'Loss'), share_out, lost, h('small', { id: `${id}-h` }, 'share of the packets, each way'))]
-    if (bursts) rows.push(h('div', { class: 'row' }, h('label', { for: of }, 'Lost packets come'), burst_out, mean, h('small', { id: `${of}-h` }, 'at random, or in bursts of this mean length')))
+    if (bursts) rows.push(h('div', { class: 'row' }, h('label', { for: of }, 'Lost packets come'), burst_out, mean, h('small', { id: `${of}-h` }, 'at random, or in bursts of this mean length, which flags write as ', h('button', { type: 'button', class: 'term', 'data-term': 'ge:' }, 'ge:…'))))
     return rows
   }
 

@@ -1,5 +1,6 @@
 // The times of the contestants over the share of lost packets, raced in the background when the answer is there.
 
+import { colorOf } from './colors'
 import { at, h, s, step, time } from './dom'
 import { type Choice, type Flag, type Loss, readLoss, writeLoss } from './model'
 import { type Pool, Superseded } from './pool'
@@ -17,59 +18,103 @@ const OTHERS = ['path', 'network', 'trace', 'up-trace', 'down-trace', 'up-loss',
 
 const percent = (share: number): string => `${Number((share * 100).toPrecision(3))}\u00a0%`
 
+/** The flags of a curve. The loss of the race and the number of its loads are no part of them. */
+function flagsOf(choice: Choice, loss: Loss): Flag[] {
+  const kept = choice.flags.filter(([name]) => !['loss', 'runs', 'causes'].includes(name))
+  return [...kept.map(([name, value]): Flag => [name, value]),
+    ['loss', SHARES.map((share) => writeLoss({ ...loss, share })).join(',')], ['runs', String(LOADS)], ['causes', 'off']]
+}
+
+const ONE = 'The curve needs one network, and one share of lost packets.'
+
+/** Says why a race has no curve; `undefined` if it may have one. */
+function obstacle(choice: Choice): string | undefined {
+  const other = OTHERS.find((flag) => choice.get(flag) !== undefined)
+  if (other !== undefined) return `The curve needs a network of one path whose loss is one number; this one has ${other}.`
+  return readLoss(choice.get('loss')) ? undefined : ONE
+}
+
 /** The curve of the current race. A newer race ends it. */
 export class Curve {
   private race: Race | undefined
-  /** The race whose curve is complete. */
-  private of: Facts | undefined
+  /** The flags of the curve that is shown, as text. */
+  private key = ''
+  private shown: Progress | undefined
+  /** Whether the table of the curve is open. */
+  private open = false
 
   /** `choose` sets the loss of the race. */
   constructor(private readonly pool: Pool, private readonly choose: (loss: string) => void) {}
 
+  /** Ends the runs of the curve. What is shown stays. */
   stop(): void {
     this.race?.stop()
     this.race = undefined
-    at('curve').classList.add('stale')
   }
 
-  /** Races the curve of a race that has its answer, unless it is there. */
-  start(choice: Choice, facts: Facts): void {
-    if (this.of === facts) return at('curve').classList.remove('stale')
-    this.stop()
+  /** Takes away the curve of another race, or moves the mark of the loss that is raced. */
+  update(choice: Choice): void {
     const loss = readLoss(choice.get('loss'))
-    const other = OTHERS.find((flag) => choice.get(flag) !== undefined)
-    if (!loss || other !== undefined || facts.points.length > 1) {
-      const why = other !== undefined ? `The curve needs a network of one path whose loss is one number; this one has ${other}.`
-        : 'The curve needs one network, and one share of lost packets.'
-      return this.put(h('p', { class: 'note' }, why))
-    }
-    const kept = choice.flags.filter(([name]) => !['loss', 'runs', 'causes'].includes(name))
-    const flags: Flag[] = [...kept.map(([name, value]): Flag => [name, value]),
-      ['loss', SHARES.map((share) => writeLoss({ ...loss, share })).join(',')], ['runs', String(LOADS)], ['causes', 'off']]
+    if (loss && this.shown && this.key === JSON.stringify(flagsOf(choice, loss))) return this.show(this.shown, loss)
+    const why = obstacle(choice)
+    if (why) this.refuse(why)
+    else if (this.key !== '') this.clear()
+  }
+
+  /** Takes away the curve. What is below it stays where it is. */
+  clear(): void {
+    this.stop()
+    this.open = at('curve').querySelector('details')?.open ?? this.open
+    const height = this.key === '' ? 0 : at('curve').offsetHeight
+    this.key = ''
+    this.shown = undefined
+    at('curve').style.minHeight = height > 100 ? `${height}px` : ''
+    this.put(h('p', { class: 'note' }, 'A setting has changed. The curve follows when the answer is there.'))
+  }
+
+  private refuse(why: string): void {
+    this.stop()
+    this.key = why
+    this.shown = undefined
+    this.put(h('p', { class: 'note' }, why))
+    at('curve').style.minHeight = '0'
+  }
+
+  /** Races the curve of a race that has its answer, unless it is there. The promise ends with the curve. */
+  async start(choice: Choice, facts: Facts): Promise<void> {
+    const loss = readLoss(choice.get('loss'))
+    const why = obstacle(choice) ?? (facts.points.length > 1 ? ONE : undefined)
+    if (!loss || why !== undefined) return this.refuse(why ?? ONE)
+    const flags = flagsOf(choice, loss)
+    const isWhole = this.shown !== undefined && this.shown.seeds === this.shown.facts.seeds.length
+    if (this.key === JSON.stringify(flags) && isWhole) return
+    this.stop()
     const race = new Race(this.pool, flags, (progress) => {
-      if (this.race === race) this.show(progress, loss)
+      const isOlder = this.key === JSON.stringify(flags) && (this.shown?.seeds ?? 0) > progress.seeds
+      if (this.race !== race || isOlder) return
+      this.key = JSON.stringify(flags)
+      this.shown = progress
+      this.show(progress, loss)
     }, 'figure')
     this.race = race
-    race.run().then(() => { if (this.race === race) this.of = facts }).catch((error: unknown) => {
+    await race.run().catch((error: unknown) => {
       if (error instanceof Superseded || this.race !== race) return
-      this.put(h('p', { class: 'note' }, `There is no curve: ${error instanceof Error ? error.message : String(error)}`))
+      this.refuse(`There is no curve: ${error instanceof Error ? error.message : String(error)}`)
     })
   }
 
   private put(...nodes: Node[]): void {
-    at('curve').classList.remove('stale')
-    at('curve').classList.toggle('none', nodes.length === 1)
     at('curve').replaceChildren(...nodes)
   }
 
   private show({ facts, points, seeds }: Progress, loss: Loss): void {
     const focus = document.activeElement?.id
-    const open = at('curve').querySelector('details')?.open ?? false
+    const open = at('curve').querySelector('details')?.open ?? this.open
     const set = (share: number): void => this.choose(writeLoss({ ...loss, share }))
     const runs = { page: 'loads', transfer: 'transfers' }[points[0]!.unit] ?? 'runs'
     const done = seeds === facts.seeds.length
     this.put(h('p', { role: 'status' }, inWords(points), done ? '' : ` Seeds so far: ${seeds} of ${facts.seeds.length}.`),
-      h('p', { class: 'legend' }, ...points[0]!.contestants.map((one, i) => h('span', {}, h('span', { class: `swatch c${i % 8}`, 'aria-hidden': 'true' }), one.name))),
+      h('p', { class: 'legend' }, ...points[0]!.contestants.map((one) => h('span', {}, h('span', { class: `swatch c${colorOf(one.typed)}`, 'aria-hidden': 'true' }), one.name))),
       chart(points, loss.share, set),
       h('p', { class: 'note' }, `Lines: the median of ${seeds === 1 ? `one of the ${runs}` : `${seeds} ${runs}`}, with its 95 % interval from six on. Squares: the winner; an empty square has no clear one. The dashed line is the loss of this race. A click sets it.`),
       h('details', { open }, h('summary', {}, 'The curve as a table'), table(points, set)))
@@ -111,16 +156,17 @@ function chart(points: PointState[], current: number, set: (share: number) => vo
   }
   svg.append(s('line', { class: 'limit', x1: x(current), x2: x(current), y1: 4, y2: bottom }))
   points.forEach((point, i) => {
-    const winner = point.contestants.findIndex((one) => one.name === point.winner)
-    svg.append(s('rect', { class: winner < 0 ? 'nobody' : `f${winner % 8}`, x: x(SHARES[i]!) - 6, y: 6, width: 12, height: 12 }))
+    const winner = point.contestants.find((one) => one.name === point.winner)
+    svg.append(s('rect', { class: winner ? `f${colorOf(winner.typed)}` : 'nobody', x: x(SHARES[i]!) - 6, y: 6, width: 12, height: 12 }))
   })
-  points[0]!.contestants.forEach((_, c) => {
+  points[0]!.contestants.forEach(({ typed }, c) => {
+    const color = colorOf(typed)
     const known = points.map((point, i) => ({ share: SHARES[i]!, one: point.contestants[c]! })).filter(({ one }) => one.median !== null)
-    svg.append(s('polyline', { class: `line l${c % 8}`, points: known.map(({ share, one }) => `${x(share)},${y(one.median!)}`).join(' ') }))
+    svg.append(s('polyline', { class: `line l${color}`, points: known.map(({ share, one }) => `${x(share)},${y(one.median!)}`).join(' ') }))
     for (const { share, one } of known) {
       const shifted = x(share) + (c - (points[0]!.contestants.length - 1) / 2) * 3
-      if (one.interval) svg.append(s('line', { class: `line l${c % 8}`, x1: shifted, x2: shifted, y1: y(one.interval[0]), y2: y(one.interval[1]) }))
-      svg.append(s('circle', { class: `dot c${c % 8}`, cx: x(share), cy: y(one.median!), r: 3.4 }, s('title', {}, `${one.name} at ${percent(share)} loss: ${time(one.median)}`)))
+      if (one.interval) svg.append(s('line', { class: `line l${color}`, x1: shifted, x2: shifted, y1: y(one.interval[0]), y2: y(one.interval[1]) }))
+      svg.append(s('circle', { class: `dot c${color}`, cx: x(share), cy: y(one.median!), r: 3.4 }, s('title', {}, `${one.name} at ${percent(share)} loss: ${time(one.median)}`)))
     }
   })
   svg.addEventListener('click', (event) => {

@@ -7,7 +7,7 @@ interface Entry { term: string; text: string; section: string }
 const entries: Entry[] = JSON.parse(at('glossary-data').textContent ?? '[]')
 
 /** The terms that are marked in texts. Common words have entries, but are not marked. */
-const MARKED = ['head-of-line blocking', 'congestion window', 'retransmission timer', 'slow start', 'fast retransmission', 'handshake', 'blocked', 'recovery', 'stalled', 'seed', 'median', 'interval', 'tie', 'contestant', 'bdp', '0-RTT']
+const MARKED = ['head-of-line blocking', 'congestion window', 'retransmission timer', 'slow start', 'fast retransmission', 'handshake', 'blocked', 'recovery', 'stalled', 'seed', 'median', 'interval', 'tie', 'contestant', 'bdp', '0-RTT', 'ge:']
 
 /** The names of an entry: its term may have several, and a short form in brackets. */
 const names = (entry: Entry): string[] => entry.term.split(/, | \/ | \(|\)/)

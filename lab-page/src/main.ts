@@ -1,14 +1,15 @@
 // The page: reads the choice from the address, races, and shows the answer as seeds finish.
 
 import { changes, distribution, figures, legend, waterfall } from './charts'
+import { adopt } from './colors'
 import { Contestants } from './contestants'
 import { Controls } from './controls'
 import { Curve } from './curve'
 import { at, bytes, h, save } from './dom'
 import * as glossary from './glossary'
 import { cards } from './guides'
-import { Choice, type Flag } from './model'
-import { Motion } from './motion'
+import { Choice, type Flag, networks } from './model'
+import { Motion, type Run } from './motion'
 import { Papers } from './papers'
 import { MOST_BYTES, Pool, Refusal, Superseded } from './pool'
 import { type Progress, Race } from './race'
@@ -25,6 +26,8 @@ let latest: Progress | undefined
 let shownPoint = 0
 let pending: ReturnType<typeof setTimeout> | undefined
 let motion: Motion | undefined
+/** The race whose changes are being tried again. */
+let trying: Race | undefined
 /** When the race began, for the figures that tests read. */
 let began = 0
 
@@ -61,9 +64,18 @@ function changed(redraw: boolean, push = redraw): void {
     controls.render()
     contestants.render()
   }
+  prepare()
   clearTimeout(pending)
   at('answer').classList.add('stale')
   pending = setTimeout(start, redraw ? 0 : 150)
+}
+
+/** Makes room for the next answer, and takes away what belongs to another race. */
+function prepare(): void {
+  curve.update(choice)
+  at('answer').style.setProperty('--points', String(Math.min(6, networks(choice))))
+  if (!at<HTMLInputElement>('auto').checked) clearDrawing()
+  for (const id of ['motion', 'waterfalls']) at(id).classList.add('stale')
 }
 
 function start(): void {
@@ -76,7 +88,7 @@ function start(): void {
   const mine = new Race(pool, choice.flags.map(([name, value]) => [name, value]), (progress) => show(mine, progress))
   race = mine
   mine.run().then(() => {
-    if (race === mine) background()
+    if (race === mine) void background()
   }).catch((error: unknown) => {
     if (error instanceof Superseded || race !== mine) return
     pool.renew()
@@ -84,18 +96,33 @@ function start(): void {
   })
 }
 
-/** Races the curve while no worker has anything else to do. */
-function background(): void {
-  if (race?.finished && race.facts && !papers.isBusy) curve.start(choice, race.facts)
+/** Races the curve, and then the changes with more loads, while no worker has anything else to do. */
+async function background(): Promise<void> {
+  const of = race
+  const idle = (): boolean => race === of && !papers.isBusy
+  if (!of?.finished || !of.facts || !idle()) return
+  await curve.start(choice, of.facts)
+  if (!idle() || !of.facts.explains || trying === of) return
+  trying = of
+  try {
+    await of.tryAgain(idle)
+  } catch (error) {
+    // A worker was replaced. The answer keeps the changes with fewer loads, and says so.
+    if (!(error instanceof Superseded)) throw error
+  } finally {
+    if (trying === of) trying = undefined
+  }
 }
 
 function show(of: Race, progress: Progress): void {
   if (race !== of) return
+  const again = latest?.explained === true && latest.facts === progress.facts
   latest = progress
   if (shownPoint >= progress.points.length) shownPoint = 0
   const { facts, points, seeds } = progress
+  adopt(contestants.list(), facts.contestants)
   const total = facts.seeds.length
-  const elapsed = ((performance.now() - began) / 1000).toFixed(1)
+  const elapsed = again ? at('answer').dataset['elapsed'] ?? '' : ((performance.now() - began) / 1000).toFixed(1)
   const looking = seeds === total && !progress.explained && facts.explains
   status(progress.explained || (seeds === total && !facts.explains) ? `${total === 1 ? 'One load' : `${total} loads`} of each contestant, in ${elapsed} s.`
     : looking ? `${total} of ${total} loads of each contestant. Experiments look for the reason …` : `${seeds} of ${total} loads of each contestant …`)
@@ -110,19 +137,21 @@ function show(of: Race, progress: Progress): void {
     const heading = points.length > 1 ? h('p', { class: 'over' }, factors || facts.points[i]!.network) : null
     const waits = facts.explains && !progress.explained
     const lines = waits ? rest.filter((line) => !/^(Why|What )/.test(line.label)) : rest
+    const fewest = Math.min(...point.changes.map(({ n }) => n).filter((n) => n > 1), total)
+    const tried = (label: string): string => (label.startsWith('What ') && fewest < total ? ` (Tried with ${fewest} loads of each contestant so far.)` : '')
     if (waits) lines.push({ label: 'Why', text: 'experiments look for the reason when all loads are done.' })
     return [heading, h('h2', { class: 'result' }, h('b', {}, `${first?.label ?? ''}: `), ...glossary.marked(first?.text ?? '')),
-      ...lines.map((line) => h('p', { class: 'lead' }, h('b', {}, `${line.label}: `), ...glossary.marked(line.text)))].filter((node) => node !== null)
+      ...lines.map((line) => h('p', { class: 'lead' }, h('b', {}, `${line.label}: `), ...glossary.marked(line.text + tried(line.label))))].filter((node) => node !== null)
   }))
   at('views').hidden = false
-  at('about').textContent = `${facts.points[shownPoint]!.workload} over ${facts.points[shownPoint]!.network}`
+  at('about').replaceChildren(...glossary.marked(`${facts.points[shownPoint]!.workload} over ${facts.points[shownPoint]!.network}`))
   at('warnings').replaceChildren(...facts.warnings.concat(alone(facts)).map((warning) => h('li', {}, warning)))
   at('command').textContent = facts.command
   at('plan-text').textContent = facts.toml
   drawPoint(progress)
   at<HTMLButtonElement>('draw').disabled = false
   at<HTMLButtonElement>('results').disabled = at<HTMLButtonElement>('captures').disabled = !of.finished
-  if (of.finished && at<HTMLInputElement>('auto').checked) void draw()
+  if (of.finished && !again && at<HTMLInputElement>('auto').checked) void draw()
 }
 
 /** Says which contestants use only the first of several paths. */
@@ -153,8 +182,10 @@ function drawPoint({ facts, points }: Progress): void {
 function clearDrawing(): void {
   motion?.pause()
   motion = undefined
-  at('motion').replaceChildren()
-  at('waterfalls').replaceChildren()
+  for (const id of ['motion', 'waterfalls']) {
+    at(id).replaceChildren()
+    at(id).classList.remove('stale')
+  }
 }
 
 /** Draws the packets and the waterfall of the median run of each contestant. */
@@ -164,12 +195,12 @@ async function draw(): Promise<void> {
   const button = at<HTMLButtonElement>('draw')
   button.disabled = true
   try {
-    const runs: Drawn[] = []
+    const runs: Run[] = []
     for (const [contestant, one] of progress.points[shownPoint]!.contestants.entries()) {
-      runs.push(await of.helper.ask<Drawn>({ do: 'draw', point: shownPoint, contestant, seed: one.median_seed }))
+      const drawn = await of.helper.ask<Drawn>({ do: 'draw', point: shownPoint, contestant, seed: one.median_seed })
+      runs.push({ ...drawn, name: one.name, typed: one.typed })
       if (race !== of) return
     }
-    runs.forEach((run, i) => { run.name = progress.points[shownPoint]!.contestants[i]!.name })
     clearDrawing()
     motion = new Motion(runs)
     at('motion').replaceChildren(motion.element)
@@ -203,6 +234,8 @@ async function drop(file: File): Promise<void> {
   if (file.size > MOST_BYTES) return complain(`${file.name}: ${bytes(file.size)}; a page takes at most ${bytes(MOST_BYTES)}`)
   const name = file.name.replace(/[^\w.-]+/g, '-').replace(/^[-.]+/, '') || 'page.har'
   pool.file(name, new Uint8Array(await file.arrayBuffer()))
+  // A file with the name of another one is another page.
+  curve.clear()
   controls.own = { name, size: file.size }
   for (const flag of ['objects', 'bulk', 'messages', 'page']) choice.set(flag, undefined)
   choice.flags.unshift(['page', name])
@@ -259,12 +292,13 @@ async function boot(): Promise<void> {
     choice.set('loss', loss)
     changed(true)
   })
-  papers = new Papers(pool, (busy) => (busy ? curve.stop() : background()))
+  papers = new Papers(pool, (busy) => (busy ? curve.stop() : void background()))
   at('papers').replaceChildren(papers.cards())
   listen()
   controls.render()
   contestants.render()
   at('form').hidden = false
+  prepare()
   document.body.dataset['ready'] = 'yes'
   start()
 }

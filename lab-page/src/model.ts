@@ -45,6 +45,14 @@ export class Choice {
   }
 }
 
+/** Flags of the network whose values may be several, with a point of the race for each combination. */
+const FACTORS = ['rate', 'up-rate', 'down-rate', 'rtt', 'loss', 'up-loss', 'down-loss', 'jitter', 'queue']
+
+/** The number of networks that a race compares, as far as the usual flags say. */
+export function networks(choice: Choice): number {
+  return FACTORS.reduce((all, flag) => all * (choice.get(flag)?.split(',').length ?? 1), 1)
+}
+
 /** The size of a unit of rates, in bit/s. */
 const RATES: [string, number][] = [['gbit', 1e9], ['mbit', 1e6], ['kbit', 1e3], ['bit', 1]]
 

@@ -1,14 +1,18 @@
 // The packets of each contestant on the wire, over virtual time: play, pause, speed and scrub.
 
+import { colorOf } from './colors'
 import { calm, h, time } from './dom'
 import type { Drawn } from './tables'
 
 /** How fast virtual time runs. */
 const SPEEDS = [0.05, 0.1, 0.25, 0.5, 1]
 
+/** A run that is drawn, with its contestant as typed. */
+export interface Run extends Drawn { typed: string }
+
 /** A lane: one contestant. */
 interface Lane {
-  drawn: Drawn
+  drawn: Run
   canvas: HTMLCanvasElement
   text: HTMLElement
   /** Bytes delivered to the application by the end of each object, in the order of time. */
@@ -31,7 +35,7 @@ export class Motion {
   private readonly button: HTMLButtonElement
   private speed: number
 
-  constructor(drawn: Drawn[]) {
+  constructor(drawn: Run[]) {
     const last = (one: Drawn): number => one.page_ns !== null ? one.page_ns / 1000 : Math.max(0, ...one.packets.map((packet) => packet[1] ?? packet[0]))
     this.end = Math.max(1, ...drawn.map(last))
     this.speed = this.end > 8e6 ? 1 : this.end > 3e6 ? 0.5 : 0.25
@@ -47,8 +51,8 @@ export class Motion {
       ...SPEEDS.map((value) => h('option', { value, selected: value === this.speed }, value === 1 ? 'as fast as life' : `${1 / value} times slower`)))
     this.element = h('div', { class: 'motion' },
       h('div', { class: 'player' }, this.button, this.slider, this.clock, speed),
-      h('div', { class: 'lanes' }, ...this.lanes.map((one, i) => h('figure', {},
-        h('figcaption', {}, h('span', { class: `swatch c${i % 8}`, 'aria-hidden': 'true' }), h('b', {}, one.drawn.name), one.text), one.canvas))),
+      h('div', { class: 'lanes' }, ...this.lanes.map((one) => h('figure', {},
+        h('figcaption', {}, h('span', { class: `swatch c${colorOf(one.drawn.typed)}`, 'aria-hidden': 'true' }), h('b', {}, one.drawn.name), one.text), one.canvas))),
       h('p', { class: 'note' }, 'Left: the server. Right: the client. Upper track: packets to the client; lower track: packets to the server. A cross is a packet that the network loses. The bar is the page that has arrived; the curves are the congestion windows and the queueing delay so far.'))
     new ResizeObserver(() => this.draw()).observe(this.element)
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.draw())
@@ -82,11 +86,11 @@ export class Motion {
     this.slider.value = String(Math.round((this.at / this.end) * 1000))
     this.slider.setAttribute('aria-valuetext', time(this.at / 1000))
     this.clock.textContent = `${time(this.at / 1000)} of ${time(this.end / 1000)}`
-    this.lanes.forEach((one, i) => drawLane(one, this.at, this.end, i))
+    this.lanes.forEach((one) => drawLane(one, this.at, this.end))
   }
 }
 
-function lane(drawn: Drawn): Lane {
+function lane(drawn: Run): Lane {
   const ends = drawn.objects.filter((object) => object.delivered_ns !== null)
   ends.sort((a, b) => a.delivered_ns! - b.delivered_ns!)
   let sum = 0
@@ -98,7 +102,7 @@ function lane(drawn: Drawn): Lane {
 
 const color = (style: CSSStyleDeclaration, name: string): string => style.getPropertyValue(name).trim()
 
-function drawLane(lane: Lane, at: number, end: number, index: number): void {
+function drawLane(lane: Lane, at: number, end: number): void {
   const { canvas, drawn } = lane
   const width = canvas.clientWidth, height = canvas.clientHeight
   if (width === 0) return
@@ -109,7 +113,7 @@ function drawLane(lane: Lane, at: number, end: number, index: number): void {
   g.setTransform(ratio, 0, 0, ratio, 0, 0)
   g.clearRect(0, 0, width, height)
   const style = getComputedStyle(canvas)
-  const [ink, soft, rule, mark, own] = ['--ink', '--soft', '--rule', '--mark', `--c${index % 8}`].map((name) => color(style, name)) as [string, string, string, string, string]
+  const [ink, soft, rule, mark, own] = ['--ink', '--soft', '--rule', '--mark', `--c${colorOf(drawn.typed)}`].map((name) => color(style, name)) as [string, string, string, string, string]
   const box = 14, from = box + 2, to = width - box - 2
   const down = 16, up = 34
   g.fillStyle = rule

@@ -1,6 +1,6 @@
 // Runs a race: shares its runs among the workers, and reports the answer as seeds finish.
 
-import { content, type Member, type Pool, Superseded } from './pool'
+import { content, type Member, type Pool, Refusal, Superseded } from './pool'
 import type { Facts, PointState } from './tables'
 import type { Flag } from './model'
 import type { Side } from './worker'
@@ -28,6 +28,8 @@ export class Race {
   private stopped = false
   private next = 0
   private done = 0
+  /** The times after changes that are tried again, as JSON, by contestant and seed. */
+  private readonly tried = new Map<string, (string | undefined)[][]>()
   facts?: Facts
   finished = false
 
@@ -116,6 +118,56 @@ export class Race {
     }
     await Promise.all(this.pool.members.map(work))
     for (const request of found) content0(await this.judge.raw(request))
+  }
+
+  /** The changes that the experiments tried with fewer seeds than the race has. */
+  private static shortened(points: PointState[], seeds: number): { point: number; change: string }[] {
+    return points.flatMap(({ changes }, point) => changes.filter(({ n }) => n > 1 && n < seeds).map(({ change }) => ({ point, change })))
+  }
+
+  /**
+   * Tries changes again with all seeds of the race, one change after another, until `wanted` says no. Runs that are done
+   * count if it is called again.
+   */
+  async tryAgain(wanted: () => boolean): Promise<void> {
+    const seeds = this.facts!.seeds.length
+    const waiting = Race.shortened(await this.judge.ask<PointState[]>({ do: 'state', seeds }), seeds)
+    let found = 0
+    for (const { point, change } of waiting) {
+      const times = await this.times(point, change, wanted).catch((error: unknown) => {
+        // With all seeds, a change may be larger than a race can be. It stays as it is.
+        if (error instanceof Refusal) return null
+        throw error
+      })
+      this.check()
+      if (times === null) continue
+      if (!times) break
+      content0(await this.judge.raw(`{"do":"tried","point":${point},"change":${JSON.stringify(change)},"times":${times}}`))
+      found++
+    }
+    // The text of the answer moves once only.
+    if (found > 0) await this.tell(seeds, true)
+  }
+
+  /** Returns the times of all contestants and seeds after a change, as JSON; `undefined` if they are not wanted any more. */
+  private async times(point: number, change: string, wanted: () => boolean): Promise<string | undefined> {
+    const { contestants, seeds } = this.facts!
+    const key = `${point} ${change}`
+    const times = this.tried.get(key) ?? contestants.map(() => seeds.map((): string | undefined => undefined))
+    this.tried.set(key, times)
+    const jobs = times.flatMap((row, contestant) => row.flatMap((time, seed) => (time === undefined ? [{ contestant, seed }] : [])))
+    const work = async (member: Member): Promise<void> => {
+      for (let job = wanted() ? jobs.shift() : undefined; job; job = wanted() ? jobs.shift() : undefined) {
+        const began = performance.now()
+        const answer = await member.raw(JSON.stringify({ do: 'try', point, change, ...job }))
+        this.check()
+        member.long = performance.now() - began > PATIENCE
+        content0(answer)
+        times[job.contestant]![job.seed] = answer.slice('{"ok":'.length, -1)
+      }
+    }
+    await Promise.all(this.pool.members.map(work))
+    return jobs.length > 0 ? undefined : `[${times.map((row) => `[${row.join()}]`).join()}]`
   }
 
   /** Returns the names and contents of the files of the race. */

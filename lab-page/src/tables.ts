@@ -38,6 +38,8 @@ export interface Standing {
 
 export interface Changed {
   change: string
+  /** The number of seeds. */
+  n: number
   winner: string | null
   flips: boolean
   medians_ms: (number | null)[]

@@ -26,7 +26,7 @@ const problems = []
 const check = (is, line) => { if (!is) problems.push(line) }
 const WAIT = { timeout: 300_000 }
 
-async function open(fragment, { width = 1280, height = 900, dark = false, calm = false, prepare, given, until = '#answer[data-seeds]' } = {}) {
+async function open(fragment, { width = 1280, height = 900, dark = false, calm = false, slow = 1, prepare, given, until = '#answer[data-seeds]' } = {}) {
   const page = await browser.newPage()
   page.on('console', (message) => { if (['error', 'warn'].includes(message.type())) problems.push(`console: ${message.text()}`) })
   page.on('pageerror', (error) => problems.push(`error: ${error.message}`))
@@ -35,8 +35,18 @@ async function open(fragment, { width = 1280, height = 900, dark = false, calm =
   await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' }, { name: 'prefers-reduced-motion', value: calm ? 'reduce' : 'no-preference' }])
   await page.evaluateOnNewDocument(() => {
     globalThis.shift = 0
-    new PerformanceObserver((list) => { for (const entry of list.getEntries()) if (!entry.hadRecentInput) globalThis.shift += entry.value }).observe({ type: 'layout-shift', buffered: true })
+    globalThis.moved = []
+    const name = (node) => (node instanceof Element ? `${node.tagName.toLowerCase()}${node.id ? `#${node.id}` : ''}` : node?.parentElement ? `text in ${name(node.parentElement)}` : 'nothing')
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) {
+        if (entry.hadRecentInput) continue
+        globalThis.shift += entry.value
+        const sources = entry.sources.map(({ node, previousRect, currentRect }) => `${name(node)} from ${Math.round(previousRect.y)} to ${Math.round(currentRect.y)}`)
+        globalThis.moved.push(`${entry.value.toFixed(3)} at ${(entry.startTime / 1000).toFixed(1)} s: ${sources.join(', ')}`)
+      }
+    }).observe({ type: 'layout-shift', buffered: true })
   })
+  if (slow > 1) await page.emulateCPUThrottling(slow)
   if (prepare) await page.evaluateOnNewDocument(prepare, given)
   const began = performance.now()
   await page.goto(pageFile.href + fragment)
@@ -53,8 +63,9 @@ const picture = async (page, name) => { if (screenshots) await page.screenshot({
 
 /** What the user sees first stays where it is while answers arrive. */
 async function steady(page, name) {
-  const shift = await page.evaluate(() => globalThis.shift)
-  check(shift < 0.1, `${name}: the layout shifts by ${shift.toFixed(2)}`)
+  const { shift, moved } = await page.evaluate(() => ({ shift: globalThis.shift, moved: globalThis.moved }))
+  if (shift > 0.01) console.log(`${name}: the layout shifts by ${shift.toFixed(3)}: ${moved.join('; ')}`)
+  check(shift < 0.1, `${name}: the layout shifts by ${shift.toFixed(2)}: ${moved.join('; ')}`)
 }
 
 async function accessible(page, name) {
@@ -88,6 +99,16 @@ async function main() {
   await page.click('#play')
   check(!(await text(page, '.clock')).startsWith('0.0'), 'the packets do not move')
   await picture(page, 'wide-light')
+  for (const [part, meaning] of [['connect', /handshake of the transport/], ['queue', /free connection or stream/], ['blocked', /head-of-line blocking/]]) {
+    await page.$$eval('#waterfalls .legend button', (all, part) => all.find((one) => one.textContent === part).click(), part)
+    await page.waitForSelector('#glossary[open]')
+    check(meaning.test(await text(page, '#glossary dl > div:first-child')), `the legend opens ${await text(page, '#glossary dl > div:first-child')}`)
+    await page.keyboard.press('Escape')
+  }
+  await page.click('[data-term="ge:"]')
+  await page.waitForSelector('#glossary[open]')
+  check(/begins a burst of losses/.test(await text(page, '#glossary dl > div:first-child')), 'losses in bursts have no entry')
+  await page.keyboard.press('Escape')
   await accessible(page, 'wide, light')
   await page.click('#captures')
   await page.waitForSelector('[data-file="results.json"]', WAIT)
@@ -98,7 +119,7 @@ async function main() {
 
 /** The looks: narrow, dark, calm. */
 async function looks() {
-  for (const [name, how] of [['narrow-light', { width: 390, height: 844 }], ['wide-dark', { dark: true, calm: true }], ['narrow-dark', { width: 390, height: 844, dark: true }]]) {
+  for (const [name, how] of [['narrow-light', { width: 390, height: 844 }], ['wide-dark', { dark: true, calm: true }], ['narrow-dark', { width: 390, height: 844, dark: true, slow: 4 }]]) {
     const { page } = await open('#objects=12x30kB&rate=10mbit&rtt=80ms&loss=0,1%25&runs=3', how)
     await explained(page)
     await steady(page, name)
@@ -224,12 +245,86 @@ async function curve() {
   await page.waitForFunction(() => location.hash.includes('loss=5%25'), WAIT)
   await explained(page)
   await curved(page)
+  check(await page.$eval('#curve .limit', (mark) => Number(mark.getAttribute('x1')) > 300), 'the mark of the loss does not move')
+  await page.$eval('#curve details', (one) => { one.open = true })
   await page.focus('#curve-0')
   await page.keyboard.press('Enter')
   await page.waitForFunction(() => location.hash.includes('loss=0'), WAIT)
+  check(await page.$('#curve svg') !== null, 'a change of the loss takes the curve away')
   await explained(page)
+  // Another setting has another curve: the old one is gone at once, and its place is kept.
+  const height = await page.$eval('#curve', (one) => one.offsetHeight)
+  await page.focus('#s-rtt')
+  await page.keyboard.press('ArrowRight')
+  check(await page.$('#curve svg') === null, 'the curve of another round trip is still there')
+  check(await page.$eval('#curve', (one) => one.offsetHeight) === height, 'the place of the curve is not kept')
+  await explained(page)
+  await curved(page)
   await page.evaluate(() => { location.hash = '#page=article&runs=1&loss=0,1%25' })
   await page.waitForFunction(() => /needs one network/.test(document.querySelector('#curve').textContent), WAIT)
+  await page.close()
+}
+
+/** A contestant keeps its colour when another is removed, added or changed. */
+async function colors() {
+  const { page } = await open('#page=article&rate=10mbit&rtt=80ms&loss=1%25&runs=3&causes=off')
+  const shown = () => page.evaluate(() => {
+    const color = (element) => getComputedStyle(element).backgroundColor
+    const of = (rows, name) => Object.fromEntries([...document.querySelectorAll(rows)].map((row) => [name(row), color(row.querySelector('.swatch'))]))
+    return {
+      form: of('.contestants li', (row) => row.querySelector('.name').textContent),
+      times: of('#distribution tbody tr', (row) => row.querySelector('th').textContent),
+      curve: of('#curve .legend > span', (row) => row.textContent),
+      packets: of('#motion figcaption', (row) => row.querySelector('b').textContent),
+    }
+  })
+  const race = async (names) => {
+    await page.waitForFunction((names) => document.querySelector('#answer:not(.stale)[data-explained=true]') !== null && [...document.querySelectorAll('#distribution tbody th')].map((one) => one.textContent).join() === names, WAIT, names)
+    await curved(page)
+    await page.click('#draw')
+    await page.waitForFunction((names) => [...document.querySelectorAll('#motion figcaption b')].map((one) => one.textContent).join() === names, WAIT, names)
+    return shown()
+  }
+  const first = await race('http1,http2,http3,sctp-dtls')
+  check(new Set(Object.values(first.form)).size === 4, 'two contestants have one color')
+  await page.click('.contestants li:first-child .icon')
+  const fewer = await race('http2,http3,sctp-dtls')
+  for (const [place, colors] of Object.entries(fewer)) {
+    check(Object.keys(colors).length === 3, `${place}: ${JSON.stringify(colors)}`)
+    for (const [name, color] of Object.entries(colors)) check(color === first.form[name], `${place}: the color of ${name} changes from ${first.form[name]} to ${color}`)
+  }
+  await page.select('#add', 'six')
+  const more = await race('http2,http3,sctp-dtls,six')
+  check(new Set(Object.values(more.times)).size === 4 && more.times.http2 === first.form.http2, `with another contestant: ${JSON.stringify(more)}`)
+  await page.focus('#contestant-1')
+  await page.keyboard.press('Enter')
+  await page.waitForSelector('#settings[open]')
+  await page.evaluate(() => [...document.querySelectorAll('#settings label')].find((one) => one.textContent === 'cc').parentElement.querySelector('input').focus())
+  await page.keyboard.type('bbr')
+  await page.keyboard.press('Enter')
+  check(await page.$('#motion canvas') === null, 'the packets of another race are still there')
+  const changed = await race('http2,http3:cc=bbr,sctp-dtls,six')
+  check(changed.packets['http3:cc=bbr'] === first.form.http3, `with another setting: ${JSON.stringify(changed)}`)
+  await page.close()
+}
+
+/** Changes are tried with few loads, and again with as many as the answer has. */
+async function changes() {
+  const { page } = await open('#objects=6x20kB&rate=10mbit&rtt=80ms&loss=1%25&runs=40&transport=tcp&transport=six')
+  await page.evaluate(() => {
+    globalThis.lines = []
+    new MutationObserver(() => globalThis.lines.push(document.querySelector('#answer').textContent)).observe(document.querySelector('#answer'), { childList: true })
+  })
+  await explained(page)
+  await page.waitForFunction(() => {
+    const counts = [...document.querySelectorAll('#changes tbody td:last-child')].map((one) => one.textContent)
+    return counts.length > 2 && counts.every((count) => count === '40' || count === '1')
+  }, WAIT)
+  check((await page.evaluate(() => globalThis.lines)).some((line) => /Tried with (25|8) loads of each contestant so far/.test(line)), 'the answer does not say that changes were tried with few loads')
+  check(!/so far/.test(await text(page, '#answer')), `the answer still has ${await text(page, '#answer')}`)
+  check(/^40 loads of each contestant, in/.test(await text(page, '#status')), `the status is ${await text(page, '#status')}`)
+  await steady(page, 'changes')
+  await picture(page, 'changes')
   await page.close()
 }
 
@@ -357,7 +452,7 @@ async function large() {
 }
 
 try {
-  for (const part of [main, looks, input, forms, guides, curve, paths, papers, traps, large]) {
+  for (const part of [main, looks, input, forms, guides, curve, colors, changes, paths, papers, traps, large]) {
     if (process.env.PART && process.env.PART !== part.name) continue
     await part().catch((error) => problems.push(`${part.name}: ${error.message}`))
   }

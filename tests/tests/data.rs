@@ -8,11 +8,11 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The file name extensions of code and prose, which are not data files.
+/// The endings of the paths of code and prose, which are not data files.
 const CODE: [&str; 13] =
-    [".rs", ".md", ".sh", ".c", ".cc", ".go", ".go.mod", ".go.sum", ".tcl", ".css", ".js", ".lock", ".cff"];
+    [".rs", ".md", ".sh", ".c", ".cc", ".go", "/go.mod", "/go.sum", ".tcl", ".css", ".js", ".lock", ".cff"];
 /// Further files with code or prose and files that configure builds, given by the end or the beginning of their paths.
-const NAMED: [&str; 15] = [
+const NAMED: [&str; 12] = [
     "Cargo.toml",
     "clippy.toml",
     "rustfmt.toml",
@@ -24,10 +24,7 @@ const NAMED: [&str; 15] = [
     "LICENSE-MIT",
     "Containerfile",
     ".dockerignore",
-    "benches/browser/caddy/go.",
     "interop/peers/guest/",
-    "interop/peers/h2spec/go.",
-    "interop/peers/pion/go.",
 ];
 
 fn is_data(file: &str) -> bool {

@@ -9,6 +9,9 @@ use super::key_log::ClientRandom;
 use super::results::Security;
 use anabranch_wire::quic::Frames;
 
+/// The reason why records cannot be decrypted if their secrets are missing.
+pub(super) const NO_SECRETS: &str = "no key log has the secrets of this connection";
+
 pub(super) const CLIENT_HELLO: u8 = 1;
 pub(super) const SERVER_HELLO: u8 = 2;
 pub(super) const ENCRYPTED_EXTENSIONS: u8 = 8;
@@ -140,7 +143,7 @@ impl Agreed {
             Some(number) if super::keys::suite(number).is_none() => {
                 Some("the cipher suite is none that can be opened: AES-GCM and ChaCha20-Poly1305")
             }
-            _ if !has_secret => Some("no key log has the secrets of this connection"),
+            _ if !has_secret => Some(NO_SECRETS),
             _ => None,
         }
     }

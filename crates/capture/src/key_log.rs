@@ -44,6 +44,20 @@ impl KeyLog {
     }
 }
 
+/// Returns whether these bytes can be a key log: one of the first lines has a label and two hexadecimal numbers, or there
+/// are only comments so far. The labels may be those of other secrets.
+#[must_use]
+pub fn is_key_log(bytes: &[u8]) -> bool {
+    const LINES: usize = 16;
+    let lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let mut secrets = lines.filter(|line| !line.is_empty() && line[0] != b'#').take(LINES).peekable();
+    secrets.peek().is_none()
+        || secrets.any(|line| {
+            let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+            words.len() == 3 && words[1..].iter().all(|word| word.iter().all(u8::is_ascii_hexdigit))
+        })
+}
+
 fn parse(line: &[u8]) -> Option<((ClientRandom, Label), Vec<u8>)> {
     let line = std::str::from_utf8(line).ok()?;
     let mut words = line.split_ascii_whitespace();
@@ -86,5 +100,22 @@ mod tests {
         assert_eq!(log.secret(&[0xab; 32], Label::Traffic(0)), None);
         assert_eq!(log.secret(&[0xab; 32], Label::Traffic(1)), Some(&[4, 5][..]));
         assert_eq!(log.0.len(), 2);
+    }
+
+    #[test]
+    fn other_files_are_no_key_logs() {
+        for log in [
+            "",
+            "# NSS key log\n",
+            "\r\n# a comment\r\nEXPORTER_SECRET 00ab 0C\r\n",
+            "x\nCLIENT_RANDOM 00 01",
+        ] {
+            assert!(is_key_log(log.as_bytes()), "{log}");
+        }
+        for other in
+            ["-----BEGIN PRIVATE KEY-----\nMIGHAgEA\n", "\n\r\r\n\u{4}", "CLIENT_RANDOM 00\n", "A 0g 01"]
+        {
+            assert!(!is_key_log(other.as_bytes()), "{other}");
+        }
     }
 }

@@ -62,6 +62,7 @@ use fragments::Fragments;
 use frame::{IpPayload, Network, Vantage};
 use input::InputFormat;
 use key_log::KeyLog;
+pub use key_log::is_key_log;
 use layers::CapturedBytes;
 use results::{BothEnds, Decoded, NotFollowed, SCHEMA, Statistics};
 use std::borrow::Cow;

@@ -206,7 +206,7 @@ fn encryption(security: &Security) -> String {
     parts.extend(security.took_ns.map(|took| format!("handshake {} ms", millis(took))));
     let answered = security.answered_ns.map(|nanos| format!("ServerHello after {} ms", millis(nanos)));
     parts.extend(answered.filter(|_| security.took_ns.is_none()));
-    let unit = if security.protocol.starts_with("QUIC") { "packet" } else { "record" };
+    let unit = encryption_unit(&security.protocol);
     if security.opened + security.sealed > 0 {
         parts.push(format!("{} decrypted", counted(security.opened, unit)));
     }
@@ -215,6 +215,11 @@ fn encryption(security: &Security) -> String {
         parts.push(format!("{} not{why}", security.sealed));
     }
     parts.join(", ")
+}
+
+/// Returns the name of what is encrypted: QUIC's packets, or records.
+pub(super) fn encryption_unit(protocol: &str) -> &'static str {
+    if protocol.starts_with("QUIC") { "packet" } else { "record" }
 }
 
 /// Describes in one line what an endpoint reported in its log.

@@ -246,6 +246,12 @@ fn key_log(file: &str) -> Result<Vec<u8>, Failure> {
     if bytes.len() as u64 > MAX_KEY_LOG {
         return Err(Failure::Usage(format!("--keylog {file}: more than 64 MiB; a key log was expected")));
     }
+    if !anabranch_capture::is_key_log(&bytes) {
+        return Err(Failure::Usage(format!(
+            "--keylog {file}: no key log. Name the file that SSLKEYLOGFILE named at an endpoint; a line of it is \
+             'CLIENT_TRAFFIC_SECRET_0 HEX HEX'"
+        )));
+    }
     Ok(bytes)
 }
 

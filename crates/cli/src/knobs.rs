@@ -356,6 +356,7 @@ mod linux {
         fn every_knob_is_a_senders_or_not() {
             let not_senders = [
                 "rto_initial",
+                "rtt_from_cookie",
                 "delack",
                 "ack_every",
                 "rcvbuf",

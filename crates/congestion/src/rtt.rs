@@ -38,12 +38,32 @@ impl Bounds {
     }
 }
 
+/// The smoothed round-trip time and its variation in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+enum Estimate {
+    /// There is no sample yet.
+    None,
+    /// From a sample that may be too long. The next sample replaces it.
+    Provisional(u64, u64),
+    /// From at least one unambiguous sample.
+    Measured(u64, u64),
+}
+
+impl Estimate {
+    #[inline]
+    const fn values(self) -> Option<(u64, u64)> {
+        match self {
+            Self::None => None,
+            Self::Provisional(srtt, var) | Self::Measured(srtt, var) => Some((srtt, var)),
+        }
+    }
+}
+
 /// The smoothed round-trip time, and the retransmission timeout computed from it.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
     bounds: Bounds,
-    /// The smoothed RTT and its variation in nanoseconds, once measured.
-    smoothed: Option<(u64, u64)>,
+    estimate: Estimate,
     rto: u64,
 }
 
@@ -57,21 +77,37 @@ impl RttEstimator {
             max: nanos(config.rto_max),
             granularity: nanos(config.granularity),
         };
-        Self { bounds, smoothed: None, rto: bounds.initial }
+        Self { bounds, estimate: Estimate::None, rto: bounds.initial }
     }
 
     /// Processes a measured round-trip time. The caller must leave out ambiguous measurements (Karn's algorithm).
     pub fn on_sample(&mut self, rtt: Duration) {
         let r = nanos(rtt);
-        let (srtt, var) = match self.smoothed {
+        let (srtt, var) = match self.estimate {
             // RFC 6298 §2.2, RFC 9260 §6.3.1 C2: SRTT = R, RTTVAR = R/2.
-            None => (r, r / 2),
+            Estimate::None | Estimate::Provisional(..) => (r, r / 2),
             // RFC 6298 §2.3, RFC 9260 §6.3.1 C3: beta = 1/4 and alpha = 1/8. RTTVAR is updated before SRTT.
-            Some((srtt, var)) => ((srtt * 7 + r) / 8, (var * 3 + srtt.abs_diff(r)) / 4),
+            Estimate::Measured(srtt, var) => ((srtt * 7 + r) / 8, (var * 3 + srtt.abs_diff(r)) / 4),
         };
-        self.smoothed = Some((srtt, var));
-        let margin = (4 * var).max(self.bounds.granularity);
-        self.rto = self.bounds.within(srtt + margin);
+        self.estimate = Estimate::Measured(srtt, var);
+        self.rto = self.timeout(srtt, var);
+    }
+
+    /// Processes a round-trip time that may be too long, because the peer may have retransmitted its answer. The sample
+    /// is used only if there is no other sample, and only if it does not raise the RTO. The next sample replaces it.
+    pub fn on_provisional_sample(&mut self, rtt: Duration) {
+        let r = nanos(rtt);
+        // RFC 9260 §6.3.1 C2: SRTT = R and RTTVAR = R/2, so RTO = 3·R.
+        if matches!(self.estimate, Estimate::None) && r <= self.rto / 3 {
+            self.estimate = Estimate::Provisional(r, r / 2);
+            self.rto = self.timeout(r, r / 2).min(self.rto);
+        }
+    }
+
+    /// Returns the RTO for this smoothed RTT and this variation.
+    #[inline]
+    fn timeout(&self, srtt: u64, var: u64) -> u64 {
+        self.bounds.within(srtt + (4 * var).max(self.bounds.granularity))
     }
 
     /// RFC 6298 §5.5, RFC 9260 §6.3.3 E2: doubles the RTO, up to its maximum.
@@ -82,8 +118,8 @@ impl RttEstimator {
     /// Undoes the back-off: sets the RTO to the value computed from measurements, or to the initial RTO if there are no
     /// measurements. Called when the peer has answered, but the answer gives no measurement.
     pub fn forget_back_off(&mut self) {
-        self.rto = match self.smoothed {
-            Some((srtt, var)) => self.bounds.within(srtt + (4 * var).max(self.bounds.granularity)),
+        self.rto = match self.estimate.values() {
+            Some((srtt, var)) => self.timeout(srtt, var),
             None => self.bounds.initial,
         };
     }
@@ -105,19 +141,19 @@ impl RttEstimator {
     #[must_use]
     #[inline]
     pub fn smoothed_nanos(&self) -> Option<u64> {
-        self.smoothed.map(|(srtt, _)| srtt)
+        self.estimate.values().map(|(srtt, _)| srtt)
     }
 
     /// Returns the smoothed round-trip time, once measured.
     #[must_use]
     pub fn smoothed(&self) -> Option<Duration> {
-        self.smoothed.map(|(srtt, _)| Duration::from_nanos(srtt))
+        self.smoothed_nanos().map(Duration::from_nanos)
     }
 
     /// Sets new bounds. If the RTO is outside of the new bounds, it changes to the nearest bound. `initial` applies
     /// only if no round trip has been measured.
     pub fn set_bounds(&mut self, initial: Duration, min: Duration, max: Duration) {
-        let untouched = self.smoothed.is_none() && self.rto == self.bounds.initial;
+        let untouched = matches!(self.estimate, Estimate::None) && self.rto == self.bounds.initial;
         let (initial, min, max) = (nanos(initial), nanos(min), nanos(max));
         self.bounds = Bounds { initial, min, max, ..self.bounds };
         let rto = if untouched { initial } else { self.rto };
@@ -185,6 +221,38 @@ mod tests {
             assert_eq!(rtt.rto(), Duration::from_millis(expected));
             rtt.on_sample(Duration::from_millis(50));
         }
+    }
+
+    /// A provisional sample shortens the initial RTO, and the first unambiguous sample replaces it (C2, not C3). It has
+    /// no effect after another sample, or if it would raise the RTO.
+    #[test]
+    fn a_provisional_sample_only_lowers_the_rto_until_the_next_sample() {
+        let ms = Duration::from_millis;
+        let config =
+            RttConfig { rto_initial: ms(900), rto_min: ms(200), rto_max: ms(60_000), granularity: ms(1) };
+        let mut rtt = RttEstimator::new(config);
+        for too_long in [ms(301), ms(5_000), Duration::MAX] {
+            rtt.on_provisional_sample(too_long);
+            assert_eq!((rtt.rto(), rtt.smoothed()), (ms(900), None));
+        }
+        rtt.on_provisional_sample(ms(100));
+        assert_eq!((rtt.rto(), rtt.smoothed()), (ms(300), Some(ms(100))));
+        rtt.on_provisional_sample(ms(80));
+        assert_eq!(rtt.smoothed(), Some(ms(100)), "only the first");
+        rtt.back_off();
+        rtt.forget_back_off();
+        assert_eq!(rtt.rto(), ms(300));
+        rtt.on_sample(ms(80));
+        assert_eq!((rtt.rto(), rtt.smoothed()), (ms(80 + 160), Some(ms(80))), "as the first sample (C2)");
+        rtt.on_provisional_sample(ms(10));
+        assert_eq!(rtt.smoothed(), Some(ms(80)), "not after a measurement");
+        // The bounds apply: the RTO is at least RTO.Min, but never above the initial RTO.
+        let mut rtt = RttEstimator::new(config);
+        rtt.on_provisional_sample(ms(1));
+        assert_eq!(rtt.rto(), ms(200));
+        let mut rtt = RttEstimator::new(RttConfig { rto_initial: ms(90), ..config });
+        rtt.on_provisional_sample(ms(30));
+        assert_eq!((rtt.rto(), rtt.smoothed()), (ms(90), Some(ms(30))));
     }
 
     /// The minimum RTO may exceed the maximum RTO. Even then, a measurement must not panic.

@@ -8,7 +8,7 @@
 pub use super::medians::Line;
 use super::medians::{Finisher, Standing, ratio};
 use super::reasons;
-use anabranch_results::stats::decision::{FEWEST_ALIKE, rounded_up};
+use anabranch_results::stats::decision::{FEWEST_ALIKE, rounded_up, with_commas};
 use anabranch_results::stats::metrics;
 use anabranch_results::verdict::{and, milliseconds};
 use anabranch_results::{Bound, Comparison, Point, Verdict};
@@ -125,7 +125,8 @@ fn unclear(standing: &Standing<'_>, first: &Finisher<'_>) -> Line {
         }
     }
     clauses.extend(found.more_seeds.filter(|_| found.n > 1).map(|more| {
-        format!("About {} would decide it.", counted(rounded_up(more), &format!("more {load}")))
+        let more = counted(rounded_up(more), &format!("more {load}"));
+        format!("About {more} of each contestant would decide it.")
     }));
     Line::new(label, clauses)
 }
@@ -286,7 +287,7 @@ pub(super) fn plural(point: &Point) -> String {
 }
 
 pub(super) fn counted(n: u64, noun: &str) -> String {
-    if n == 1 { format!("1\u{a0}{noun}") } else { format!("{n}\u{a0}{noun}s") }
+    if n == 1 { format!("1\u{a0}{noun}") } else { format!("{}\u{a0}{noun}s", with_commas(n)) }
 }
 
 /// Returns how many times faster the denominator of a comparison is: `1.07 times`, for a quotient of medians of 1.07.

@@ -6,7 +6,7 @@
 //! winner is faster, because the parts of the response time do not show the cause. Even the part that differs most
 //! between two contestants need not be the cause.
 
-use crate::stats::decision::{WinFrequency, rounded_up, usual};
+use crate::stats::decision::{WinFrequency, rounded_up, usual, with_commas};
 use crate::stats::metrics;
 use crate::{Comparison, Contestant, Outcome, PARTS, Point, Verdict};
 use anabranch_base::time::Duration;
@@ -171,7 +171,7 @@ impl Clauses {
             Verdict::Less | Verdict::Undecided => {
                 let more = match (found.more_seeds, found.bound) {
                     (Some(1), _) => "; 1 more seed".to_owned(),
-                    (Some(more), _) => format!("; {} more seeds", rounded_up(more)),
+                    (Some(more), _) => format!("; {} more seeds", with_commas(rounded_up(more))),
                     (None, Some(_)) => "; unfinished runs leave it open".to_owned(),
                     (None, None) => String::new(),
                 };

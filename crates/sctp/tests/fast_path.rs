@@ -65,6 +65,7 @@ fn configuration(seed: u64, rng: &mut Rng) -> Config {
         ("path_max_retrans", &["0", "1", "5"]),
         ("partial_reliability", &["yes", "no"]),
         ("reconfig", &["yes", "no"]),
+        ("rtt_from_cookie", &["yes", "no"]),
     ] {
         if one_in(rng, 2) {
             set(key, pick(rng, values));

@@ -8,6 +8,7 @@ use anabranch_lab::run::batch::{self, Options, RaceError};
 use anabranch_lab::run::one::{self, Scenario};
 use anabranch_report::answer;
 use anabranch_results::stats::metrics;
+use anabranch_results::stats::paired::Value as Measured;
 use anabranch_results::{Changed, Comparison, Contestant, Host, Point, Race, Run, World};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -34,6 +35,8 @@ struct Planned {
     runs: Vec<Option<Vec<Run>>>,
     /// What experiments found, by point, for the number of seeds with which they were made.
     found: BTreeMap<usize, (usize, Found)>,
+    /// The results of changes with every seed of the race, by point and change. The experiments try a change with fewer.
+    tried: BTreeMap<(usize, String), Changed>,
 }
 
 /// A part of the experiments at a point.
@@ -105,6 +108,9 @@ struct LineText {
     label: String,
     text: String,
 }
+
+/// A time in milliseconds, and whether the run was ended then without having finished. `None` if it has no time.
+pub type Time = Option<(f64, bool)>;
 
 /// How a contestant stands.
 #[derive(Debug, Serialize)]
@@ -179,7 +185,8 @@ impl Lab {
         let runs = vec![None; jobs.len()];
         drop(jobs);
         let (flags, file) = (flags.to_vec(), file.map(str::to_owned));
-        self.planned = Some(Planned { plan, flags, file, runs, found: BTreeMap::new() });
+        self.planned =
+            Some(Planned { plan, flags, file, runs, found: BTreeMap::new(), tried: BTreeMap::new() });
         Ok(facts)
     }
 
@@ -209,12 +216,24 @@ impl Lab {
         Ok(())
     }
 
-    /// Returns the answer of the race at every point, from its first `seeds` seeds.
+    /// Returns the answer of the race at every point, from its first `seeds` seeds. In the answer of all seeds, changes
+    /// that were tried with all of them replace those of the experiments.
     ///
     /// # Errors
     /// One line if a run is missing.
     pub fn state(&mut self, seeds: usize) -> Result<Vec<State>, String> {
-        let race = self.planned()?.race(seeds)?;
+        let planned = self.planned()?;
+        let mut race = planned.race(seeds)?;
+        if seeds >= planned.plan.seeds.len() {
+            for (index, point) in race.points.iter_mut().enumerate() {
+                let before = Changed::none(point);
+                for changed in &mut point.changes {
+                    if let Some(tried) = planned.tried.get(&(index, changed.change.clone())) {
+                        *changed = tried.clone().after(&before);
+                    }
+                }
+            }
+        }
         Ok(race.points.iter().map(State::of).collect())
     }
 
@@ -269,6 +288,50 @@ impl Lab {
         }
         known.comparisons = new.comparisons.or(known.comparisons.take());
         known.changes = new.changes.or(known.changes.take());
+        Ok(())
+    }
+
+    /// Runs one contestant with one seed at a point after a change. Contestant and seed are indices.
+    ///
+    /// # Errors
+    /// One line if the experiments try no such change, or if the run broke an invariant.
+    pub fn try_change(
+        &mut self,
+        point: usize,
+        change: &str,
+        contestant: usize,
+        seed: usize,
+    ) -> Result<Time, String> {
+        let plan = &self.planned()?.plan;
+        if point >= plan.points.len() {
+            return Err(format!("the race has no point {point}"));
+        }
+        let found = causes::run_changed(plan, point, change, (contestant, seed), &options());
+        found.map(|value| value.map(|value| (value.value, value.at_least))).map_err(refused)
+    }
+
+    /// Takes over the times after a change: for each contestant those of every seed of the race. They replace, in the
+    /// answer, what the experiments found with fewer seeds. The files of the race stay those of the command line.
+    ///
+    /// # Errors
+    /// One line if times are missing.
+    pub fn tried(&mut self, point: usize, change: String, times: &[Vec<Value>]) -> Result<(), String> {
+        let planned = self.planned()?;
+        let (contestants, seeds) = (&planned.plan.contestants, planned.plan.seeds.len());
+        if times.len() != contestants.len() || times.iter().any(|times| times.len() != seeds) {
+            return Err(format!("{change}: times are missing"));
+        }
+        let read = |time: &Value| -> Result<Option<Measured>, String> {
+            let time: Time = serde_json::from_value(time.clone())
+                .map_err(|error| format!("{change}: a damaged time: {error}"))?;
+            Ok(time.map(|(value, at_least)| Measured { value, at_least }))
+        };
+        let mut named = Vec::new();
+        for (contestant, times) in contestants.iter().zip(times) {
+            named.push((contestant.text.as_str(), times.iter().map(read).collect::<Result<_, _>>()?));
+        }
+        let changed = Changed::of(change.clone(), &named, true);
+        planned.tried.insert((point, change), changed);
         Ok(())
     }
 
@@ -417,6 +480,83 @@ mod tests {
         ];
         let facts = lab.plan(&flags(&plan), None).expect("a plan");
         assert_eq!(facts.one_path, [true, false, true, true, true]);
+    }
+
+    /// Runs a whole race with the experiments that try changes.
+    fn explained(lab: &mut Lab, plan: &[(&str, &str)]) -> Facts {
+        let facts = lab.plan(&flags(plan), None).expect("a plan");
+        for job in 0..facts.jobs.len() {
+            let runs = lab.run(job).expect("a run");
+            lab.add(job, serde_json::to_value(runs).expect("JSON")).expect("a run of this plan");
+        }
+        let seeds = facts.seeds.len();
+        let found = lab.explain(0, seeds, Part::Changes, None).expect("changes");
+        lab.explained(0, seeds, serde_json::to_value(found).expect("JSON")).expect("changes");
+        facts
+    }
+
+    #[test]
+    fn changes_that_were_tried_with_every_seed_replace_those_of_the_experiments_in_the_answer_alone() {
+        let mut lab = Lab::default();
+        let plan = [
+            ("objects", "6x20kB"),
+            ("loss", "5%"),
+            ("rtt", "40ms"),
+            ("transport", "tcp"),
+            ("transport", "six"),
+            ("runs", "27"),
+        ];
+        let facts = explained(&mut lab, &plan);
+        let few = lab.state(27).expect("a state")[0].changes.clone();
+        let change = "rtt=160ms";
+        let of = |changes: &[Changed]| changes.iter().find(|one| one.change == change).expect(change).clone();
+        assert_eq!(of(&few).n, 25);
+        let mut times = Vec::new();
+        for contestant in 0..facts.contestants.len() {
+            let all = (0..27).map(|seed| lab.try_change(0, change, contestant, seed).expect("a time"));
+            times.push(all.map(|time| serde_json::to_value(time).expect("JSON")).collect::<Vec<_>>());
+        }
+        let short = [times[0].clone(), times[1][..26].to_vec()];
+        assert_eq!(
+            lab.tried(0, change.to_owned(), &short).expect_err("short"),
+            "rtt=160ms: times are missing"
+        );
+        lab.tried(0, change.to_owned(), &times).expect("all times");
+        let many = lab.state(27).expect("a state")[0].changes.clone();
+        assert_eq!(of(&many).n, 27);
+        assert_ne!(of(&many).medians_ms, of(&few).medians_ms);
+        let others = |changes: &[Changed]| -> Vec<Changed> {
+            changes.iter().filter(|one| one.change != change).cloned().collect()
+        };
+        assert_eq!(others(&many), others(&few));
+        assert_eq!(lab.planned().expect("a plan").race(27).expect("a race").points[0].changes, few);
+    }
+
+    #[test]
+    fn times_of_a_change_with_the_seeds_of_the_experiments_are_theirs() {
+        let mut lab = Lab::default();
+        let plan = [
+            ("objects", "4x20kB"),
+            ("loss", "2%"),
+            ("transport", "tcp"),
+            ("transport", "six"),
+            ("runs", "7"),
+        ];
+        explained(&mut lab, &plan);
+        let found = lab.state(7).expect("a state")[0].changes.clone();
+        assert!(found.len() > 2, "{found:?}");
+        for changed in found.iter().filter(|changed| changed.n == 7) {
+            let mut times = Vec::new();
+            for contestant in 0..2 {
+                let all =
+                    (0..7).map(|seed| lab.try_change(0, &changed.change, contestant, seed).expect("a time"));
+                times.push(all.map(|time| serde_json::to_value(time).expect("JSON")).collect());
+            }
+            lab.tried(0, changed.change.clone(), &times).expect("all times");
+        }
+        assert_eq!(lab.state(7).expect("a state")[0].changes, found);
+        let unknown = lab.try_change(0, "loss=7%", 0, 0).expect_err("no such change");
+        assert_eq!(unknown, "loss=7%: the race tries no such change with this contestant and this seed");
     }
 
     #[test]

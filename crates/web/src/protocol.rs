@@ -62,6 +62,26 @@ pub enum Request {
         /// The answer of the other worker.
         answer: Box<Answered>,
     },
+    /// Runs one contestant with one seed at a point after a change. The answer is a time.
+    Try {
+        /// The number of the point, from 0.
+        point: usize,
+        /// The change as the experiments name it, for example `loss=0`.
+        change: String,
+        /// The number of the contestant, from 0.
+        contestant: usize,
+        /// The number of the seed, from 0.
+        seed: usize,
+    },
+    /// Takes over the times after a change, with all seeds of the race.
+    Tried {
+        /// The number of the point, from 0.
+        point: usize,
+        /// The change.
+        change: String,
+        /// For each contestant the times of all seeds.
+        times: Vec<Vec<serde_json::Value>>,
+    },
     /// Completes the race with the experiments taken over, and writes `results.json`, `report.html`, `objects.csv` and
     /// `table.txt` to `/out`.
     Results {
@@ -105,6 +125,10 @@ pub fn answer(lab: &mut Lab, request: &str) -> String {
         Request::Explained { point, seeds, answer } => {
             lab.explained(point, seeds, answer.ok).map(|()| reply(&()))
         }
+        Request::Try { point, change, contestant, seed } => {
+            lab.try_change(point, &change, contestant, seed).map(|time| reply(&time))
+        }
+        Request::Tried { point, change, times } => lab.tried(point, change, &times).map(|()| reply(&())),
         Request::Results { captures } => lab.results(captures).map(|files| reply(&files)),
         Request::Draw { point, contestant, seed } => {
             lab.draw(point, contestant, seed).map(|drawn| reply(&drawn))

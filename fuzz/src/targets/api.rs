@@ -120,6 +120,7 @@ fn configuration(source: &mut Source<'_>) -> Config {
     }
     let mut set = |key, value| config.set(key, value).expect("a knob");
     set("nr_sack", if bits >> 12 & 1 == 1 { "yes" } else { "no" });
+    set("rtt_from_cookie", if bits >> 13 & 1 == 1 { "yes" } else { "no" });
     set("pmtud", if bits >> 9 & 1 == 1 { "plpmtud" } else { "icmp" });
     set("pf_max_retrans", if bits >> 10 & 1 == 1 { "0" } else { "off" });
     set("num_ostreams", source.pick(&["1", "10", "65535"]));

@@ -396,6 +396,7 @@ func main() {
 	options := []sctp.AssociationOption{
 		sctp.WithNetConn(conn),
 		sctp.WithMaxMessageSize(largest),
+		sctp.WithMaxReceiveBufferSize(uint32(number("receive_buffer", largest))),
 		sctp.WithRTOMax(float64(number("rto_max", 1000))),
 		sctp.WithEnableInterleaving(number("idata", 0) == 1),
 		sctp.WithEnableZeroChecksum(number("zero_checksum", 0) == 1),

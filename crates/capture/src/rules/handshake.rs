@@ -2,7 +2,7 @@
 
 use super::{Case, Evidence, packets};
 use crate::arrival::Side;
-use crate::table::seconds;
+use crate::table::{counted, seconds};
 use crate::timeline::{Entry, Event};
 
 /// The opening packets (such as INITs or SYNs) and cookies of a handshake that were sent again.
@@ -106,13 +106,19 @@ impl Retries<'_> {
             )
         } else {
             cost_ns += case.until().saturating_sub(last.at);
-            let reason = case.icmp(0).map_or_else(
-                || {
+            // Such packets belong to an earlier connection between the same ports. B takes the requests for packets of that
+            // connection (RFC 6347 §4.2.8, RFC 9293 §3.10.7.4).
+            let reason = match (case.icmp(0), case.talk.directions[1].packets) {
+                (Some((reason, _)), _) => reason,
+                (None, 0) => {
                     "A firewall, a wrong address or a stopped host explains this; the capture does not show which."
                         .to_owned()
-                },
-                |(reason, _)| reason,
-            );
+                }
+                (None, others) => format!(
+                    "B sent {} meanwhile, so it is reachable. It may still have an earlier connection between these ports.",
+                    counted(others, "packet")
+                ),
+            };
             format!(
                 "B never answered: A sent its {request} {} times, in {}, and no {answer} was captured. {reason}",
                 requests.len(),

@@ -266,13 +266,15 @@ pub(super) fn head_of_line(case: &Case<'_>) -> Option<Evidence> {
     // For each stream and position: the time and the packet of the first transmission.
     let mut sent: BTreeMap<u64, BTreeMap<u64, (u64, u64)>> = BTreeMap::new();
     let mut waits: BTreeMap<u64, Vec<Wait>> = BTreeMap::new();
+    // A retransmission that nothing answers has repaired no loss, and later data may be lost as well.
+    let answered = case.acks().map(|(entry, _)| entry.at).max().unwrap_or(0);
     for (entry, data) in case.data() {
         let of_stream = sent.entry(data.stream).or_default();
         let (_, position) = key(case, data);
         match data.class {
             DataClass::Retransmitted { spurious: false, .. } => {
                 let behind = of_stream.range(position + 1..).map(|(_, sent)| *sent).min();
-                if let Some((from, behind)) = behind {
+                if let Some((from, behind)) = behind.filter(|_| entry.at < answered) {
                     let wait = Wait { from, until: entry.at, behind, repair: entry.packet };
                     waits.entry(data.stream).or_default().push(wait);
                 }

@@ -253,7 +253,8 @@ pub(super) fn delayed_acks(case: &Case<'_>) -> Option<Evidence> {
         }
     }
     let cost_ns: u64 = delays.iter().map(|delay| delay.nanos).sum();
-    let is_frequent = delays.len() >= 5 && delays.len() * 2 >= count;
+    // A response in two writes has a late acknowledgement for the first and a prompt one for the second.
+    let is_frequent = delays.len() >= 5 && delays.len() * 3 >= count;
     if !is_frequent || cost_ns < 200 * MILLISECOND || !is_share(cost_ns, 20, case.active()) {
         return None;
     }

@@ -110,6 +110,10 @@ fn without_keys_the_hellos_are_read() {
         );
         assert_eq!((security.opened, security.sealed, security.why_sealed.as_deref()), (0, 2, Some(why)));
         assert_eq!(security.answered_ns, Some(1_000_000));
+        let text = crate::why::render(&decoded);
+        assert!(text.contains(&format!("Encrypted: 2 of 2 records were not decrypted ({why}).")), "{text}");
+        assert!(!text.contains("Nothing found"), "{text}");
+        assert_eq!(text.contains("Give the secrets with --keylog FILE"), why.contains("key log"), "{text}");
     }
 }
 

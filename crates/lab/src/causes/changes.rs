@@ -43,10 +43,7 @@ pub fn find(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<(), R
     for variant in variants {
         let planned = &variant.point;
         bench.seeds = &bench.plan.seeds[..seeds(bench.plan, planned)];
-        let terms = metrics::PointTerms {
-            deadline_ns: Some(nanos(planned.workload.deadline)),
-            is_random: planned.is_random(),
-        };
+        let terms = terms_of(planned);
         let subjects: Vec<_> = variant.contestants.iter().map(|contestant| (planned, contestant)).collect();
         let found: Vec<Vec<Option<Value>>> =
             bench.measure(&subjects, &|run, _| metrics::bounded(run, "page_ms", terms))?;
@@ -55,6 +52,31 @@ pub fn find(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<(), R
         point.changes.push(Changed::of(variant.change, &named, terms.is_random).after(&before));
     }
     Ok(())
+}
+
+/// Runs one contestant with one seed at the bench's point after a change, and returns its time. `change` is one that
+/// [`find`] tries, as a user types it. The number of seeds of the plan counts against the bounds of a plan.
+pub fn run_one(
+    bench: &mut PointExperiments<'_>,
+    change: &str,
+    contestant: usize,
+    seed: usize,
+) -> Result<Option<Value>, RaceError> {
+    let plan = bench.plan;
+    let unknown =
+        || PlanError::at(change, "the race tries no such change with this contestant and this seed");
+    let Variant { point, contestants, .. } =
+        of(plan, bench.point()).into_iter().find(|variant| variant.change == change).ok_or_else(unknown)?;
+    let one = contestants.get(contestant).ok_or_else(unknown)?;
+    bench.seeds = plan.seeds.get(seed..=seed).ok_or_else(unknown)?;
+    bounds::check(&point, &contestants, plan.seeds.len(), false)?;
+    let terms = terms_of(&point);
+    let found = bench.measure(&[(&point, one)], &|run, _| metrics::bounded(run, "page_ms", terms))?;
+    Ok(found.into_iter().flatten().next().flatten())
+}
+
+fn terms_of(point: &PointPlan) -> metrics::PointTerms {
+    metrics::PointTerms { deadline_ns: Some(nanos(point.workload.deadline)), is_random: point.is_random() }
 }
 
 /// Returns the number of runs that are needed to try the changes of a plan.

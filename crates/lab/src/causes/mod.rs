@@ -26,6 +26,7 @@ use crate::run::batch::{self, Options, RaceError};
 use crate::run::one::{self, Scenario};
 use anabranch_base::time::nanos;
 use anabranch_results::stats::metrics;
+use anabranch_results::stats::paired::Value;
 use anabranch_results::{Point, Race, Run, World};
 
 impl Causes {
@@ -138,6 +139,24 @@ pub fn find_part(
         Part::Changes => changes::find(&mut bench, point)?,
     }
     Ok(bench.runs_before)
+}
+
+/// Runs one contestant with one seed at the point `index` of a plan after a change, for example `loss=1%`, and returns
+/// its time. Contestant and seed are indices. The search for causes tries changes with fewer seeds than the race has, so
+/// that it does not take much longer. A caller with time can run the other seeds, too.
+///
+/// # Errors
+/// [`RaceError`] when the search tries no such change, when the changed point is too large to run with every seed, or
+/// when a run violates an internal invariant.
+pub fn run_changed(
+    plan: &Plan,
+    index: usize,
+    change: &str,
+    (contestant, seed): (usize, usize),
+    options: &Options<'_>,
+) -> Result<Option<Value>, RaceError> {
+    let mut bench = PointExperiments::new(plan, index, options);
+    changes::run_one(&mut bench, change, contestant, seed)
 }
 
 /// The number of seeds in a quick search for causes, if the seed decides only how page loads differ from each other.

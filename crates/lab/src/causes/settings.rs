@@ -131,6 +131,7 @@ pub const SETTINGS: &[Setting] = &[
     row("nr_sack", Own(Recovery)),
     row("rtx_path", Own(Recovery)),
     row("rto_initial", Shared(Timers)),
+    row("rtt_from_cookie", Own(Timers)),
     row("rto_min", Shared(Timers)),
     row("rto_var_min", Shared(Timers)),
     row("rto_max", Shared(Timers)),

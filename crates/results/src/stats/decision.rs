@@ -159,12 +159,34 @@ pub fn rounded_up(seeds: u64) -> u64 {
     seeds.div_ceil(unit) * unit
 }
 
+/// Formats a whole number with commas between groups of three digits, for example `45,000`.
+#[must_use]
+pub fn with_commas(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 /// The largest number of seeds that a plan accepts.
 pub const MAX_SEEDS: f64 = 1e6;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commas_stand_between_groups_of_three_digits() {
+        assert_eq!(
+            [0, 580, 1000, 45_000, 1_000_000].map(with_commas),
+            ["0", "580", "1,000", "45,000", "1,000,000"]
+        );
+    }
 
     fn decided(ratio: f64, low: f64, high: f64) -> (Verdict, Option<u64>) {
         decide(&ComparisonFigures { ratio, ci95: Some([low, high]), n: 100, exact: false, bound: None })

@@ -8,6 +8,9 @@
 //! contains them. The signature also covers the full local address, but the cookie stores only one byte of it, the XOR
 //! of its octets. The endpoint finds the address among its own addresses.
 //!
+//! The time at which a cookie was made is its expiry time minus its lifetime. A flag says whether the lifetime is the
+//! one with which the endpoint was created. Other lifetimes are not stored, so the age of such a cookie is unknown.
+//!
 //! A cookie has these fields, each after its offset in bytes:
 //!
 //! ```text
@@ -41,6 +44,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub(crate) struct Cookie {
     /// The time at which the cookie becomes stale, rounded to a millisecond.
     pub(crate) expires: Instant,
+    /// The time at which the cookie was made, rounded up by less than [`RESOLUTION`]. `None` if the cookie has another
+    /// lifetime than the endpoint's, for example because of a Cookie Preservative.
+    pub(crate) made: Option<Instant>,
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
     pub(crate) local_tag: u32,
@@ -113,6 +119,8 @@ pub(crate) struct CookieSigner {
     previous: Option<[u8; 32]>,
     changed: Instant,
     period: Duration,
+    /// The lifetime of most cookies, with which the endpoint was created.
+    life: Duration,
 }
 
 impl fmt::Debug for CookieSigner {
@@ -129,7 +137,10 @@ const MAC: usize = 16;
 /// milliseconds are unambiguous.
 const MAX_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Flags of the optional fields of a cookie.
+/// The resolution of the times in a cookie.
+const RESOLUTION: Duration = Duration::from_millis(1);
+
+/// Flags of the optional fields of a cookie, and of its lifetime.
 mod flag {
     pub(super) const V6: u8 = 1;
     pub(super) const TIED: u8 = 2;
@@ -138,6 +149,8 @@ mod flag {
     pub(super) const RANDOM: u8 = 8;
     pub(super) const ADAPTATION: u8 = 16;
     pub(super) const ADDRESSES: u8 = 32;
+    /// Set if the cookie has the signer's lifetime, so that the time at which it was made is known.
+    pub(super) const TIMED: u8 = 64;
 }
 
 impl CookieSigner {
@@ -146,8 +159,9 @@ impl CookieSigner {
         rng.fill(&mut current);
         // A key signs cookies for one period, and verifies them for one more period. A period is at least twice the
         // configured lifetime of a cookie.
-        let period = cookie_life.min(MAX_LIFE).saturating_mul(2).max(Duration::from_secs(60));
-        Self { rng, generation: 0, current, previous: None, changed: Instant::ZERO, period }
+        let life = cookie_life.min(MAX_LIFE);
+        let period = life.saturating_mul(2).max(Duration::from_secs(60));
+        Self { rng, generation: 0, current, previous: None, changed: Instant::ZERO, period, life }
     }
 
     fn rotate(&mut self, now: Instant) {
@@ -164,6 +178,12 @@ impl CookieSigner {
     /// Returns when a cookie made now becomes stale.
     pub(crate) fn expiry(now: Instant, life: Duration) -> Instant {
         Instant::from_millis((now + life.min(MAX_LIFE)).as_nanos().div_ceil(1_000_000))
+    }
+
+    /// Returns the time at which a cookie with this expiry time is made, if it is made now and has the signer's
+    /// lifetime. The result is `now`, rounded up by less than [`RESOLUTION`].
+    pub(crate) fn time_made(&self, now: Instant, expires: Instant) -> Option<Instant> {
+        (expires == Self::expiry(now, self.life)).then(|| expires - self.life)
     }
 
     /// RFC 4895 §6.1: returns the random number derived from the tags. The cookie does not store this number, because
@@ -192,7 +212,7 @@ impl CookieSigner {
     ) -> Option<VerifiedCookie> {
         self.rotate(now);
         let (body, signed) = bytes.split_at_checked(bytes.len().checked_sub(MAC)?)?;
-        let [generation, _, _, fold, ..] = *body else { return None };
+        let [generation, flags, _, fold, ..] = *body else { return None };
         let key = match self.generation.wrapping_sub(generation) {
             0 => &self.current,
             1 => self.previous.as_ref()?,
@@ -205,7 +225,8 @@ impl CookieSigner {
                 && signature(key, body, implied, **local).verify_truncated_left(signed).is_ok()
         };
         let local = *context.local_addresses.iter().find(is_signed)?;
-        let cookie = Cookie::read(&mut Reader(&body[1..]), now, context, local, key)?;
+        let mut cookie = Cookie::read(&mut Reader(&body[1..]), now, context, local, key)?;
+        cookie.made = (flags & flag::TIMED != 0).then(|| cookie.expires - self.life);
         let over = now - cookie.expires;
         Some(if over.is_zero() { VerifiedCookie::Good(cookie) } else { VerifiedCookie::Stale(cookie, over) })
     }
@@ -251,6 +272,18 @@ fn folded(address: IpAddr) -> u8 {
 }
 
 impl Cookie {
+    /// Returns the time from the INIT ACK to the COOKIE ECHO that arrived at `now`, for a round-trip time sample. The
+    /// time is rounded up to at least [`RESOLUTION`]. It is too long if the peer has retransmitted the COOKIE ECHO.
+    ///
+    /// Returns `None` if the age of the cookie is unknown or negative, or if the addresses of the COOKIE ECHO are not
+    /// those of the INIT. In the latter case the peer has probably retransmitted the COOKIE ECHO to another address.
+    pub(crate) fn round_trip(&self, now: Instant, source: IpAddr, target: IpAddr) -> Option<Duration> {
+        let made = self.made?;
+        let is_past = made < now + RESOLUTION;
+        let is_same_path = (source, target) == (self.init_source, self.local);
+        (is_past && is_same_path).then(|| (now - made) + RESOLUTION)
+    }
+
     /// Returns the ports and the local tag. The packet of a COOKIE ECHO repeats them, so the cookie does not store
     /// them.
     fn implied(&self) -> [u32; 3] {
@@ -268,6 +301,7 @@ impl Cookie {
             (own_random, flag::RANDOM),
             (self.adaptation.is_some(), flag::ADAPTATION),
             (!self.addresses.is_empty(), flag::ADDRESSES),
+            (self.made.is_some(), flag::TIMED),
         ];
         let flags = flags.into_iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag);
         out.extend_from_slice(&[flags, self.extensions.bits(), folded(self.local)]);
@@ -345,6 +379,7 @@ impl Cookie {
         let expires = Instant::from_millis(now.checked_add_signed(ahead.into())?);
         Some(Self {
             expires,
+            made: None,
             local_port,
             peer_port,
             local_tag,
@@ -414,7 +449,8 @@ mod tests {
 
     fn cookie(now: Instant) -> Cookie {
         Cookie {
-            expires: CookieSigner::expiry(now, Duration::from_secs(60)),
+            expires: CookieSigner::expiry(now, LIFE),
+            made: Some(now),
             local_port: 80,
             peer_port: 5000,
             local_tag: 1,
@@ -446,6 +482,7 @@ mod tests {
 
     /// The length in bytes of the fields that precede the INIT's source address in every cookie.
     const FIXED: usize = 28;
+    const LIFE: Duration = Duration::from_secs(60);
     const LOCALS: [IpAddr; 3] = [
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7)),
         // `folded` maps this address and the next address to the same byte.
@@ -551,13 +588,46 @@ mod tests {
         // A lifetime above `MAX_LIFE` is reduced to `MAX_LIFE`.
         let life = Duration::from_secs(1 << 40);
         let mut sealer = CookieSigner::new(Rng::new(1), life);
-        let made = Cookie { expires: CookieSigner::expiry(at(1), life), ..cookie(at(1)) };
+        let expires = CookieSigner::expiry(at(1), life);
+        let made = Cookie { expires, made: sealer.time_made(at(1), expires), ..cookie(at(1)) };
+        assert_eq!(made.made, Some(at(1)));
         let sealed = sealer.seal(at(1), &made);
         assert_eq!(sealer.open(at(1), &sealed, CONTEXT), Some(VerifiedCookie::Good(made.clone())));
         let days = |days: u64| at(1 + days * 24 * 3600);
         assert_eq!(sealer.open(days(7), &sealed, CONTEXT), Some(VerifiedCookie::Good(made)));
         assert!(matches!(sealer.open(days(27), &sealed, CONTEXT), Some(VerifiedCookie::Stale(..))));
         assert_eq!(sealer.open(days(57), &sealed, CONTEXT), None, "two keys later");
+    }
+
+    /// RFC 9260 §6.3.1 C2: a cookie of the signer's lifetime shows its age, which is rounded up. A cookie of another
+    /// lifetime, a cookie from the future and a COOKIE ECHO on another path show none.
+    #[test]
+    fn the_age_of_a_cookie_is_a_round_trip() {
+        let mut sealer = CookieSigner::new(Rng::new(1), LIFE);
+        let (us, ms) = (Duration::from_micros, Duration::from_millis);
+        let [source, other, local] = [[10, 0, 0, 1], [10, 0, 0, 9], [10, 0, 0, 2]].map(IpAddr::from);
+        let mut sample = |sent: Instant, life: Duration, arrived: Instant, source, target| {
+            let expires = CookieSigner::expiry(sent, life);
+            let made = Cookie { expires, made: sealer.time_made(sent, expires), ..cookie(sent) };
+            let sealed = sealer.seal(sent, &made);
+            let Some(VerifiedCookie::Good(opened)) = sealer.open(arrived, &sealed, CONTEXT) else {
+                panic!("a valid cookie")
+            };
+            assert_eq!(opened, made);
+            opened.round_trip(arrived, source, target)
+        };
+        for sent in [at(1), at(1) + us(1), at(1) + us(999)] {
+            for rtt in [us(1), us(50), us(900), ms(1), us(80_123), ms(59_998)] {
+                let found = sample(sent, LIFE, sent + rtt, source, local).expect("a sample");
+                assert!(found >= ms(1) && found > rtt && found <= rtt + ms(1), "{sent:?} {rtt:?} {found:?}");
+            }
+            assert_eq!(sample(sent, LIFE + ms(1), sent + ms(20), source, local), None, "a preserved cookie");
+            assert_eq!(sample(sent, LIFE, sent + ms(20), other, local), None, "from another address");
+            assert_eq!(sample(sent, LIFE, sent + ms(20), source, other), None, "to another address");
+        }
+        // The clock has been set back, or the cookie was made by another clock.
+        assert_eq!(sample(at(9), LIFE, at(8), source, local), None);
+        assert_eq!(sample(at(9), LIFE, at(9) - us(1_500), source, local), None);
     }
 
     #[test]

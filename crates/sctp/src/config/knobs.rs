@@ -39,6 +39,10 @@ anabranch_base::knobs! {
         /// RTO.Initial: the retransmission timeout before the first round-trip measurement.
         rto_initial: Duration = Duration::from_secs(1), "RFC 9260 §16",
             Span, "retransmission timeout before the first measurement, such as 1s";
+        /// The side that accepts an association takes a first RTT sample from the age of the State Cookie. The sample
+        /// counts until data gives one, and only if it does not raise the RTO.
+        rtt_from_cookie: bool = false, "ours: RFC 9260 §6.3.1 C5 forbids samples of retransmitted chunks, and a COOKIE ECHO may be one",
+            SWITCH, "the accepting side takes a first round-trip sample from the age of the State Cookie: yes or no";
         /// RTO.Min: the smallest retransmission timeout.
         rto_min: Duration = Duration::from_secs(1), "RFC 9260 §16",
             Span, "smallest retransmission timeout, such as 1s or 200ms";

@@ -52,6 +52,7 @@ struct PendingCookieEcho {
     target: SocketAddr,
     ecn: Ecn,
     trace_tag: u64,
+    arrived: Instant,
     bytes: Vec<u8>,
 }
 
@@ -62,9 +63,9 @@ pub(super) struct Admission {
     ports: BTreeMap<u16, usize>,
     waiting: VecDeque<PendingCookieEcho>,
     new_requests: VecDeque<Request>,
-    /// The local tag of the association that the application is admitting. Set only while [`Endpoint::admit`] processes
-    /// the packet with the COOKIE ECHO.
-    admitted: Option<u32>,
+    /// The local tag of the association that the application is admitting, and the time at which its COOKIE ECHO
+    /// arrived. Set only while [`Endpoint::admit`] processes the packet with the COOKIE ECHO.
+    admitted: Option<(u32, Instant)>,
 }
 
 impl Admission {
@@ -135,7 +136,7 @@ impl Endpoint {
         let pending = self.take_pending(request)?;
         let PendingCookieEcho { source, target, ecn, trace_tag: tag, bytes, .. } = &pending;
         let packet = Packet { source: *source, target: *target, ecn: *ecn, tag: *tag, payload: bytes };
-        self.admission.admitted = Some(pending.tag);
+        self.admission.admitted = Some((pending.tag, pending.arrived));
         self.handle_packet(now, packet);
         self.admission.admitted = None;
         self.demux.by_tag(pending.tag).map(|slot| self.id_of(slot))
@@ -188,12 +189,24 @@ impl Endpoint {
         let (port, tag) = (cookie.local_port, cookie.local_tag);
         self.admission.ports.contains_key(&port)
             && self.listeners.contains(&port)
-            && self.admission.admitted != Some(tag)
+            && self.admission.admitted.is_none_or(|(admitted, _)| admitted != tag)
+    }
+
+    /// Returns the time at which the COOKIE ECHO arrived that is being processed, if the application has just admitted
+    /// its association.
+    pub(super) fn admitted_echo_arrival(&self) -> Option<Instant> {
+        self.admission.admitted.map(|(_, arrived)| arrived)
     }
 
     /// Keeps a packet that begins with a COOKIE ECHO until the application has decided on the association.
     #[cold]
-    pub(super) fn hold_for_admission(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie) {
+    pub(super) fn hold_for_admission(
+        &mut self,
+        now: Instant,
+        packet: &Packet<'_>,
+        header: Header,
+        cookie: &Cookie,
+    ) {
         let Admission { ports, waiting, new_requests, .. } = &mut self.admission;
         let most = ports.get(&cookie.local_port).copied().unwrap_or(0);
         let tag = cookie.local_tag;
@@ -209,6 +222,7 @@ impl Endpoint {
             target: packet.target,
             ecn: packet.ecn,
             trace_tag: packet.tag,
+            arrived: now,
             bytes: packet.payload.to_vec(),
         });
         let mut addresses = vec![cookie.init_source];
@@ -232,11 +246,12 @@ const MAX_REASON: usize = 512;
 mod tests {
     use crate::testing::{Pair, Side, address};
     use crate::{Associate, Config, Event};
+    use anabranch_base::time::Duration;
 
     /// Returns two endpoints and an association that endpoint `a` began. Endpoint `b` has neither accepted nor refused
     /// it yet.
-    fn asking() -> (Pair, crate::AssociationId) {
-        let mut pair = Pair::new(Config::default(), Config::default(), 1, 1);
+    fn asking(config: &Config) -> (Pair, crate::AssociationId) {
+        let mut pair = Pair::new(config.clone(), config.clone(), 1, 1);
         pair.b.listen(80).expect("a free port");
         pair.b.require_admission(80, 10);
         let ask = Associate::to(address(Side::B, 0), 80);
@@ -247,7 +262,7 @@ mod tests {
 
     #[test]
     fn the_request_of_a_peer_that_aborted_is_not_reported() {
-        let (mut pair, id) = asking();
+        let (mut pair, id) = asking(&Config::default());
         assert!(pair.b.has_requests());
         pair.a.abort(pair.now, id);
         pair.settle();
@@ -263,9 +278,21 @@ mod tests {
         assert!(pair.events(Side::A).iter().any(|event| matches!(event, Event::Established { .. })));
     }
 
+    /// With `rtt_from_cookie`, the sample ends when the COOKIE ECHO arrives, not when the application decides.
+    #[test]
+    fn the_application_does_not_lengthen_the_round_trip() {
+        let mut config = Config::default();
+        config.set("rtt_from_cookie", "yes").expect("a knob");
+        let (mut pair, _) = asking(&config);
+        let request = pair.b.poll_request().expect("somebody asks");
+        let id = pair.b.admit(pair.now, request.id).expect("an association");
+        let srtt = pair.b.info(id).expect("up").paths[0].srtt.expect("a sample");
+        assert!(srtt < Duration::from_millis(300), "asked a second ago: {srtt:?}");
+    }
+
     #[test]
     fn a_peer_that_aborted_cannot_be_admitted() {
-        let (mut pair, id) = asking();
+        let (mut pair, id) = asking(&Config::default());
         let request = pair.b.poll_request().expect("somebody asks");
         pair.a.abort(pair.now, id);
         pair.settle();

@@ -124,8 +124,10 @@ impl Endpoint {
             SealedAuth { random, peer }
         });
         let params = auth.as_ref().map(|auth| auth.ours(config));
+        let expires = CookieSigner::expiry(now, config.cookie_life + preserve);
         let cookie = Cookie {
-            expires: CookieSigner::expiry(now, config.cookie_life + preserve),
+            expires,
+            made: self.sealer.time_made(now, expires),
             local_port: header.target_port,
             peer_port: header.source_port,
             local_tag: reply.tag,
@@ -202,6 +204,7 @@ impl Endpoint {
     }
 
     /// Begins the association of a valid cookie, if there is no existing association for the cookie. Returns its slot.
+    /// If the application has admitted the association, the COOKIE ECHO arrived earlier than `now`.
     pub(super) fn accept(&mut self, now: Instant, cookie: &Cookie, packet: &Packet<'_>) -> Option<u32> {
         if !self.listeners.contains(&cookie.local_port) {
             return None;
@@ -213,6 +216,13 @@ impl Endpoint {
         // RFC 9260 §5.4: the address to which the INIT ACK was sent is confirmed as the peer's, because the cookie came
         // back.
         path.confirm();
+        if config.rtt_from_cookie {
+            // Each INIT ACK has a cookie of its own, so a repeated INIT does not make the sample ambiguous. But the
+            // peer may have retransmitted the COOKIE ECHO, so the sample is only provisional.
+            let arrived = self.admitted_echo_arrival().unwrap_or(now);
+            let sample = cookie.round_trip(arrived, packet.source.ip(), packet.target.ip());
+            sample.into_iter().for_each(|rtt| path.on_provisional_round_trip(rtt));
+        }
         let slot = self.new_slot();
         let id = self.id_of(slot);
         let mut association = Box::new(Association::new(

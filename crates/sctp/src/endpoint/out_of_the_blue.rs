@@ -217,7 +217,7 @@ impl Endpoint {
             // RFC 9260 §5.2.4: another shard has the association with these addresses and ports. The tag in this cookie
             // belongs to this shard, not to that association, so the cookie is discarded.
             None if self.is_known_elsewhere(&cookie, packet) => self.totals.discarded += 1,
-            None if self.needs_admission(&cookie) => self.hold_for_admission(packet, header, &cookie),
+            None if self.needs_admission(&cookie) => self.hold_for_admission(now, packet, header, &cookie),
             None => match self.accept(now, &cookie, packet) {
                 Some(slot) => self.pass(now, slot, packet, rest, authenticated),
                 // The port has no listener any more.

@@ -54,6 +54,11 @@ impl Path {
         self.rtt.on_sample(rtt);
     }
 
+    /// Adds a round-trip time sample that may be too long. It only shortens the RTO, and the next sample replaces it.
+    pub(crate) fn on_provisional_round_trip(&mut self, rtt: Duration) {
+        self.rtt.on_provisional_sample(rtt);
+    }
+
     /// RFC 9260 §6.3.3 E2: backs off, that is, doubles the RTO up to RTO.Max.
     pub(crate) fn back_off(&mut self) {
         self.rtt.back_off();

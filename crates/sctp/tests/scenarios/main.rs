@@ -41,6 +41,7 @@ mod reconfig;
 mod reconfig_again;
 mod reconfig_under_way;
 mod restart;
+mod rtt_from_cookie;
 mod rules_of_addresses;
 mod rules_of_faults;
 mod rules_of_reconfig;

@@ -39,6 +39,7 @@ pub(crate) fn configuration(rng: &mut Rng) -> Config {
     if on(rng) {
         set("nagle", pick(rng, &["yes", "no"]));
         set("cookie_data", pick(rng, &["yes", "no"]));
+        set("rtt_from_cookie", pick(rng, &["yes", "no"]));
         set("sack_path", pick(rng, &["same", "other"]));
         set("rtx_path", pick(rng, &["same", "timeout", "all"]));
         set("scheduler", pick(rng, &["fcfs", "rr"]));

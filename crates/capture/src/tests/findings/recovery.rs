@@ -225,6 +225,13 @@ fn data_that_waits_for_lost_data_is_found() {
     assert!(found[1].text.starts_with("All later data of A waited"), "{}", found[1].text);
 }
 
+/// Nothing answers the retransmissions, so the later data may be lost as well, and does not wait.
+#[test]
+fn later_data_does_not_wait_without_a_repair() {
+    let scene = (0..5).fold(Scene::sctp(), |scene, n| scene.data(100 + n * 10, 100 + n));
+    assert_eq!(scene.data(3_100, 100).data(9_100, 100).conversation().findings, []);
+}
+
 /// Sends 40 chunks. The chunks with the numbers `lost` are lost. The loss is reported three times, and they are sent
 /// again.
 fn burst(lost: impl Iterator<Item = u32> + Clone, duplicates: &'static [Tsn]) -> Scene {

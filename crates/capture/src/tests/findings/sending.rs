@@ -129,3 +129,26 @@ fn delayed_acknowledgements_for_which_the_sender_waits_are_found() {
     assert_eq!((found[0].cost_ns, &found[0].packets[..]), (1_800_000_000, &[5, 6][..]));
     assert!(found[1].text.starts_with("B delayed 9 acknowledgements by about 40.0 ms"), "{}", found[1].text);
 }
+
+/// B acknowledges the first write of each response late, and the second one promptly.
+#[test]
+fn responses_in_two_writes_have_delayed_acknowledgements() {
+    let rules = |scene: Scene| -> Vec<&str> {
+        scene.conversation().findings.iter().map(|finding| finding.rule).collect()
+    };
+    let writes = (0..10).fold(Scene::tcp().sends(100, 0, 100).acks(150, 100, 10_000), |scene, n| {
+        let (at, sent) = (160 + n * 150, 100 + n * 200);
+        scene.sends(at, sent, 100).acks(at + 90, sent + 100, 10_000).sends(at + 90, sent + 100, 100).acks(
+            at + 140,
+            sent + 200,
+            10_000,
+        )
+    });
+    assert_eq!(rules(writes), ["delayed_acknowledgements"]);
+    // Only one acknowledgement in six comes late.
+    let rare = (0..60).fold(Scene::sctp(), |scene, n| {
+        let (at, late) = (100 + n * 50 + n / 6 * 200, if n % 6 == 5 { 200 } else { 0 });
+        scene.data(at, 100 + n).sack(at + 50 + late, 100 + n, 65_536)
+    });
+    assert_eq!(rules(rare), [""; 0]);
+}

@@ -6,8 +6,9 @@
 //! thread and no tracing. The measure is the number of link transmissions (data and acknowledgements) per CPU second.
 //! Each figure is the median over the seeds 1 to `runs`. All simulators take turns, seed by seed, so that other load on
 //! the machine affects all of them. Our speed is divided by the speed of ns-2 or ns-3 seed by seed, and the median of
-//! these ratios is printed. Our simulator moves real packets, and computes and verifies the checksums of IP and of the
-//! transport. ns-2 and ns-3 move packets without content. The table has two lines for ns-3: without and with checksums.
+//! these ratios is printed. Our simulator moves real packets, and copies payload in and out of both engines. It computes
+//! the checksum of a transport only if something reads it, for example a capture. ns-2 and ns-3 move packets without
+//! content. The table has two lines for ns-3: without and with checksums.
 
 use anabranch_base::time::Duration;
 use anabranch_benches::median;

@@ -5,11 +5,15 @@
 //! may keep the packet's buffer ([`PacketBytes`]). In both cases the payload is not copied.
 
 use crate::packet::{Ecn, Icmp, Packet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// The number of bytes left free in front of the first packet for headers of lower layers: the largest IP header
 /// without options (40 bytes) and the UDP header (8 bytes).
 pub const HEADROOM: usize = 48;
+
+/// Writes the checksum into a transport packet that is sent between these two addresses. The first argument is the
+/// packet from the transport header on, whose checksum field is zero.
+pub type WriteChecksum = fn(packet: &mut [u8], source: IpAddr, target: IpAddr);
 
 /// Outgoing packets with the same source, target and ECN codepoint, back to back in one buffer.
 ///
@@ -33,6 +37,10 @@ pub struct SendBatch {
     /// The lane of this batch, by default 0. Batches of different lanes may be reordered, but not batches of the same
     /// lane.
     pub lane: u32,
+    /// The function that writes the checksums, if the engine has left them to the socket. `None` if the packets have
+    /// their checksums.
+    pub missing_checksum: Option<WriteChecksum>,
+    offloads_checksums: bool,
     segments: Segments,
 }
 
@@ -56,6 +64,10 @@ pub struct RecvBatch {
     /// Whether the socket's queue is empty and the next packet will wake the receiving task. If true, the task can wait
     /// without another read. False if the state of the queue is not known.
     pub drained: bool,
+    /// Whether the only packet of the batch is known to be intact, so that the engine need not verify its checksum. The
+    /// checksum may even be missing. True only if [`accept_offloaded`](Self::accept_offloaded) was called.
+    pub intact: bool,
+    accepts_offloaded: bool,
     segments: Segments,
 }
 
@@ -205,6 +217,8 @@ impl SendBatch {
             may_fragment: false,
             first_tag: 0,
             lane: 0,
+            missing_checksum: None,
+            offloads_checksums: false,
             segments: Segments::new(max_segments),
         }
     }
@@ -217,6 +231,31 @@ impl SendBatch {
         self.may_fragment = false;
         self.first_tag = 0;
         self.lane = 0;
+        self.missing_checksum = None;
+    }
+
+    /// Allows or forbids that the engine leaves checksums to the socket.
+    pub fn set_checksum_offload(&mut self, on: bool) {
+        self.offloads_checksums = on;
+    }
+
+    /// Returns whether the engine may leave the checksum of the next packet to the socket. If it does, it sets
+    /// [`missing_checksum`](Self::missing_checksum). Only batches of one packet have this choice.
+    #[must_use]
+    #[inline]
+    pub fn offloads_checksums(&self) -> bool {
+        self.offloads_checksums && self.segments.max == 1
+    }
+
+    /// Writes the checksums that the engine has left out.
+    #[cold]
+    pub fn write_checksums(&mut self) {
+        let Some(write) = self.missing_checksum.take() else { return };
+        let (source, target) = (self.source.ip(), self.target.ip());
+        let Segments { buffer, start, stride, count, .. } = &mut self.segments;
+        if *count > 0 {
+            buffer[*start..].chunks_mut(*stride).for_each(|packet| write(packet, source, target));
+        }
     }
 
     /// Chooses the position of the first packet. A packet of `size` bytes will end at an address that is a multiple of
@@ -333,6 +372,8 @@ impl RecvBatch {
             first_tag: 0,
             icmp: None,
             drained: false,
+            intact: false,
+            accepts_offloaded: false,
             segments: Segments::new(max_segments),
         }
     }
@@ -342,9 +383,22 @@ impl RecvBatch {
     pub fn clear(&mut self) {
         self.segments.clear();
         self.drained = false;
+        self.intact = false;
         self.icmp = None;
         self.ecn = Ecn::NotEct;
         self.first_tag = 0;
+    }
+
+    /// Sets whether the receiver heeds [`intact`](Self::intact), and therefore accepts a packet without a checksum.
+    pub fn accept_offloaded(&mut self, on: bool) {
+        self.accepts_offloaded = on;
+    }
+
+    /// Returns whether the receiver accepts a packet without a checksum.
+    #[must_use]
+    #[inline]
+    pub fn accepts_offloaded(&self) -> bool {
+        self.accepts_offloaded
     }
 
     /// Returns the number of packets in the batch.
@@ -401,6 +455,7 @@ impl RecvBatch {
     /// Moves the packets of `sent` into this batch, as a network without loss or delay would deliver them. Afterwards
     /// `sent` is empty.
     pub fn receive(&mut self, sent: &mut SendBatch) {
+        sent.write_checksums();
         self.clear();
         (self.source, self.target, self.ecn) = (sent.source, sent.target, sent.ecn);
         self.first_tag = sent.first_tag;

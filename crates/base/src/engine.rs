@@ -33,6 +33,12 @@ pub trait Engine {
         }
     }
 
+    /// Returns whether the engine can leave checksums to the socket ([`SendBatch::offloads_checksums`]), and heeds
+    /// [`RecvBatch::intact`].
+    fn offloads_checksums(&self) -> bool {
+        false
+    }
+
     /// Processes an ICMP error about a packet that this engine sent. `quoted` is the part of the packet that the error
     /// quotes.
     fn handle_icmp(&mut self, now: Instant, icmp: &Icmp, quoted: &[u8]) {

@@ -35,7 +35,7 @@ pub mod time;
 pub mod trace;
 pub mod units;
 
-pub use batch::{PacketBytes, RecvBatch, SendBatch};
+pub use batch::{PacketBytes, RecvBatch, SendBatch, WriteChecksum};
 pub use budget::{Account, Budget};
 pub use engine::Engine;
 pub use histogram::Histogram;

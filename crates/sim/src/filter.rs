@@ -17,7 +17,7 @@ impl State {
     /// Applies the packet filter of the host to the packet of `batch`, and records the packet if a rule drops it. The
     /// sockets of this world send batches of one packet (`max_segments` is 1).
     #[cold]
-    pub(crate) fn is_filtered(&mut self, socket: u32, node: u32, batch: &SendBatch) -> bool {
+    pub(crate) fn is_filtered(&mut self, socket: u32, node: u32, batch: &mut SendBatch) -> bool {
         let now = self.now;
         let host = &mut self.nodes[node as usize];
         let flow = self.sockets.at(socket).and_then(|socket| socket.flow.as_ref());
@@ -42,6 +42,7 @@ impl State {
             event: TapEvent::Filtered,
         };
         if let Some(audit) = &mut self.audit {
+            batch.write_checksums();
             audit.record(AuditEvent::Filtered, now, out, batch.bytes());
         }
         if let Some(link_events) = &mut self.link_events {

@@ -59,7 +59,7 @@ impl State {
 
     /// Puts a packet onto the link of the interface `interface`.
     #[inline(always)]
-    pub(crate) fn transmit(&mut self, node: u32, interface: u32, packet_buf: PacketBuf) {
+    pub(crate) fn transmit(&mut self, node: u32, interface: u32, mut packet_buf: PacketBuf) {
         let sender = &mut self.nodes[node as usize];
         let Some(out) = sender.interfaces[interface as usize].out else {
             sender.counters.no_route += 1;
@@ -71,14 +71,20 @@ impl State {
             return self.too_big(node, interface, mtu, packet_buf);
         }
         if let Some(capture) = &mut sender.capture {
-            capture.packet(self.now, interface, packet_buf.bytes(), pcap::Direction::Outbound);
+            capture.packet(self.now, interface, packet_buf.whole_bytes(), pcap::Direction::Outbound);
         }
         if !direction.up {
             direction.tap.switched_off += 1;
             return self.link_lost(out as usize, self.now, DropCause::Outage, packet_buf);
         }
         if self.watched {
-            self.record_link_event(out as usize, self.now, Event::Entered, TapEvent::Entered, &packet_buf);
+            self.record_link_event(
+                out as usize,
+                self.now,
+                Event::Entered,
+                TapEvent::Entered,
+                &mut packet_buf,
+            );
         }
         let direction = &mut self.directions[out as usize];
         direction.chain.push(self.now, packet_buf);
@@ -92,14 +98,14 @@ impl State {
     /// Handles a packet that is too large for the next link: fragments the packet if that is allowed, otherwise reports
     /// the error to the packet's sender.
     #[cold]
-    fn too_big(&mut self, node: u32, interface: u32, mtu: u32, packet_buf: PacketBuf) {
+    fn too_big(&mut self, node: u32, interface: u32, mtu: u32, mut packet_buf: PacketBuf) {
         // RFC 8200 §4.5: only the sender may fragment IPv6 packets. `world.rs` does so before a packet is sent.
-        let v4 = packet_buf.bytes().first().is_some_and(|byte| byte >> 4 == 4);
+        let v4 = packet_buf.whole_bytes().first().is_some_and(|byte| byte >> 4 == 4);
         let pieces = if v4 { Fragmenter::of(packet_buf.bytes(), mtu as usize, 0) } else { None };
         let sender = &mut self.nodes[node as usize];
         let Some(mut pieces) = pieces else {
             sender.counters.too_big += 1;
-            self.report(node, interface, IcmpKind::TooBig(mtu), &packet_buf);
+            self.report(node, interface, IcmpKind::TooBig(mtu), &mut packet_buf);
             return self.discard(packet_buf);
         };
         // RFC 791 §3.2: the router fragments the packet.
@@ -165,14 +171,14 @@ impl State {
 
     /// Handles a packet that has come out at the far end of a link.
     #[inline(always)]
-    fn on_link_exit(&mut self, index: usize, packet_buf: PacketBuf) {
+    fn on_link_exit(&mut self, index: usize, mut packet_buf: PacketBuf) {
         let now = self.now;
         if !self.directions[index].up {
             self.directions[index].tap.switched_off += 1;
             return self.link_lost(index, now, DropCause::Outage, packet_buf);
         }
         if self.watched {
-            self.record_link_event(index, now, Event::Left, TapEvent::Left, &packet_buf);
+            self.record_link_event(index, now, Event::Left, TapEvent::Left, &mut packet_buf);
         }
         let to = self.directions[index].to;
         self.arrive(to.node.0, to.index, packet_buf);
@@ -191,10 +197,10 @@ impl State {
 
     #[cold]
     fn after_loss(&mut self, index: usize) {
-        while let Some(dropped) = self.directions[index].chain.pop_dropped() {
+        while let Some(mut dropped) = self.directions[index].chain.pop_dropped() {
             if let DropCause::TooBig(mtu) = dropped.cause {
                 let from = self.directions[index].from;
-                self.report(from.node.0, from.index, IcmpKind::TooBig(mtu), &dropped.packet);
+                self.report(from.node.0, from.index, IcmpKind::TooBig(mtu), &mut dropped.packet);
             }
             self.link_lost(index, dropped.at, dropped.cause, dropped.packet);
         }
@@ -210,9 +216,9 @@ impl State {
     }
 
     #[cold]
-    fn link_lost(&mut self, index: usize, at: Instant, cause: DropCause, packet_buf: PacketBuf) {
+    fn link_lost(&mut self, index: usize, at: Instant, cause: DropCause, mut packet_buf: PacketBuf) {
         if self.watched {
-            self.record_link_event(index, at, Event::Lost, TapEvent::Lost(cause), &packet_buf);
+            self.record_link_event(index, at, Event::Lost, TapEvent::Lost(cause), &mut packet_buf);
         }
         self.discard(packet_buf);
     }
@@ -225,9 +231,11 @@ impl State {
         at: Instant,
         event: Event,
         fate: TapEvent,
-        packet_buf: &PacketBuf,
+        packet_buf: &mut PacketBuf,
     ) {
-        self.record_at(event, at, index as u32, packet_buf.bytes());
+        if self.audit.is_some() {
+            self.record_at(event, at, index as u32, packet_buf.whole_bytes());
+        }
         let Some(link_events) = &mut self.link_events else { return };
         let Ok(packet) = ip::Packet::parse_quoted(packet_buf.bytes()) else { return };
         link_events.push(TapRecord {
@@ -245,11 +253,11 @@ impl State {
 
     /// Handles a packet that arrives at an interface of a host or router.
     #[inline(always)]
-    fn arrive(&mut self, node: u32, interface: u32, packet_buf: PacketBuf) {
+    fn arrive(&mut self, node: u32, interface: u32, mut packet_buf: PacketBuf) {
         let receiver = &mut self.nodes[node as usize];
         receiver.counters.received += 1;
         if let Some(capture) = &mut receiver.capture {
-            capture.packet(self.now, interface, packet_buf.bytes(), pcap::Direction::Inbound);
+            capture.packet(self.now, interface, packet_buf.whole_bytes(), pcap::Direction::Inbound);
         }
         if receiver.processor.is_free() {
             return self.receive(node, interface, packet_buf);
@@ -347,7 +355,7 @@ impl State {
         let Some(out) = router.route(target) else {
             router.counters.no_route += 1;
             let code = if target.is_ipv4() { code_v4::NETWORK } else { code_v6::NO_ROUTE };
-            self.report(node, interface, IcmpKind::Unreachable(code), &packet_buf);
+            self.report(node, interface, IcmpKind::Unreachable(code), &mut packet_buf);
             return self.discard(packet_buf);
         };
         // RFC 1812 §5.3.1: a router decrements the hop limit and discards the packet at zero.
@@ -372,8 +380,12 @@ impl State {
             protocol::UDP => {
                 let bytes = &packet_buf.buffer[payload..end];
                 // RFC 768: a datagram with a wrong checksum is silently discarded.
-                let datagram = ip::addresses(packet_buf.bytes())
-                    .and_then(|(source, target)| udp::Datagram::parse(bytes, source, target).ok());
+                let datagram = if packet_buf.intact {
+                    udp::Datagram::parse_quoted(bytes).ok()
+                } else {
+                    ip::addresses(packet_buf.bytes())
+                        .and_then(|(source, target)| udp::Datagram::parse(bytes, source, target).ok())
+                };
                 let Some(datagram) = datagram else {
                     host.counters.bad_transport += 1;
                     return self.discard(packet_buf);
@@ -417,7 +429,7 @@ impl State {
 
     /// Handles a packet for a port or protocol to which no socket is bound.
     #[cold]
-    fn stray(&mut self, node: u32, interface: u32, packet_buf: PacketBuf) {
+    fn stray(&mut self, node: u32, interface: u32, mut packet_buf: PacketBuf) {
         let host = &mut self.nodes[node as usize];
         host.counters.stray += 1;
         if host.answers_strays {
@@ -432,7 +444,7 @@ impl State {
                 (_, true) => IcmpKind::Unreachable(code_v6::PORT),
                 (_, false) => IcmpKind::UnknownNextHeader,
             };
-            self.report(node, interface, kind, &packet_buf);
+            self.report(node, interface, kind, &mut packet_buf);
         }
         self.discard(packet_buf);
     }
@@ -509,7 +521,7 @@ impl State {
 
     /// Sends an ICMP report from this node to the sender of `about`, the packet that the report quotes.
     #[cold]
-    fn report(&mut self, node: u32, interface: u32, kind: IcmpKind, about: &PacketBuf) {
+    fn report(&mut self, node: u32, interface: u32, kind: IcmpKind, about: &mut PacketBuf) {
         let Ok(packet) = ip::Packet::parse_quoted(about.bytes()) else { return };
         if !icmp::may_report(&packet) {
             return;
@@ -526,7 +538,7 @@ impl State {
         let to = packet.source;
         let mut packet_buf = self.pool.take_empty();
         packet_buf.tag = 0;
-        icmp::append(&mut packet_buf.buffer, from, to, kind, about.bytes());
+        icmp::append(&mut packet_buf.buffer, from, to, kind, about.whole_bytes());
         let reporter = &mut self.nodes[node as usize];
         if reporter.interface_of(to).is_some() {
             // The ICMP error is about a packet that this node sent, so the error is delivered to this node.

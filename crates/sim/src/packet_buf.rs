@@ -5,7 +5,7 @@
 //! metadata includes a tag from the sender, which no protocol can see.
 
 use anabranch_base::batch::HEADROOM;
-use anabranch_base::{Ecn, Icmp, Rng, cache};
+use anabranch_base::{Ecn, Icmp, Rng, WriteChecksum, cache};
 use anabranch_link::Carried;
 use anabranch_link::corrupt::flip_bits;
 use anabranch_wire::ip;
@@ -24,6 +24,12 @@ pub(crate) struct Content {
     pub(crate) payload: u32,
     /// The tag that the sending engine has set. Copies made by the network, and corrupted packets, keep the tag.
     pub(crate) tag: u64,
+    /// The function that writes the checksum of the transport header, if the checksum is still missing. A network
+    /// interface would write it when it sends the packet. Here it is written only if something reads it.
+    pub(crate) missing_checksum: Option<WriteChecksum>,
+    /// Whether the bytes from the transport header on are those that this host's stack has sent, so that no receiver
+    /// needs to verify the checksum.
+    pub(crate) intact: bool,
     /// If the packet is an ICMP message in a socket's queue: what this message reports. `payload` is then the offset of
     /// the payload of the packet that the message quotes. `None` for all other packets.
     pub(crate) report: Option<Box<SocketReport>>,
@@ -60,6 +66,26 @@ impl PacketBuf {
         Self(Box::new(Content { buffer, start: start as u32, tag, ..Content::default() }))
     }
 
+    /// Marks the packet as one whose checksum `missing` writes, or as one that has its checksum.
+    #[inline(always)]
+    pub(crate) fn set_missing_checksum(&mut self, missing: Option<WriteChecksum>) {
+        self.missing_checksum = missing;
+        self.intact = missing.is_some();
+    }
+
+    /// Returns the packet with its checksum, which is written now if it is missing.
+    #[cold]
+    pub(crate) fn whole_bytes(&mut self) -> &[u8] {
+        if let Some(write) = self.missing_checksum.take()
+            && let Ok(packet) = ip::Packet::parse_quoted(self.bytes())
+        {
+            let (source, target, header_len) = (packet.source, packet.target, packet.header_len);
+            write(&mut self.bytes_mut()[header_len..], source, target);
+        }
+        self.bytes()
+    }
+
+    /// Returns the packet, whose transport checksum may be missing.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer[self.start as usize..]
@@ -99,10 +125,14 @@ impl Carried for PacketBuf {
     }
 
     fn duplicate(&self) -> Self {
-        Self::new(self.buffer.clone(), self.start as usize, self.tag)
+        let mut copy = Self::new(self.buffer.clone(), self.start as usize, self.tag);
+        (copy.missing_checksum, copy.intact) = (self.missing_checksum, self.intact);
+        copy
     }
 
     fn corrupt(&mut self, rng: &mut Rng) {
+        self.whole_bytes();
+        self.intact = false;
         flip_bits(self.bytes_mut(), rng);
     }
 }
@@ -126,6 +156,7 @@ impl Pool {
         packet_buf.buffer.clear();
         packet_buf.buffer.resize(HEADROOM, 0);
         packet_buf.start = HEADROOM as u32;
+        packet_buf.set_missing_checksum(None);
         packet_buf
     }
 

@@ -61,6 +61,8 @@ pub(crate) struct Node {
     pub(crate) output_rules: Vec<(u32, LossRule)>,
     /// Whether the node sends an ICMP error when a packet arrives for an unused port or protocol.
     pub(crate) answers_strays: bool,
+    /// Whether the interfaces of the host write transport checksums, so that its stack need not.
+    pub(crate) offloads_checksums: bool,
     /// Whether the node sends any ICMP messages.
     pub(crate) reports: bool,
     pub(crate) capture: Option<Capture>,
@@ -89,6 +91,7 @@ impl Node {
             socket_limit: SOCKET_LIMIT,
             output_rules: Vec::new(),
             answers_strays: true,
+            offloads_checksums: true,
             reports: true,
             capture: None,
             counters: HostCounters::default(),

@@ -249,6 +249,9 @@ impl DatagramSocket for SimSocket {
         if batch.drained {
             socket.waiter.wait(cx);
         }
+        if packet_buf.missing_checksum.is_some() && !batch.accepts_offloaded() {
+            packet_buf.whole_bytes();
+        }
         move_to_batch(&mut packet_buf, socket.local, batch);
         pool.give(packet_buf);
         Poll::Ready(Ok(()))
@@ -276,6 +279,16 @@ impl DatagramSocket for SimSocket {
 
     fn max_segments(&self) -> usize {
         1
+    }
+
+    /// A packet of an IP protocol gets its checksum only if a capture, a digest, corruption, fragmentation or a program
+    /// that verifies checksums reads it.
+    fn offloads_checksums(&self) -> bool {
+        let mut state = self.shared.state.borrow_mut();
+        let State { sockets, nodes, .. } = &mut *state;
+        sockets.at(self.index).is_some_and(|socket| {
+            matches!(socket.local, Local::Ip { .. }) && nodes[socket.node as usize].offloads_checksums
+        })
     }
 }
 
@@ -322,6 +335,8 @@ fn move_to_batch(packet_buf: &mut PacketBuf, local: Local, batch: &mut RecvBatch
         }
     }
     batch.icmp = None;
+    // A UDP header has a checksum of its own, and says nothing about checksums in its payload.
+    batch.intact = packet_buf.intact && batch.accepts_offloaded() && matches!(local, Local::Ip { .. });
     batch.first_tag = packet_buf.tag;
     batch.put_buffer(&mut packet_buf.buffer, payload_at);
 }
@@ -335,6 +350,7 @@ fn move_report_to_batch(packet_buf: &mut PacketBuf, batch: &mut RecvBatch) {
     batch.source = SocketAddr::new(report.icmp.target, report.target_port);
     batch.target = SocketAddr::new(report.icmp.source, report.source_port);
     batch.ecn = Ecn::NotEct;
+    batch.intact = false;
     batch.first_tag = packet_buf.tag;
     batch.put_buffer(&mut packet_buf.buffer, payload_at);
 }
@@ -413,6 +429,7 @@ impl State {
             return self.refuse(index, batch);
         }
         if batch.may_fragment {
+            batch.write_checksums();
             self.send_fragmentable(index, node, batch);
             return Ok(());
         }
@@ -420,6 +437,7 @@ impl State {
         let (ecn, first_tag) = (batch.ecn, batch.first_tag);
         if batch.len() == 1 {
             let mut packet_buf = pool.take();
+            packet_buf.set_missing_checksum(batch.missing_checksum);
             packet_buf.start = batch.take_buffer(&mut packet_buf.buffer) as u32;
             packet_buf.tag = first_tag;
             self.send_one(index, node, ecn, packet_buf);
@@ -432,6 +450,7 @@ impl State {
     /// Sends a batch that has several packets or none.
     #[cold]
     fn send_each(&mut self, index: u32, node: u32, batch: &mut SendBatch) {
+        batch.write_checksums();
         let (ecn, first_tag) = (batch.ecn, batch.first_tag);
         for (number, segment) in (0..).zip(batch.segments()) {
             let mut packet_buf = self.pool.take_empty();
@@ -459,6 +478,7 @@ impl State {
             if !prepend_headers(flow, host, packet.ecn, &mut packet_buf) {
                 continue;
             }
+            packet_buf.whole_bytes();
             host.fragment_identification = host.fragment_identification.wrapping_add(1);
             let identification = host.fragment_identification;
             let mtu = host.interfaces[interface as usize]
@@ -579,12 +599,16 @@ fn find_flow(host: &mut Node, local: Local, batch: &SendBatch) -> io::Result<Opt
 #[inline(always)]
 fn prepend_headers(flow: &Flow, host: &mut Node, ecn: Ecn, packet_buf: &mut PacketBuf) -> bool {
     let mut start = packet_buf.start as usize;
+    let is_udp = flow.protocol == protocol::UDP;
+    if is_udp {
+        packet_buf.set_missing_checksum(host.offloads_checksums.then_some(udp::write_checksum));
+    }
     let buffer = &mut packet_buf.buffer;
     if start < HEADROOM {
         make_room(buffer, start);
         start = HEADROOM;
     }
-    if flow.protocol == protocol::UDP {
+    if is_udp {
         start -= udp::HEADER_LEN;
     }
     // The length field of an IP header has 16 bits.
@@ -592,8 +616,13 @@ fn prepend_headers(flow: &Flow, host: &mut Node, ecn: Ecn, packet_buf: &mut Pack
         host.counters.too_big += 1;
         return false;
     }
-    if flow.protocol == protocol::UDP {
-        udp::emit_in_place(&mut buffer[start..], flow.source, flow.ends.1);
+    if is_udp {
+        let datagram = &mut buffer[start..];
+        if host.offloads_checksums {
+            udp::emit_without_checksum(datagram, flow.source.port(), flow.ends.1.port());
+        } else {
+            udp::emit_in_place(datagram, flow.source, flow.ends.1);
+        }
     }
     let length = (buffer.len() - start) as u16;
     if let Some(template) = &flow.template {

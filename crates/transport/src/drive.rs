@@ -124,6 +124,9 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
             // The previous poll came from another task, or this is the first poll. The timer therefore would not wake
             // this task.
             self.is_timer_registered = false;
+            let offloads = self.socket.offloads_checksums() && owner.engine().offloads_checksums();
+            self.input.accept_offloaded(offloads);
+            self.output.set_checksum_offload(offloads);
         }
         match self.turn(cx, owner) {
             Ok(()) => Poll::Pending,

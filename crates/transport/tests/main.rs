@@ -1,6 +1,7 @@
 //! Tests of engines bound to worlds.
 
 mod black_hole;
+mod checksum_offload;
 mod drive;
 mod engines;
 mod kernel;

@@ -85,13 +85,24 @@ impl<'a> Datagram<'a> {
 /// Writes the header, including the checksum, over the first eight bytes of `datagram`. The payload must already follow
 /// the header. The two addresses must be of the same IP version, and `datagram` must have 8 to 65,535 bytes.
 pub fn emit_in_place(datagram: &mut [u8], source: SocketAddr, target: SocketAddr) {
+    emit_without_checksum(datagram, source.port(), target.port());
+    write_checksum(datagram, source.ip(), target.ip());
+}
+
+/// Like [`emit_in_place`], but sets the checksum to zero. [`write_checksum`] writes the checksum later.
+#[inline]
+pub fn emit_without_checksum(datagram: &mut [u8], source_port: u16, target_port: u16) {
     assert!(datagram.len() >= HEADER_LEN, "no room for a UDP header");
     let Ok(length) = u16::try_from(datagram.len()) else { panic!("a UDP datagram above 65,535 bytes") };
-    datagram[0..2].copy_from_slice(&source.port().to_be_bytes());
-    datagram[2..4].copy_from_slice(&target.port().to_be_bytes());
+    datagram[0..2].copy_from_slice(&source_port.to_be_bytes());
+    datagram[2..4].copy_from_slice(&target_port.to_be_bytes());
     datagram[4..6].copy_from_slice(&length.to_be_bytes());
     datagram[6..8].fill(0);
-    let sum = Checksum::pseudo_header(source.ip(), target.ip(), protocol::UDP, u32::from(length));
+}
+
+/// Writes the checksum of a datagram whose checksum field is zero. The two addresses must be of the same IP version.
+pub fn write_checksum(datagram: &mut [u8], source: IpAddr, target: IpAddr) {
+    let sum = Checksum::pseudo_header(source, target, protocol::UDP, datagram.len() as u32);
     let Some(mut sum) = sum else { panic!("UDP between address families") };
     sum.add(datagram);
     // RFC 768: a computed checksum of zero is sent as all ones.

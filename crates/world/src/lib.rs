@@ -220,6 +220,12 @@ pub trait DatagramSocket: 'static {
     /// [`RecvBatch::new`].
     fn max_segments(&self) -> usize;
 
+    /// Returns whether the socket writes checksums that an engine has left out ([`SendBatch::missing_checksum`]). It
+    /// then also reports received packets that are known to be intact ([`RecvBatch::intact`]).
+    fn offloads_checksums(&self) -> bool {
+        false
+    }
+
     /// Returns the next change in the state of a peer's handshake. Only a socket that contains a layer with a
     /// handshake, such as DTLS, reports changes. Call this function after each receive. Until the handshake with a peer
     /// is complete, sending to the peer fails with `HostUnreachable`.
@@ -270,6 +276,10 @@ impl DatagramSocket for Box<dyn DatagramSocket> {
 
     fn max_segments(&self) -> usize {
         (**self).max_segments()
+    }
+
+    fn offloads_checksums(&self) -> bool {
+        (**self).offloads_checksums()
     }
 
     fn take_peer(&self) -> Option<(SocketAddr, PeerState)> {

@@ -237,10 +237,11 @@ impl Engine for Endpoint {
 
     #[inline]
     fn handle_batch(&mut self, now: Instant, batch: &mut RecvBatch) {
-        let Some((buffer, start)) = batch.only_mut().filter(|_| !self.accepts_zero_checksum) else {
+        let intact = batch.intact;
+        let Some((buffer, start)) = batch.only_mut().filter(|_| intact || !self.accepts_zero_checksum) else {
             return self.handle_each(now, batch);
         };
-        if !crc32c::is_valid_with_headroom(buffer, start) {
+        if !intact && !crc32c::is_valid_with_headroom(buffer, start) {
             return self.count_discarded(true);
         }
         let tag = batch.first_tag;
@@ -254,6 +255,10 @@ impl Engine for Endpoint {
         if let Some(packet) = batch.only() {
             self.handle_on_slow_path(now, &packet, PacketView::parse_verified(packet.payload).ok());
         }
+    }
+
+    fn offloads_checksums(&self) -> bool {
+        true
     }
 
     fn handle_icmp(&mut self, now: Instant, icmp: &Icmp, quoted: &[u8]) {

@@ -91,6 +91,16 @@ pub(crate) fn begin_batch(
     out.next_tag += 1;
 }
 
+/// Returns whether the checksum of the next packet is left to the socket.
+#[inline(always)]
+pub(crate) fn leave_checksum(batch: &mut SendBatch) -> bool {
+    let offloads = batch.offloads_checksums();
+    if offloads {
+        batch.missing_checksum = Some(seal);
+    }
+    offloads
+}
+
 /// Linux 2.6 scans its half-open connections every 200 ms (tcp_synack_timer, TCP_SYNQ_INTERVAL; net/ipv4/tcp_timer.c).
 /// Each scan covers 68 of 512 hash buckets, so a given connection is looked at in one of 8 scans.
 const SCAN_INTERVAL: Duration = Duration::from_millis(200);
@@ -120,11 +130,14 @@ impl Connection {
             }
             let tag = out.next_tag;
             begin_batch(batch, self.ip_addresses, ecn, out);
+            let summed = !leave_checksum(batch);
             batch.push_with(|buffer| {
                 let start = buffer.len();
                 header.emit(buffer);
                 self.send.buffer.append_to(payload.clone(), buffer);
-                seal(&mut buffer[start..], self.local.ip(), self.remote.ip());
+                if summed {
+                    seal(&mut buffer[start..], self.local.ip(), self.remote.ip());
+                }
             });
             self.on_sent(now, next, &header, payload, tag, out);
         }

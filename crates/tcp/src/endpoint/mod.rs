@@ -419,20 +419,24 @@ impl Engine for Endpoint {
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
         let Packet { source, target, ecn, tag, payload } = packet;
         let bytes = PacketBytes::Borrowed(payload);
-        if !self.handle_on_fast_path(now, (&source, &target), (ecn, tag), bytes) {
-            self.take_any(now, packet);
+        if !self.handle_on_fast_path(now, (&source, &target), (ecn, tag), false, bytes) {
+            self.take_any(now, packet, false);
         }
     }
 
     #[inline]
     fn handle_batch(&mut self, now: Instant, batch: &mut RecvBatch) {
-        let marks = (batch.ecn, batch.first_tag);
+        let (marks, intact) = ((batch.ecn, batch.first_tag), batch.intact);
         let Some((source, target, bytes)) = batch.only_owned() else {
             return batch.packets().for_each(|packet| self.handle_packet(now, packet));
         };
-        if !self.handle_on_fast_path(now, (source, target), marks, bytes) {
+        if !self.handle_on_fast_path(now, (source, target), marks, intact, bytes) {
             self.take_only(now, batch);
         }
+    }
+
+    fn offloads_checksums(&self) -> bool {
+        true
     }
 
     fn handle_icmp(&mut self, now: Instant, icmp: &Icmp, quoted: &[u8]) {

@@ -1,7 +1,7 @@
 //! Builds segments on the fast path: full segments with new data, or acknowledgements without data. The slow path
 //! (`conn/output`) would build the same segments.
 
-use crate::conn::output::begin_batch;
+use crate::conn::output::{begin_batch, leave_checksum};
 use crate::conn::timers::Timer;
 use crate::conn::{Connection, Outbox};
 use crate::send::SelectedSegment;
@@ -45,8 +45,9 @@ impl Connection {
         let window = self.offer_window();
         let Some(template) = &self.template else { return false };
         begin_batch(batch, self.ip_addresses, Ecn::NotEct, out);
+        let summed = !leave_checksum(batch);
         batch.push_with(|buffer| {
-            template.emit(numbers, (flags, window), stamps, buffer, |buffer| {
+            template.emit(numbers, (flags, window), stamps, summed, buffer, |buffer| {
                 self.send.buffer.append_to(payload, buffer);
             });
         });

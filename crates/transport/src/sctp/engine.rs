@@ -136,6 +136,10 @@ impl Engine for SctpEngine {
         self.endpoint.handle_batch(now, batch);
     }
 
+    fn offloads_checksums(&self) -> bool {
+        self.endpoint.offloads_checksums()
+    }
+
     fn handle_icmp(&mut self, now: Instant, icmp: &Icmp, quoted: &[u8]) {
         self.endpoint.handle_icmp(now, icmp, quoted);
     }

@@ -10,6 +10,7 @@ mod front;
 pub use front::{LINE, room_for};
 
 use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
+use std::net::IpAddr;
 use std::ops::Range;
 
 /// The position of the checksum in the common header, in bytes.
@@ -71,6 +72,11 @@ pub fn put(packet: &mut [u8]) {
     }
     let sum = crc32c(packet);
     packet[FIELD].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Like [`put`]. The addresses are not part of the checksum; the Internet checksum of other transports needs them.
+pub fn put_between(packet: &mut [u8], _source: IpAddr, _target: IpAddr) {
+    put(packet);
 }
 
 /// Like [`put`], but for the packet `buffer[start..]`. May overwrite bytes in front of the packet.

@@ -97,13 +97,15 @@ impl Template {
         sum.is_valid()
     }
 
-    /// Appends a whole segment with its checksum. The function `payload` appends the payload bytes.
+    /// Appends a whole segment with its checksum, or with a zero in its place if `summed` is false. The function
+    /// `payload` appends the payload bytes.
     #[inline(always)]
     pub fn emit(
         &self,
         (seq, ack): (Seq, Seq),
         (flags, window): (Flags, u16),
         stamps: Timestamps,
+        summed: bool,
         out: &mut Vec<u8>,
         payload: impl FnOnce(&mut Vec<u8>),
     ) {
@@ -119,10 +121,13 @@ impl Template {
             stamps.value.to_be_bytes(),
             stamps.echo.to_be_bytes(),
         ];
-        let mut sum = self.sum;
-        sum.add_words([words[1], words[2], words[3], words[5], words[6], words[7]]);
         out.extend_from_slice(words.as_flattened());
         payload(out);
+        if !summed {
+            return;
+        }
+        let mut sum = self.sum;
+        sum.add_words([words[1], words[2], words[3], words[5], words[6], words[7]]);
         let segment = &mut out[start..];
         sum.add_u32(segment.len() as u32);
         if segment.len() > Self::LEN {
@@ -170,10 +175,17 @@ mod tests {
             seal(&mut long[48..], source.ip(), target.ip());
             let template = Template::new(source, target).expect("of one family");
             let numbers = (header.seq, header.ack);
-            template.emit(numbers, (header.flags, 512), stamps, &mut short, |out| {
+            template.emit(numbers, (header.flags, 512), stamps, true, &mut short, |out| {
                 out.extend_from_slice(&payload);
             });
             assert_eq!(long, short);
+            let mut later = vec![9; 48];
+            template.emit(numbers, (header.flags, 512), stamps, false, &mut later, |out| {
+                out.extend_from_slice(&payload);
+            });
+            assert_eq!(later[48 + 16..48 + 18], [0; 2]);
+            seal(&mut later[48..], source.ip(), target.ip());
+            assert_eq!(long, later, "the checksum may be written later");
             assert!(is_intact(&short[48..], source.ip(), target.ip()));
             assert!(template.is_intact(&short[48..]));
             assert!(Template::new(target, source).is_some_and(|back| back.is_intact(&short[48..])));

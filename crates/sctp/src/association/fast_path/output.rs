@@ -5,7 +5,7 @@ use super::FastPath;
 use crate::association::outbound::packet::OpenPacket;
 use crate::association::{Association, Ctx};
 use anabranch_base::{Ecn, SendBatch};
-use anabranch_wire::sctp::{crc32c, packet::HEADER};
+use anabranch_wire::sctp::packet::HEADER;
 
 impl Association {
     /// Writes the next packet into `out`, if the packet qualifies for the fast path. `out` must be empty and takes only
@@ -30,10 +30,10 @@ impl Association {
             return false;
         }
         let limit = self.set_addresses(index, out, *tag);
-        out.end_on(crc32c::LINE, limit, crc32c::room_for(limit));
+        let checksum = self.checksum_alone(limit, out);
         let bytes = out.push_with(|buffer| {
             let before = buffer.len();
-            self.write_new_data(ctx, index, limit, buffer, *tag, true);
+            self.write_new_data(ctx, index, limit, buffer, *tag, checksum);
             buffer.len() - before
         });
         assert!(bytes > HEADER, "a packet without chunks");
@@ -57,10 +57,13 @@ impl Association {
         }
         let index = self.sack_path();
         let limit = self.set_addresses(index, out, *tag);
+        let leaves_checksum = self.leaves_checksum(out);
         let bytes = out.push_with(|buffer| {
             let packet = OpenPacket::begin(buffer, self.identity.header_to_peer());
             self.emit_sack(packet.start() + limit, buffer);
-            packet.finish(buffer);
+            if !leaves_checksum {
+                packet.finish(buffer);
+            }
             buffer.len() - packet.start()
         });
         self.count_packet(index, bytes, tag);

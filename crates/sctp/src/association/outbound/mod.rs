@@ -45,6 +45,17 @@ pub(super) enum Job {
     Shutdown(usize),
 }
 
+/// Who writes the checksum of a packet with only new DATA chunks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PacketChecksum {
+    /// The association. No other packet is in the buffer.
+    Alone,
+    /// The association. Other packets lie in front of this one in the buffer.
+    BehindOthers,
+    /// The socket.
+    Left,
+}
+
 impl Job {
     fn path(self) -> usize {
         match self {
@@ -106,18 +117,19 @@ impl Association {
         let path = self.paths.get(index);
         let mut limit =
             if matches!(job, Job::MtuProbe(_)) { path.probe_limit() } else { path.packet_limit() };
-        if out.max_segments() == 1 && matches!(job, Job::Data(..)) {
-            out.end_on(crc32c::LINE, limit, crc32c::room_for(limit));
-        }
+        let leaves_checksum = self.leaves_checksum(out);
+        let mut checksum = match job {
+            Job::Data(..) if out.max_segments() == 1 => self.checksum_alone(limit, out),
+            _ => PacketChecksum::Alone,
+        };
         loop {
-            let alone = out.is_empty();
             let bytes = out.push_with(|buffer| {
                 let before = buffer.len();
                 match job {
                     Job::Data(path, allowed) if !allowed.retransmissions && self.sends_new_data_alone() => {
-                        self.write_new_data(ctx, path, limit, buffer, *tag, alone);
+                        self.write_new_data(ctx, path, limit, buffer, *tag, checksum);
                     }
-                    _ => self.write_packet(ctx, job, limit, buffer, *tag),
+                    _ => self.write_packet(ctx, job, limit, buffer, *tag, leaves_checksum),
                 }
                 buffer.len() - before
             });
@@ -125,6 +137,7 @@ impl Association {
             // RFC 9260 §6.9: a chunk that has a TSN cannot be split again. If the path MTU is smaller now than when the
             // chunk got its TSN, the packet is fragmented by IP.
             out.may_fragment = bytes > limit;
+            checksum = PacketChecksum::BehindOthers;
             *tag += 1;
             self.stats.packets_sent += 1;
             self.stats.bytes_sent += bytes as u64;
@@ -154,7 +167,15 @@ impl Association {
 
     /// Writes one packet of at most `limit` bytes. The packet may exceed the limit only because of a chunk that cannot
     /// be split, for example DATA that already has a TSN (RFC 9260 §6.9).
-    fn write_packet(&mut self, ctx: &mut Ctx<'_>, job: Job, limit: usize, buffer: &mut Vec<u8>, tag: u64) {
+    fn write_packet(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        job: Job,
+        limit: usize,
+        buffer: &mut Vec<u8>,
+        tag: u64,
+        leaves_checksum: bool,
+    ) {
         // RFC 9260 §8.5, §8.5.1 A, D: the packet carries the tag from the peer's INIT or INIT ACK. An INIT has tag 0.
         let verification = if matches!(job, Job::Init(_)) { 0 } else { self.identity.peer_tag() };
         let packet = OpenPacket::begin(buffer, self.identity.header(verification));
@@ -193,7 +214,9 @@ impl Association {
             Job::Sack(_) => self.write_sack(end, buffer),
         }
         self.extensions.sign(buffer, start);
-        if !self.extensions.agreed.zero_checksum || needs_checksum(job, &buffer[start..]) {
+        if !leaves_checksum
+            && (!self.extensions.agreed.zero_checksum || needs_checksum(job, &buffer[start..]))
+        {
             packet.finish(buffer);
         }
     }
@@ -207,18 +230,41 @@ impl Association {
         limit: usize,
         buffer: &mut Vec<u8>,
         tag: u64,
-        alone: bool,
+        checksum: PacketChecksum,
     ) {
         let packet = OpenPacket::begin(buffer, self.identity.header_to_peer());
         self.paths.at(index).shrink_if_idle(ctx.now);
         self.write_fresh(ctx, index, packet.start() + limit, buffer, tag);
         self.send.packet_done();
         self.paths.at(index).on_data_sent(ctx.now, true);
-        match alone {
+        match checksum {
             _ if self.extensions.agreed.zero_checksum => {}
-            true => packet.finish_alone(buffer),
-            false => packet.finish(buffer),
+            PacketChecksum::Left => {}
+            PacketChecksum::Alone => packet.finish_alone(buffer),
+            PacketChecksum::BehindOthers => packet.finish(buffer),
         }
+    }
+
+    /// Returns whether the checksum of the next packet is left to the socket. Under RFC 9653 it is not, because then
+    /// most packets have no checksum, and the packet must arrive as it is.
+    #[inline(always)]
+    pub(crate) fn leaves_checksum(&self, out: &mut SendBatch) -> bool {
+        let leaves = out.offloads_checksums() && !self.extensions.agreed.zero_checksum;
+        if leaves {
+            out.missing_checksum = Some(crc32c::put_between);
+        }
+        leaves
+    }
+
+    /// Returns who writes the checksum of the only packet of `out`, which has at most `limit` bytes. Chooses the
+    /// position of the packet if this side computes the checksum.
+    #[inline(always)]
+    pub(crate) fn checksum_alone(&self, limit: usize, out: &mut SendBatch) -> PacketChecksum {
+        if self.leaves_checksum(out) {
+            return PacketChecksum::Left;
+        }
+        out.end_on(crc32c::LINE, limit, crc32c::room_for(limit));
+        PacketChecksum::Alone
     }
 
     /// Writes new DATA chunks behind other chunks. This function is not inlined, so that the code of `write_fresh`

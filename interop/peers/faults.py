@@ -26,6 +26,8 @@ from pathlib import Path
 import encrypted_programs as programs
 
 PORT = 4433
+# A port of its own: sockets in TIME_WAIT look like a server that listens.
+NGINX = 4434
 # RFC 6951: the UDP port of SCTP without encryption.
 ENCAPSULATION = 9899
 SERVER, CLIENT, RELAY = "127.0.0.1", "127.0.0.2", "127.0.0.3"
@@ -287,12 +289,12 @@ def idle_session(folder, keys):
     (folder / "idle.conf").write_text(
         f"daemon off; worker_processes 1; user root; pid {folder}/idle.pid; error_log {folder}/idle.errors;"
         "events { worker_connections 99; } http { access_log off;"
-        f"server {{ listen {SERVER}:{PORT}; root {folder}/site; keepalive_timeout 1; }} }}")
-    with programs.running(programs.program("nginx"), "-p", folder, "-c", folder / "idle.conf", port=PORT):
+        f"server {{ listen {SERVER}:{NGINX}; root {folder}/site; keepalive_timeout 1; }} }}")
+    with programs.running(programs.program("nginx"), "-p", folder, "-c", folder / "idle.conf", port=NGINX):
         sessions = [requests.Session() for _ in range(2)]
         # The rule waits for 30 s, because a half-closed connection may be in use. The second request shows the time.
         for session, pause in zip(sessions, (33, 0)):
-            answer = session.get(f"http://{SERVER}:{PORT}/a", timeout=10)
+            answer = session.get(f"http://{SERVER}:{NGINX}/a", timeout=10)
             assert len(answer.content) == programs.SITE["a"], answer
             time.sleep(pause)
         return sessions[0]
@@ -331,7 +333,6 @@ OF_AIOQUIC = f"udp and host {RELAY} and not (src port {PORT} and dst port {PORT}
 
 
 CLEAR = {"encrypted": False, "bytes": 100}
-OF_TCP = f"tcp and port {PORT}"
 
 
 ALL = {
@@ -346,8 +347,8 @@ ALL = {
     "quic-go-hundred-streams": Fault(hundred_streams, "quic-go/quic-go #4713", "streams_limited"),
     "quic-go-small-window": Fault(small_connection_window, "libp2p/go-libp2p-quic-transport #79", "flow_control_limited"),
     "pion-lossy-path": Fault(lossy_path, "pion/sctp #354", "scattered_losses", **CLEAR),
-    "python-two-writes": Fault(two_writes, "python/cpython #108736", "delayed_acknowledgements", OF_TCP, **CLEAR),
-    "requests-idle-session": Fault(idle_session, "psf/requests #7045", "close_unfinished", OF_TCP, **CLEAR),
+    "python-two-writes": Fault(two_writes, "python/cpython #108736", "delayed_acknowledgements", f"tcp and port {PORT}", **CLEAR),
+    "requests-idle-session": Fault(idle_session, "psf/requests #7045", "close_unfinished", f"tcp and port {NGINX}", **CLEAR),
     "aioquic-small-windows": Fault(small_windows, "curl/curl #6494", "flow_control_limited", OF_AIOQUIC),
     "aioquic-few-streams": Fault(few_streams, "dotnet/runtime #95104", "streams_limited", OF_AIOQUIC),
 }
@@ -394,13 +395,13 @@ def main():
         try:
             capture(fault, path, folder)
         except programs.Missing as missing:
-            print(f"{fault.report:24}{name:26}skipped: {missing}")
+            print(f"{fault.report:36}{name:26}skipped: {missing}")
             continue
         found = findings(program, path)
         text = next((finding["text"] for finding in found if finding["rule"] == fault.rule), None)
         failed += text is None
         rules = " ".join(finding["rule"] for finding in found) or "nothing"
-        print(f"{fault.report:24}{name:26}{rules}\n    {text or f'NOT FOUND: {fault.rule}'}")
+        print(f"{fault.report:36}{name:26}{rules}\n    {text or f'NOT FOUND: {fault.rule}'}")
     if failed:
         sys.exit(f"faults: {failed} not found")
 

@@ -81,7 +81,8 @@ export function waterfall(drawn: Drawn, endMs: number): SVGElement {
   const unit = step(endMs, width / 120)
   for (let tick = 0; tick <= endMs; tick += unit) {
     svg.append(s('line', { class: 'grid', x1: x(tick * 1e6), x2: x(tick * 1e6), y1: 0, y2: height - 20 }),
-      s('text', { class: 'tick', x: x(tick * 1e6), y: height - 6, 'text-anchor': 'middle' }, tick === 0 ? '0' : time(tick)))
+      // The label of the last tick ends at the edge.
+      s('text', { class: 'tick', x: x(tick * 1e6) > width - 20 ? width - 1 : x(tick * 1e6), y: height - 6, 'text-anchor': x(tick * 1e6) > width - 20 ? 'end' : 'middle' }, tick === 0 ? '0' : time(tick)))
   }
   objects.forEach((object, i) => {
     const y = i * row

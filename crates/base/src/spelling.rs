@@ -1,8 +1,68 @@
-//! Finds the accepted name that is closest to a misspelled name, for "did you mean" hints.
+//! Finds the accepted name that is closest to a misspelled name, for "did you mean" hints. Knows the names by which the
+//! Linux kernel calls settings of SCTP and TCP.
 
-/// Returns the accepted name that is closest to `name`, if it is so close that the user probably meant it.
+/// The Linux kernel's names of settings, and the names of the knobs. The names are those of `sysctl net.sctp` and
+/// `net.ipv4`, of `ip route`, and of socket options. Names that are equal are left out.
+const KERNEL_NAMES: [(&str, &str); 42] = [
+    ("pf_retrans", "pf_max_retrans"),
+    ("ps_retrans", "primary_switch"),
+    ("association_max_retrans", "assoc_max_retrans"),
+    ("max_init_retransmits", "init_max_retrans"),
+    ("sack_timeout", "delack"),
+    ("valid_cookie_life", "cookie_life"),
+    ("prsctp_enable", "partial_reliability"),
+    ("reconf_enable", "reconfig"),
+    ("intl_enable", "interleaving"),
+    ("auth_enable", "auth"),
+    ("addip_enable", "asconf"),
+    ("ecn_enable", "ecn"),
+    ("sctp_rmem", "rcvbuf"),
+    ("sctp_wmem", "sndbuf"),
+    ("sctp_nodelay", "nagle"),
+    ("sctp_maxseg", "mss"),
+    ("tcp_congestion_control", "cc"),
+    ("tcp_congestion", "cc"),
+    ("congctl", "cc"),
+    ("initcwnd", "iw"),
+    ("tcp_rmem", "rcvbuf"),
+    ("tcp_wmem", "sndbuf"),
+    ("tcp_moderate_rcvbuf", "rcvbuf_auto"),
+    ("tcp_sack", "sack"),
+    ("tcp_dsack", "dsack"),
+    ("tcp_fack", "fack"),
+    ("tcp_timestamps", "timestamps"),
+    ("tcp_window_scaling", "wscale"),
+    ("tcp_ecn", "ecn"),
+    ("tcp_recovery", "rack"),
+    ("tcp_early_retrans", "tlp"),
+    ("tcp_reordering", "dupthresh"),
+    ("tcp_rto_min_us", "rto_min"),
+    ("tcp_syn_retries", "syn_retries"),
+    ("tcp_retries2", "retries"),
+    ("tcp_syncookies", "syncookies"),
+    ("tcp_max_syn_backlog", "syn_queue"),
+    ("tcp_slow_start_after_idle", "idle_restart"),
+    ("tcp_no_metrics_save", "route_metrics"),
+    ("tcp_user_timeout", "user_timeout"),
+    ("tcp_nodelay", "nagle"),
+    ("tcp_maxseg", "mss"),
+];
+
+/// Returns the accepted name of a setting that the Linux kernel calls `name`, if there is one.
+fn of_kernel<'a>(name: &str, accepted: &[&'a str]) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    let bare = name.strip_prefix("net.sctp.").or(name.strip_prefix("net.ipv4.")).unwrap_or(&name);
+    let known = KERNEL_NAMES.iter().find(|(kernel, _)| *kernel == bare).map_or(bare, |(_, ours)| ours);
+    accepted.iter().copied().find(|accepted| *accepted == known)
+}
+
+/// Returns the accepted name that is closest to `name`, if it is so close that the user probably meant it. The kernel's
+/// name of a setting comes before a similar spelling.
 #[must_use]
 pub fn nearest<'a>(name: &str, accepted: &[&'a str]) -> Option<&'a str> {
+    if let Some(ours) = of_kernel(name, accepted) {
+        return Some(ours);
+    }
     let plain = |text: &str| text.to_lowercase().replace('_', "-");
     accepted
         .iter()
@@ -55,5 +115,20 @@ mod tests {
             (hint("rat", &names).as_str(), hint("x", &names).as_str()),
             (" (did you mean 'rate'?)", "")
         );
+    }
+
+    #[test]
+    fn a_name_of_the_kernel_leads_to_ours() {
+        let names = ["assoc_max_retrans", "path_max_retrans", "pf_max_retrans", "delack", "rto_min"];
+        for (kernel, ours) in [
+            ("pf_retrans", "pf_max_retrans"),
+            ("association_max_retrans", "assoc_max_retrans"),
+            ("sack_timeout", "delack"),
+            ("net.sctp.path_max_retrans", "path_max_retrans"),
+            ("net.sctp.rto_min", "rto_min"),
+        ] {
+            assert_eq!(nearest(kernel, &names), Some(ours), "{kernel}");
+        }
+        assert_eq!(nearest("tcp_congestion_control", &names), None, "not a setting of this transport");
     }
 }

@@ -17,13 +17,90 @@ pub fn at_interrupt() -> String {
     latest.map_or_else(String::new, |(done, total)| format!(" after {done} of {total} runs"))
 }
 
-/// Shows on standard error how many of a known number of steps are done.
+/// The work whose progress is shown: points, each with a number of runs and a search for causes.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// The number of points.
+    pub points: usize,
+    /// The number of runs at each point.
+    pub runs: usize,
+    /// The maximum number of further runs at each point, which search for causes.
+    pub most_for_causes: usize,
+}
+
+/// The steps whose progress is shown.
+#[derive(Debug)]
+enum Steps {
+    /// Runs of points, and their searches for causes.
+    Points(Work),
+    /// Steps that cost differently.
+    Costs {
+        /// The number of steps that an earlier command completed. They count as done from the start.
+        stored: usize,
+        /// The number of steps of each part of the work, in their order, and what the part costs.
+        costs: Vec<(usize, f64)>,
+    },
+}
+
+impl Steps {
+    /// Returns the number of steps, without searches for causes.
+    fn total(&self) -> usize {
+        match self {
+            Self::Points(work) => work.points * work.runs,
+            Self::Costs { stored, costs } => stored + costs.iter().map(|(steps, _)| steps).sum::<usize>(),
+        }
+    }
+
+    /// Returns the number of steps that are complete, without searches for causes.
+    fn complete(&self, done: Done) -> usize {
+        match self {
+            Self::Points(work) => done.points * work.runs + done.runs,
+            Self::Costs { stored, .. } => stored + done.runs,
+        }
+    }
+
+    /// Returns the line that says what is done after the time `elapsed`.
+    fn line(&self, done: Done, elapsed: Duration) -> String {
+        match self {
+            Self::Points(work) => line(*work, done, elapsed),
+            Self::Costs { costs, .. } => {
+                line_of_costs(self.complete(done), self.total(), share_of(costs, done.runs), elapsed)
+            }
+        }
+    }
+
+    /// Returns the share of the bar that is filled, from 0 to 1.
+    fn share(&self, done: Done) -> f64 {
+        let (complete, all) = match self {
+            Self::Points(work) => {
+                let each = work.runs + work.most_for_causes;
+                (done.points * each + done.runs + done.for_causes, work.points * each)
+            }
+            Self::Costs { .. } => (self.complete(done), self.total()),
+        };
+        (complete as f64 / all.max(1) as f64).min(1.0)
+    }
+}
+
+/// What is done of the work.
+#[derive(Clone, Copy, Default, Debug)]
+struct Done {
+    /// The number of complete points.
+    points: usize,
+    /// The runs of the current point.
+    runs: usize,
+    /// The runs that searched for causes: at the current point, and at all points before.
+    for_causes: usize,
+    for_causes_before: usize,
+    /// When the latest point was complete, as time since the start. The time is 0 for the first point.
+    points_took: Duration,
+    /// When the search for causes at the current point began, as time since the start.
+    search_began: Duration,
+}
+
+/// Shows on standard error how many runs are done.
 pub struct Progress {
-    total: usize,
-    /// The number of steps that an earlier command completed. They count as done from the start.
-    stored: usize,
-    /// The number of steps of each part of the work, in their order, and what the part costs.
-    costs: Vec<(usize, f64)>,
+    steps: Steps,
     quiet: bool,
     terminal: bool,
     started: Instant,
@@ -32,31 +109,65 @@ pub struct Progress {
 
 struct Shown {
     last: Option<Instant>,
-    done: usize,
-    for_causes: usize,
+    done: Done,
 }
 
-/// Returns the line that says how many of `total` runs are done after the time `elapsed`. `share` is the share of the
-/// work that is done; if it is too small, the time left is not estimated.
-fn line(done: usize, total: usize, for_causes: usize, share: f64, elapsed: Duration) -> String {
-    let causes = match for_causes {
-        0 => String::new(),
-        count => format!("; {count} more to find causes"),
-    };
-    if done >= total {
-        return format!("{total} runs done{causes}");
+/// Returns the line that says what is done after the time `elapsed`.
+fn line(work: Work, done: Done, elapsed: Duration) -> String {
+    let Work { points, runs, most_for_causes } = work;
+    let search = done.for_causes + done.for_causes_before;
+    let share = |done: usize, all: usize| done as f64 / all.max(1) as f64;
+    let left = |elapsed: Duration, share: f64| readable(elapsed.mul_f64((1.0 - share) / share.max(1e-9)));
+    if points > 1 {
+        let all = points * runs;
+        let of = format!("{} of {all} runs", done.points * runs + done.runs);
+        let causes = if search == 0 { String::new() } else { format!(" and {search} to find causes") };
+        if done.points >= points {
+            return format!("{all} runs{causes} done");
+        }
+        // A point may take less time than its limit of runs suggests. From the second point on, the time of the points
+        // before is the better measure.
+        let left = if done.points == 0 {
+            let within = share(done.runs + done.for_causes, runs + most_for_causes);
+            left(elapsed, within / points as f64)
+        } else {
+            let each = done.points_took / done.points as u32;
+            let current = elapsed.saturating_sub(done.points_took).min(each);
+            readable(each * (points - done.points) as u32 - current)
+        };
+        return format!("{of}{causes}, {left} left");
     }
-    if share < LEAST_SHARE {
-        return format!("{done} of {total} runs{causes}");
+    if done.runs < runs {
+        let then = match most_for_causes {
+            0 => String::new(),
+            most => format!(", then up to {most} to find causes"),
+        };
+        return format!("{} of {runs} runs, {} left{then}", done.runs, left(elapsed, share(done.runs, runs)));
     }
-    let left = elapsed.mul_f64((1.0 - share) / share);
-    format!("{done} of {total} runs{causes}, {} left", readable(left))
+    if search == 0 {
+        return format!("{runs} runs done");
+    }
+    let most = most_for_causes.max(search);
+    let left = left(elapsed.saturating_sub(done.search_began), share(search, most));
+    format!("{runs} runs done, {search} of up to {most} to find causes, at most {left} left")
 }
 
 /// The least share of the work from which the time left is estimated.
 const LEAST_SHARE: f64 = 0.002;
 
-/// Returns the share of the work that is done after `done` steps. `costs` are as in [`Progress`].
+/// Returns the line that says how many of `total` steps are done after the time `elapsed`. `share` is the share of the
+/// costs that is paid; if it is too small, the time left is not estimated.
+fn line_of_costs(done: usize, total: usize, share: f64, elapsed: Duration) -> String {
+    if done >= total {
+        return format!("{total} runs done");
+    }
+    if share < LEAST_SHARE {
+        return format!("{done} of {total} runs");
+    }
+    format!("{done} of {total} runs, {} left", readable(elapsed.mul_f64((1.0 - share) / share)))
+}
+
+/// Returns the share of the work that is done after `done` steps. `costs` are as in [`Steps::Costs`].
 fn share_of(costs: &[(usize, f64)], done: usize) -> f64 {
     let (mut left, mut paid, mut all) = (done, 0.0, 0.0);
     for (steps, cost) in costs {
@@ -70,38 +181,54 @@ fn share_of(costs: &[(usize, f64)], done: usize) -> f64 {
 impl Progress {
     /// Creates a display that counts up to `total` steps. With `quiet`, it shows nothing.
     pub fn new(total: usize, quiet: bool) -> Self {
-        Self::of_steps(0, vec![(total, 1.0)], quiet)
+        Self::of(Work { points: 1, runs: total, most_for_causes: 0 }, quiet)
+    }
+
+    /// Creates a display for this work. With `quiet`, it shows nothing.
+    pub fn of(work: Work, quiet: bool) -> Self {
+        Self::show(Steps::Points(work), quiet)
     }
 
     /// Creates a display for work whose steps cost differently. `costs` are the numbers of steps, in their order, each
     /// with the cost of these steps together. An earlier command completed `stored` further steps.
     pub fn of_steps(stored: usize, costs: Vec<(usize, f64)>, quiet: bool) -> Self {
+        Self::show(Steps::Costs { stored, costs }, quiet)
+    }
+
+    fn show(steps: Steps, quiet: bool) -> Self {
         let terminal = std::io::stderr().is_terminal();
-        Self {
-            total: stored + costs.iter().map(|(steps, _)| steps).sum::<usize>(),
-            stored,
-            costs,
-            quiet,
-            terminal,
-            started: now(),
-            shown: Mutex::new(Shown { last: None, done: 0, for_causes: 0 }),
-        }
+        let shown = Mutex::new(Shown { last: None, done: Done::default() });
+        Self { steps, quiet, terminal, started: now(), shown }
     }
 
     /// Records that `done` steps are complete.
     pub fn update(&self, done: usize) {
-        self.update_with_causes(done, 0);
+        self.update_point(0, done);
     }
 
-    /// Records that `done` steps are complete, and that `for_causes` further runs were made to find the causes of
-    /// differences between contestants. It is not known in advance how many runs such a search makes, so they are not
-    /// part of the total.
-    pub fn update_with_causes(&self, done: usize, for_causes: usize) {
+    /// Records that the first `points` points are complete and that `done` runs were made at the next one. Runs beyond
+    /// the point's own number search for causes. Their number is not known in advance, but has a limit.
+    pub fn update_point(&self, points: usize, done: usize) {
         let Ok(mut shown) = self.shown.lock() else { return };
-        shown.done = shown.done.max(self.stored + done);
-        shown.for_causes = shown.for_causes.max(for_causes);
+        let elapsed = self.started.elapsed();
+        let runs = match &self.steps {
+            Steps::Points(work) => work.runs,
+            Steps::Costs { .. } => usize::MAX,
+        };
+        let now_done = &mut shown.done;
+        if points > now_done.points {
+            now_done.for_causes_before += std::mem::take(&mut now_done.for_causes);
+            (now_done.points, now_done.runs) = (points, 0);
+            (now_done.points_took, now_done.search_began) = (elapsed, Duration::ZERO);
+        }
+        now_done.runs = now_done.runs.max(done.min(runs));
+        now_done.for_causes = now_done.for_causes.max(done.saturating_sub(runs));
+        if now_done.runs == runs && now_done.search_began.is_zero() {
+            now_done.search_began = elapsed;
+        }
+        let done = *now_done;
         if let Ok(mut latest) = LATEST.lock() {
-            *latest = Some((shown.done, self.total));
+            *latest = Some((self.steps.complete(done), self.steps.total()));
         }
         let interval = if self.terminal { Duration::from_millis(100) } else { Duration::from_secs(5) };
         let due = shown.last.unwrap_or(self.started).elapsed() >= interval;
@@ -109,11 +236,10 @@ impl Progress {
             return;
         }
         shown.last = Some(now());
-        let share = share_of(&self.costs, shown.done - self.stored);
-        let line = line(shown.done, self.total, shown.for_causes, share, self.started.elapsed());
+        let line = self.steps.line(done, elapsed);
         let mut out = std::io::stderr().lock();
         let _ = if self.terminal {
-            let filled = (30 * shown.done / self.total.max(1)).min(30);
+            let filled = (30.0 * self.steps.share(done)) as usize;
             write!(out, "\r[{}{}] {line} \x1b[K", "#".repeat(filled), ".".repeat(30 - filled))
         } else {
             writeln!(out, "{line}")
@@ -190,15 +316,59 @@ fn now() -> Instant {
 mod tests {
     use super::*;
 
+    const fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
     #[test]
-    fn runs_in_search_of_causes_are_counted_as_they_are_made() {
-        let line =
-            |done, for_causes| line(done, 800, for_causes, done as f64 / 800.0, Duration::from_secs(10));
-        assert_eq!(line(200, 0), "200 of 800 runs, 30 s left");
-        assert_eq!(line(400, 25), "400 of 800 runs; 25 more to find causes, 10 s left");
+    fn runs_in_search_of_causes_are_counted_up_to_their_limit() {
+        let work = Work { points: 1, runs: 800, most_for_causes: 1000 };
+        let line = |runs, for_causes| {
+            let done = Done { runs, for_causes, search_began: seconds(8), ..Done::default() };
+            line(work, done, seconds(10))
+        };
+        assert_eq!(line(200, 0), "200 of 800 runs, 30 s left, then up to 1000 to find causes");
         assert_eq!(line(800, 0), "800 runs done");
-        assert_eq!(line(800, 310), "800 runs done; 310 more to find causes");
-        assert_eq!(line(1, 0), "1 of 800 runs", "too early for an estimate");
+        assert_eq!(line(800, 250), "800 runs done, 250 of up to 1000 to find causes, at most 6 s left");
+        let without = Work { most_for_causes: 0, ..work };
+        let done = Done { runs: 200, ..Done::default() };
+        assert_eq!(super::line(without, done, seconds(10)), "200 of 800 runs, 30 s left");
+    }
+
+    /// Points are alike and use a part of the runs that a search may take. The time left must never grow by more than
+    /// what one update adds.
+    #[test]
+    fn the_time_left_of_a_sweep_never_grows() {
+        let work = Work { points: 6, runs: 200, most_for_causes: 1000 };
+        let display = |points: u64, runs: usize, for_causes: usize, at: u64| {
+            let (points_took, points) = (seconds(60 * points), points as usize);
+            let done = Done {
+                points,
+                runs,
+                for_causes,
+                for_causes_before: 100 * points,
+                points_took,
+                ..Done::default()
+            };
+            line(work, done, seconds(at))
+        };
+        assert_eq!(display(0, 200, 100, 60), "200 of 1200 runs and 100 to find causes, 23 min 0 s left");
+        assert_eq!(display(1, 0, 0, 60), "200 of 1200 runs and 100 to find causes, 5 min 0 s left");
+        assert_eq!(display(1, 200, 50, 110), "400 of 1200 runs and 150 to find causes, 4 min 10 s left");
+        // A point that takes longer than those before keeps the time of the points after it.
+        assert_eq!(display(1, 200, 900, 600), "400 of 1200 runs and 1000 to find causes, 4 min 0 s left");
+        assert_eq!(display(6, 0, 0, 360), "1200 runs and 600 to find causes done");
+    }
+
+    #[test]
+    fn a_complete_point_adds_its_search_to_the_total() {
+        let progress = Progress::of(Work { points: 2, runs: 10, most_for_causes: 50 }, true);
+        progress.update_point(0, 25);
+        progress.update_point(1, 4);
+        // Threads may report in any order.
+        progress.update_point(1, 3);
+        let done = progress.shown.lock().expect("not poisoned").done;
+        assert_eq!((done.points, done.runs, done.for_causes, done.for_causes_before), (1, 4, 0, 15));
     }
 
     #[test]
@@ -208,8 +378,10 @@ mod tests {
         assert!((share_of(&costs, 50) - 0.005).abs() < 1e-12);
         assert!((share_of(&costs, 105) - 0.505).abs() < 1e-12);
         assert!((share_of(&costs, 200) - 1.0).abs() < 1e-12, "more runs than were counted");
-        let elapsed = Duration::from_secs(60);
-        assert_eq!(line(100, 110, 0, share_of(&costs, 100), elapsed), "100 of 110 runs, 1 h 39 min left");
+        let line = |done| line_of_costs(done, 110, share_of(&costs, done), seconds(60));
+        assert_eq!(line(100), "100 of 110 runs, 1 h 39 min left");
+        assert_eq!(line(1), "1 of 110 runs", "too early for an estimate");
+        assert_eq!(line(110), "110 runs done");
         assert!((share_of(&[(0, 0.0)], 0) - 1.0).abs() < 1e-12, "nothing to do");
     }
 
@@ -219,6 +391,7 @@ mod tests {
         let progress = Progress::of_steps(70, vec![(30, 3.0)], true);
         progress.update(6);
         assert_eq!(at_interrupt(), " after 76 of 100 runs");
-        assert!((share_of(&progress.costs, 6) - 0.2).abs() < 1e-12);
+        let done = progress.shown.lock().expect("not poisoned").done;
+        assert_eq!(progress.steps.line(done, seconds(60)), "76 of 100 runs, 4 min 0 s left");
     }
 }

@@ -1,7 +1,7 @@
 //! `anabranch race`: races transports over simulated or emulated networks.
 
 use crate::files::{self, PendingFile};
-use crate::progress::{self, Progress};
+use crate::progress::{self, Progress, Work};
 use crate::sweep::{self, Request};
 use crate::{Completion, Failure, args, baseline, complain, list, out, say};
 use anabranch_http::har;
@@ -20,6 +20,7 @@ use clap::ArgMatches;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use terminal_size::terminal_size_of;
 
 /// Set by the first interrupt (SIGINT).
@@ -135,7 +136,7 @@ pub fn run(
         outputs.write(plan, &race, Some(&captures))?;
         return Ok(verdict(&race));
     }
-    let race = perform(plan, threads, quiet)?;
+    let race = perform(plan, threads, quiet, &outputs)?;
     outputs.write(plan, &race, None)?;
     Ok(verdict(&race))
 }
@@ -249,16 +250,63 @@ pub fn end_on_interrupt() {
         // Do not wait for the running simulations, which may need seconds to end.
         STOP.store(true, Ordering::Relaxed);
         let progress = progress::at_interrupt();
-        if !sweep::interrupted() {
+        if !sweep::interrupted() && !interrupted() {
             complain(&format!("interrupted{progress}"));
         }
         files::abandon(130);
     });
 }
 
-/// Runs a plan on `threads` threads, and shows the progress.
-pub fn perform(plan: &Plan, threads: usize, quiet: bool) -> Result<Race, Failure> {
-    carry_out(plan, threads, quiet, |options| causes::race(plan, options))
+/// Runs a plan on `threads` threads, and shows the progress. If the race is interrupted when only causes are missing,
+/// the interrupt handler shows the answer so far, as `outputs` says.
+fn perform(plan: &Plan, threads: usize, quiet: bool, outputs: &RaceOutputs<'_>) -> Result<Race, Failure> {
+    let race = carry_out(plan, threads, quiet, |options| {
+        causes::race_watched(plan, options, &mut |race| {
+            // Of a race with many points only the first answer is kept, because each rendering takes all points.
+            let mut known = known();
+            if known.is_none() || race.points.len() <= MOST_RENDERED {
+                *known = Some(outputs.unfinished(race));
+            }
+        })
+    });
+    *known() = None;
+    race
+}
+
+/// Returns the maximum number of runs that search for causes, for the display of progress.
+fn most_for_causes(plan: &Plan) -> usize {
+    if plan.world == World::Virtual { plan.max_experiments() } else { 0 }
+}
+
+/// The maximum number of points of a race whose answer is rendered anew after each step of the search for causes.
+const MOST_RENDERED: usize = 4;
+
+/// The answer of a race whose runs are complete, while causes are sought.
+struct Unfinished {
+    text: String,
+    to_stderr: bool,
+}
+
+/// The answer of the current race, if its runs are complete.
+static KNOWN: Mutex<Option<Unfinished>> = Mutex::new(None);
+
+fn known() -> MutexGuard<'static, Option<Unfinished>> {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Prints the answer of the current race if only causes are missing. Returns false if runs are missing, too.
+fn interrupted() -> bool {
+    let known = known();
+    let Some(Unfinished { text, to_stderr }) = known.as_ref() else { return false };
+    let _ = match to_stderr {
+        true => std::io::stderr().write_all(text.as_bytes()).is_ok(),
+        false => say(text).is_ok(),
+    };
+    complain(
+        "interrupted: all runs are done, but not the search for causes; no file was written (--causes off leaves the \
+         search out)",
+    );
+    true
 }
 
 /// Runs a plan with `run`, shows the progress, and adds facts about this machine to the result.
@@ -268,9 +316,9 @@ fn carry_out(
     quiet: bool,
     run: impl FnOnce(&Options<'_>) -> Result<Race, RaceError>,
 ) -> Result<Race, Failure> {
-    let all = plan.run_count();
-    let progress = Progress::new(all, quiet);
-    let update = |done: usize| progress.update_with_causes(done.min(all), done.saturating_sub(all));
+    let work = Work { points: 1, runs: plan.run_count(), most_for_causes: most_for_causes(plan) };
+    let progress = Progress::of(work, quiet);
+    let update = |done: usize| progress.update(done);
     let options = Options { threads, progress: &update, stop: &STOP };
     let race = run(&options);
     let elapsed = progress.finish();
@@ -426,6 +474,14 @@ impl<'a> RaceOutputs<'a> {
         warnings.iter().filter(|warning| !self.printed_warnings.contains(warning)).cloned().collect()
     }
 
+    /// Renders a race whose search for causes is not complete.
+    fn unfinished(&self, race: &Race) -> Unfinished {
+        let style = Style { interrupted: true, ..self.style() };
+        let warnings = self.unprinted(&race.warnings);
+        let text = table::render_warned(race, style, &self.transports.protocols(), &warnings);
+        Unfinished { text, to_stderr: self.to_stdout().is_some() }
+    }
+
     /// The format that is written to standard output instead of the table, if any.
     pub fn to_stdout(&self) -> Option<ResultFormat> {
         match (self.json, self.csv) {
@@ -449,6 +505,7 @@ impl<'a> RaceOutputs<'a> {
             color,
             verbose: self.verbose,
             pictures: terminal,
+            interrupted: false,
         }
     }
 

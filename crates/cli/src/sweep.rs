@@ -10,7 +10,7 @@ pub mod result;
 use crate::files::{self, EntryKind, PendingFile};
 use crate::out::PointFiles;
 use crate::outputs::{quoted, reproducing_command};
-use crate::progress::Progress;
+use crate::progress::{Progress, Work};
 use crate::race::{self, RaceOutputs, STOP};
 use crate::{Completion, Failure, complain, inputs, out, say};
 use anabranch_lab::causes;
@@ -26,7 +26,6 @@ use anabranch_transports::Transports;
 use directory::Directory;
 use std::io::Write;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The flags that concern the directory of a sweep.
@@ -123,18 +122,11 @@ pub fn run(
     let wrong = |error: PlanError| Failure::Usage(error.to_string());
     let people = outline.people().is_some();
     let runs = outline.at(0).map_err(wrong)?.run_count();
-    let progress = Progress::new(runs * missing.len(), request.quiet);
-    // The number of additional runs at earlier points, which were made to find the causes of differences between
-    // contestants.
-    let searched = AtomicUsize::new(0);
+    let most_for_causes = outline.at(0).map_err(wrong)?.max_experiments();
+    let progress = Progress::of(Work { points: missing.len(), runs, most_for_causes }, request.quiet);
     for (before, &number) in missing.iter().enumerate() {
         let single = outline.at(number - 1).map_err(wrong)?;
-        let (earlier, latest) = (searched.load(Ordering::Relaxed), &searched);
-        let update = |done: usize| {
-            let for_causes = earlier + done.saturating_sub(runs);
-            latest.fetch_max(for_causes, Ordering::Relaxed);
-            progress.update_with_causes(before * runs + done.min(runs), for_causes);
-        };
+        let update = |done: usize| progress.update_point(before, done);
         let options = Options { threads: request.threads, progress: &update, stop: &STOP };
         let race = causes::race(single, &options).map_err(race::failure)?;
         let record = match people {

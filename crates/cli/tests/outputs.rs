@@ -3,6 +3,7 @@
 
 use crate::wait::wait_until;
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -207,4 +208,31 @@ fn a_trace_stands_beside_each_capture() {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(2) && stderr.contains(what), "{arguments:?}: {stderr}");
     }
+}
+
+/// The search for causes may take many times as long as the race. An interrupt in this time must not lose the answer.
+#[test]
+fn an_interrupt_while_causes_are_sought_prints_the_answer() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command.args(["race", "--objects", "40x60kB", "--loss", "1%", "--runs", "12", "--causes", "full"]);
+    command.args(["--threads", "1", "--transport", "tcp:connections=6", "--transport", "tcp"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
+    let mut line = String::new();
+    // Outside a terminal, progress has a line every five seconds.
+    while !line.contains("to find causes, at most") {
+        line.clear();
+        assert!(stderr.read_line(&mut line).expect("text") > 0, "it ended before it was interrupted");
+    }
+    assert!(line.starts_with("24 runs done, ") && line.contains(" of up to "), "{line}");
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill").success());
+    let mut errors = String::new();
+    stderr.read_to_string(&mut errors).expect("text");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("tcp:connections=6") || text.contains("tcp (6 connections)"), "{text}");
+    assert!(text.contains("not known, because the race was interrupted."), "{text}");
+    assert!(errors.contains("interrupted: all runs are done, but not the search for causes"), "{errors}");
 }

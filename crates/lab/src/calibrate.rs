@@ -13,8 +13,8 @@ use anabranch_base::time::{Duration, nanos};
 use anabranch_http::browser::{Client, Visit};
 use anabranch_http::page::Page;
 use anabranch_http::page::recorded::{Interval, Recording};
-use anabranch_link::LinkSpec;
-use anabranch_link::spec::RateSpec;
+use anabranch_link::spec::{QueueSpec, RateSpec};
+use anabranch_link::{DirectionSpec, LinkSpec};
 use anabranch_results::calibration::{Calibration, Difference, Range, shown};
 use anabranch_results::{Run, World};
 use std::borrow::Borrow;
@@ -140,7 +140,7 @@ impl<'a> Subject<'a> {
             recorded_ns: nanos(self.recording.load),
             simulated_ns: median(runs.iter().map(|run| run.page_ns.unwrap_or(deadline)).collect())
                 .unwrap_or(0),
-            network: self.point.network.describe(),
+            network: describe(&self.point.network),
             rtt_ns: self.recording.rtt_ns.map(range),
             rate_bps: self.recording.rate_bps.map(range),
             largest: largest(page, &runs),
@@ -178,9 +178,11 @@ fn network(given: &Network, recording: &Recording) -> Network {
         interval.is_none_or(|interval| (interval.low..=interval.high).contains(&value))
     };
     let path = given.paths.first().cloned().unwrap_or_default();
-    // Losses, failures and other events of the race are not part of the recording, so the network has none.
+    // Losses, failures and other events of the race are not part of the recording, so the network has none. Nor is the
+    // queue of the race, for example that of a preset: it would make the same recording look different in each race.
     let mut spec = LinkSpec::default();
-    (spec.up.queue, spec.down.queue) = (path.up.queue, path.down.queue);
+    let queue = QueueSpec::Bdp { thousandths: 1000 };
+    (spec.up.queue, spec.down.queue) = (queue, queue);
     (spec.up.rate, spec.down.rate) = (path.up.rate.clone(), path.down.rate.clone());
     (spec.up.delay, spec.down.delay) = (path.up.delay, path.down.delay);
     if let Some(rtt) = recording.rtt_ns.filter(|rtt| !agrees(Some(*rtt), nanos(path.rtt()))) {
@@ -196,6 +198,23 @@ fn network(given: &Network, recording: &Recording) -> Network {
         (spec.up.rate, spec.down.rate) = (RateSpec::constant(rate), RateSpec::constant(rate));
     }
     Network { paths: vec![spec], fails: Vec::new(), handover: None }
+}
+
+/// Describes a network of one path in the units of the recorded network, for example `10 Mbit/s, 80 ms RTT`.
+fn describe(network: &Network) -> String {
+    let Some(path) = network.paths.first() else { return network.describe() };
+    let number = |value: f64, digits: usize| {
+        let text = format!("{value:.digits$}");
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    };
+    let rate = |side: &DirectionSpec| match side.rate.first() {
+        _ if !side.rate.changes().is_empty() => "a varying rate".to_owned(),
+        Some(rate) => format!("{} Mbit/s", number(rate.bits_per_second() as f64 / 1e6, 2)),
+        None => "no rate limit".to_owned(),
+    };
+    let (up, down) = (rate(&path.up), rate(&path.down));
+    let rate = if up == down { down } else { format!("{down} down, {up} up") };
+    format!("{rate}, {} ms RTT", number(nanos(path.rtt()) as f64 / 1e6, 1))
 }
 
 /// Returns the object whose load time differs most between the recording and the simulated runs. A load time counts

@@ -182,6 +182,11 @@ fn the_calibration_of_a_simulated_load_agrees_with_it() {
     // Much of this load is slow start, so the rate of the link is at the upper end of the estimated range.
     let rate = rate_bps.expect("a rate");
     assert!(rate.low < 10_000_000 && rate.high.is_some_and(|high| high >= 10_000_000), "{rate:?}");
+    // One style of units: those of the recorded network.
+    assert_eq!(calibration.network, "10 Mbit/s, 80 ms RTT");
+    // The recording has the race's rate and round trip, and nothing else of the race.
+    let other = [("page", path.as_str()), ("queue", "8bdp"), ("loss", "2%")];
+    assert_eq!(race(&with(&other)).calibrations, [calibration]);
 }
 
 /// The example that README races must agree with its simulation. Otherwise the first output of a new user begins with a
@@ -247,6 +252,24 @@ fn start_jitter_delays_the_load_and_request_jitter_each_request() {
     }
     let jittered = race(&with(&[page, ("request-jitter", "50ms")]));
     assert_ne!(run(&jittered).objects[3].issued_ns, run(&plain).objects[3].issued_ns);
+}
+
+#[test]
+fn the_processor_time_of_the_browser_can_be_set() {
+    let load = |more: &[(&str, &str)]| {
+        let page = [("page", "gallery"), ("client", "chromium"), ("runs", "1"), ("loss", "0")];
+        let found = race(&with(&[&page[..], more].concat()));
+        (run(&found).page_ns.expect("done"), found.points[0].workload.name.clone())
+    };
+    let (usual, named, none, slow) = (
+        load(&[]),
+        load(&[("client-time", "3ms")]),
+        load(&[("client-time", "0ms")]),
+        load(&[("client-time", "40ms")]),
+    );
+    assert_eq!(usual, named, "the default");
+    assert!(none.0 < usual.0 && usual.0 < slow.0, "{none:?} {usual:?} {slow:?}");
+    assert!(slow.1.contains("client time 40ms"), "{}", slow.1);
 }
 
 #[test]

@@ -140,6 +140,7 @@ const DEFAULTS: &[&str] = &[
     "--first-object none",
     "--origins keep",
     "--client chromium",
+    "--client-time 3ms",
     "--visit first",
     "--think none",
     "--server parallel",
@@ -392,6 +393,9 @@ fn the_client_is_part_of_the_plan() {
             "--arrivals 25/s --client chromium",
             "--bulk 1MB --client chromium",
             "--client plain --visit repeat",
+            "--client plain --client-time 5ms",
+            "--client-time 5min",
+            "--messages 100/s --client-time 5ms",
             "--messages 100/s --client chromium",
             "--messages 100/s --visit repeat",
             "--think recorded",
@@ -404,6 +408,9 @@ fn the_client_is_part_of_the_plan() {
             --client: chromium needs a page, in which it finds the objects; not with --arrivals
             --client: chromium needs a page, in which it finds the objects; not with --bulk
             --visit: repeat goes with --client chromium: a plain client remembers nothing
+            --client-time: goes with --client chromium: a plain client takes no time for a request
+            --client-time: '5min': more than 60s
+            --client-time: goes with a page or objects, not with messages
             --client: goes with a page or objects, not with messages
             --visit: goes with a page or objects, not with messages
             --think: recorded goes with --client plain: the recorded times contain waits that Chromium itself makes

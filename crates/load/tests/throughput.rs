@@ -3,6 +3,7 @@
 use crate::rig::sim::{Rig, sctp_server, tcp_hosts, tcp_server};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
+use anabranch_load::throughput::report::{self, ReportContext};
 use anabranch_load::throughput::{Failure, Interval, Outcome, Plan, Settings, Test, serve};
 use anabranch_sctp::Config;
 use anabranch_sim::SimWorld;
@@ -131,6 +132,26 @@ fn a_test_for_a_time_ends_with_its_drain_phase() {
         assert!(!received.whole && (0..sent.bytes).contains(&received.bytes), "{sent:?} {received:?}");
         let (left, span) = outcome.drain.expect("a drain phase");
         assert!(left > 0 && (500..600).contains(&span.as_millis()), "{left} {span:?}");
+    }
+}
+
+/// The server's report follows the data in its send buffer. A test that ends before says that the report is missing, and
+/// does not print zeros.
+#[test]
+fn a_report_of_the_server_that_has_not_arrived_is_not_shown_as_zero() {
+    for over in [over_sctp, over_tcp] {
+        let rig = Rig::new(&["rate=100kbit,rtt=40ms"], 1);
+        let reverse = Plan { up: false, down: true, ..plan() };
+        let summary = |outcome: &Outcome| report::summary(&reverse, outcome, &ReportContext::default());
+        let (ended, outcome) = over(&rig, Plan { drain: Duration::from_millis(500), ..reverse.clone() });
+        assert!(ended == Ok(()) && outcome.is_cut && outcome.lacks_server_report(), "{outcome:?}");
+        let text = summary(&outcome);
+        assert!(text.contains("[dn]  sender: not known") && text.contains(", server not known\n"), "{text}");
+        assert!(text.contains("a longer --drain waits for both"), "{text}");
+        let (ended, outcome) = over(&rig, Plan { drain: Duration::from_secs(600), ..reverse.clone() });
+        assert!(ended == Ok(()) && !outcome.is_cut && !outcome.lacks_server_report(), "{outcome:?}");
+        let text = summary(&outcome);
+        assert!(text.contains("  sender\n") && !text.contains("not known"), "{text}");
     }
 }
 

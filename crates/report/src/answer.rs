@@ -8,31 +8,129 @@
 pub use super::medians::Line;
 use super::medians::{Finisher, Standing, ratio};
 use super::reasons;
-use anabranch_results::stats::decision::{FEWEST_ALIKE, rounded_up, with_commas};
+use anabranch_results::stats::decision::{FEWEST_ALIKE, GAP, rounded_up, with_commas};
 use anabranch_results::stats::metrics;
 use anabranch_results::verdict::{and, milliseconds};
-use anabranch_results::{Bound, Comparison, Point, Verdict};
+use anabranch_results::{Bound, Comparison, Point, Stat, Verdict};
 
 /// Returns the lines of the answer at a point. There are four, and one more for each remark about unfinished runs and
 /// path failures.
 #[must_use]
 pub fn lines(point: &Point) -> Vec<Line> {
+    all_lines(point, false)
+}
+
+/// Returns the lines of the answer at a point. With `interrupted`, the search for causes was ended early: a line for
+/// which nothing was found says so.
+#[must_use]
+pub(super) fn all_lines(point: &Point, interrupted: bool) -> Vec<Line> {
     let names = super::names(point);
     let standing = Standing::of(point, &names);
-    let mut lines = vec![result(&standing)];
+    let restoration = restoration(point, &names);
+    let mut lines: Vec<Line> = restoration.clone().into_iter().collect();
+    let result = result(&standing);
+    // After a path failure, the first line is about the restoration. The delays of the messages are another matter.
+    lines.push(match (&restoration, result.label.strip_prefix("Use ")) {
+        (None, _) => result,
+        (Some(_), Some(name)) => {
+            let clauses = result.clauses.iter().enumerate();
+            let named = |(at, text): (usize, &String)| {
+                if at == 0 { format!("shortest with {name}: {text}") } else { text.clone() }
+            };
+            Line::new(DELAYS, clauses.map(named).collect())
+        }
+        (Some(_), None) => Line::new(DELAYS, result.clauses),
+    });
     lines.extend(spread(&standing));
     if standing.ranked.len() > 1 {
-        lines.push(reasons::why(&standing));
-        lines.push(reasons::flips(&standing));
+        let (why, flips) = (reasons::why(&standing), reasons::flips(&standing));
+        let is_tried = point.comparisons.iter().any(|one| one.experiment.is_some());
+        let missing = |line: Line, known: bool| {
+            let text = || vec!["not known, because the race was interrupted.".to_owned()];
+            if interrupted && !known { Line::new(line.label, text()) } else { line }
+        };
+        lines.push(missing(why, is_tried || standing.winner().is_none()));
+        lines.push(missing(flips, !point.changes.is_empty()));
     }
-    lines.extend(remarks(point));
+    lines.extend(remarks(point, restoration.is_some()));
     lines
+}
+
+/// The label of the line about message delays, if the first line is about a path failure.
+const DELAYS: &str = "Delays of messages";
+
+/// Returns the line that says which contestant restores service first after a path failure. Only for messages: the time
+/// of a page or a transfer contains the time of the failure, but the 95th percentile of delays may not.
+fn restoration(point: &Point, names: &[String]) -> Option<Line> {
+    let failed_at = point.failure_ns.filter(|_| point.workload.messages && names.len() > 1)?;
+    let mut restored: Vec<(&str, &Stat, u64)> = Vec::new();
+    let mut never: Vec<&str> = Vec::new();
+    for (contestant, name) in point.contestants.iter().zip(names) {
+        let runs = point.runs_with_path_failure(contestant).count() as u64;
+        match (runs, contestant.summary.restored_ms.mean) {
+            (0, _) => return None,
+            (_, None) => never.push(name),
+            (_, Some(_)) => restored.push((name, &contestant.summary.restored_ms, runs)),
+        }
+    }
+    let mean = |stat: &Stat| stat.mean.unwrap_or(f64::INFINITY);
+    // A contestant that restores service in more of its runs comes first.
+    let share = |(_, stat, runs): &(&str, &Stat, u64)| stat.n as f64 / *runs as f64;
+    restored.sort_by(|a, b| share(b).total_cmp(&share(a)).then(mean(a.1).total_cmp(&mean(b.1))));
+    let time = |one: &(&str, &Stat, u64)| {
+        let (name, stat, runs) = *one;
+        let of = if stat.n < runs { format!(" (in {} of {runs} runs)", stat.n) } else { String::new() };
+        (name.to_owned(), format!("{}{of}", at_least(point, mean(stat))))
+    };
+    let failed_at = milliseconds(failed_at as f64 / 1e6).replace(' ', "\u{a0}");
+    let Some(first) = restored.first() else {
+        return Some(Line::new(
+            "No winner",
+            vec![format!("no contestant restores service after the failure at {failed_at}.")],
+        ));
+    };
+    let is_close = |other: &&(&str, &Stat, u64)| {
+        let overlap = match (first.1.ci95, other.1.ci95) {
+            (Some([_, high]), Some([low, _])) => high >= low,
+            _ => false,
+        };
+        share(other) >= share(first) && (mean(other.1) < GAP * mean(first.1) || overlap)
+    };
+    let (name, after) = time(first);
+    let close: Vec<String> = restored[1..].iter().filter(is_close).map(|one| time(one).0).collect();
+    let others: Vec<String> = restored[1..]
+        .iter()
+        .filter(|one| !is_close(one))
+        .map(time)
+        .map(|(name, after)| format!("{name} after {after}"))
+        .collect();
+    let mut clauses = vec![format!("it restores service {after} after the path fails at {failed_at}.")];
+    let label = if close.is_empty() {
+        format!("Use {name}")
+    } else {
+        let all: Vec<String> = std::iter::once(name.clone()).chain(close).collect();
+        clauses = vec![format!(
+            "{} restore service at about the same time, {after} after the path fails at {failed_at}.",
+            and(&all)
+        )];
+        "No clear winner".to_owned()
+    };
+    if !others.is_empty() {
+        clauses.push(format!("The others do so later: {}.", and(&others)));
+    }
+    if !never.is_empty() {
+        clauses.push(format!("Service is never restored with {}.", and(&never)));
+    }
+    Some(Line::new(label, clauses))
 }
 
 /// Returns the name of the clear winner at a point.
 #[must_use]
 pub fn winner(point: &Point) -> Option<String> {
     let names = super::names(point);
+    if let Some(restoration) = restoration(point, &names) {
+        return restoration.label.strip_prefix("Use ").map(str::to_owned);
+    }
     Standing::of(point, &names).winner().map(|winner| winner.name.to_owned())
 }
 
@@ -220,9 +318,11 @@ fn quantiles(point: &Point, one: &Finisher<'_>) -> Option<String> {
     ))
 }
 
-/// Returns lines with remarks about unfinished runs, path failures and the deadline.
-fn remarks(point: &Point) -> Vec<Line> {
-    let all = anabranch_results::verdict::remarks(point);
+/// Returns lines with remarks about unfinished runs, path failures and the deadline. `without_failover` is set if
+/// another line is about the path failure.
+fn remarks(point: &Point, without_failover: bool) -> Vec<Line> {
+    let mut all = anabranch_results::verdict::remarks(point);
+    all.retain(|(heading, _)| !(without_failover && *heading == "Failover"));
     // The text follows a colon, so it begins in lower case, unless it begins with the name of a contestant.
     let lower = |text: String| match text.strip_prefix("The ").or(text.strip_prefix("When ")) {
         Some(rest) => format!("{} {rest}", if text.starts_with('T') { "the" } else { "when" }),
@@ -299,3 +399,6 @@ fn times(found: &Comparison, medians: f64) -> String {
     };
     format!("{bound}{} times", ratio(found.median_ratio.unwrap_or(medians)))
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,9 +36,10 @@ pub(super) fn render(out: &mut String, point: &Point) {
     let (winner, loser) = (name(point, &experiment.winner), name(point, &experiment.loser));
     let _ = write!(
         out,
-        "<section class=\"why\"><h2>Why {} is faster than {}</h2><ul>",
+        "<section class=\"why\"><h2>Why {} is faster than {}{}</h2><ul>",
         escape(&winner),
-        escape(&loser)
+        escape(&loser),
+        if super::answer::winner(point).is_some() { "" } else { " on average" }
     );
     for line in lines.iter().skip(1) {
         // The names of contestants keep their spelling at the beginning of a sentence.

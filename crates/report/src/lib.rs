@@ -107,7 +107,13 @@ impl Captured {
     ) -> Option<Self> {
         let settings = Settings { max_view_items: packets::MAX_DRAWN, ..Settings::default() };
         let decoded = anabranch_capture::decode("server", pcapng, &settings).ok()?;
-        Some(Self { point, contestant, about: format!("at the server, seed {seed}"), decoded, course })
+        Some(Self {
+            point,
+            contestant,
+            about: format!("at the server of the first object, seed {seed}"),
+            decoded,
+            course,
+        })
     }
 }
 

@@ -69,8 +69,8 @@ impl<'a> Standing<'a> {
 
     /// Returns the winner, if one contestant is certainly faster than every other one.
     pub fn winner(&self) -> Option<&Finisher<'a>> {
-        let all_slower = self.to_first.len() + 1 == self.ranked.len() && self.to_first.iter().all(is_slower);
-        self.ranked.first().filter(|_| all_slower && self.point.contestants.len() > 1)
+        let winner = self.point.clear_winner()?;
+        self.ranked.iter().find(|one| one.contestant.name == winner.name)
     }
 
     /// Returns the contestant with the second-smallest median, and its comparison with the first.
@@ -90,18 +90,8 @@ impl<'a> Standing<'a> {
 
     /// Returns the contestants that are not certainly slower than the first, each with its comparison.
     pub fn rivals(&self) -> impl Iterator<Item = (&Finisher<'a>, &Comparison)> {
-        self.ranked.iter().skip(1).zip(&self.to_first).filter(|(_, found)| !is_slower(found))
+        self.ranked.iter().skip(1).zip(&self.to_first).filter(|(_, found)| !found.is_clearly_slower())
     }
-}
-
-/// Returns whether the numerator of the comparison is certainly slower, by the geometric mean and by the median.
-fn is_slower(found: &Comparison) -> bool {
-    let by_median = match (found.median_ci95, found.median_ratio) {
-        (Some([low, _]), _) => low > 1.0,
-        (None, Some(ratio)) => ratio > 1.0,
-        (None, None) => true,
-    };
-    found.verdict == Verdict::More && by_median
 }
 
 /// Formats a ratio, with two decimals below 2 and with one decimal above.

@@ -34,7 +34,12 @@ pub(super) const PARTS: [Part; 13] = [
         "waiting in the sender while it retransmitted other bytes or awaited a timer for them",
     ),
     ("ahead", "ahead", "the request lay unread or unserved behind earlier exchanges of its connection"),
-    ("server", "server", "the server's own time"),
+    (
+        "server",
+        "server",
+        "the server's work on the request, and the wait until the transport took the head of the response, behind \
+         other responses",
+    ),
     ("recovery", "recovery", "own bytes lost and retransmitted by fast retransmit"),
     ("timeout", "timeout", "own bytes lost and retransmitted only when a timer ran out"),
     (

@@ -21,7 +21,11 @@ pub(super) fn why(standing: &Standing<'_>) -> Line {
     let (winner, loser) = (name(standing, &tried.winner), name(standing, &tried.loser));
     let is_of =
         |at: usize, typed: &str| standing.ranked.get(at).is_some_and(|it| it.contestant.name == typed);
-    let label = if is_of(0, &tried.winner) && is_of(1, &tried.loser) {
+    // The answer may call two contestants too close although one is faster on average.
+    let is_close = standing.rivals().any(|(rival, _)| rival.contestant.name == tried.loser);
+    let label = if is_close && is_of(0, &tried.winner) {
+        format!("Why {winner} is faster than {loser} on average")
+    } else if is_of(0, &tried.winner) && is_of(1, &tried.loser) {
         "Why".to_owned()
     } else {
         format!("Why {winner} is faster than {loser}")
@@ -56,10 +60,8 @@ fn reasons(causes: &[Cause], tried: &Experiment, names: (&str, &str)) -> Vec<Str
     let condition = needed.min_by(|a, b| a.gap.total_cmp(&b.gap));
     all.extend(condition.map(|condition| circumstance(condition, all.is_empty(), names)));
     if all.is_empty() {
-        let part = |one: &&Condition| {
-            one.gap.ln() <= (1.0 - MIN_PART) * tried.gap.ln() && one.ci95[1] < tried.ci95[0]
-        };
-        let largest = tried.conditions.iter().filter(part).min_by(|a, b| a.gap.total_cmp(&b.gap));
+        let partial = tried.conditions.iter().filter(|one| explains_part(tried, one));
+        let largest = partial.min_by(|a, b| a.gap.total_cmp(&b.gap));
         all.extend(largest.map(|condition| format!("in part, {}", circumstance(condition, true, names))));
     }
     all
@@ -68,6 +70,11 @@ fn reasons(causes: &[Cause], tried: &Experiment, names: (&str, &str)) -> Vec<Str
 /// A condition (for example loss) counts as a reason only if it explains at least this part of the gap between the
 /// contestants. The gap is measured in logarithms.
 const MIN_PART: f64 = 0.5;
+
+/// Returns whether the gap between the contestants is clearly smaller without a condition.
+fn explains_part(tried: &Experiment, one: &Condition) -> bool {
+    one.gap.ln() <= (1.0 - MIN_PART) * tried.gap.ln() && one.ci95[1] < tried.ci95[0]
+}
 
 /// Returns the gap that remains after the change of `cause` alone, or together with the changes that it needs. `None`
 /// if that run shows no effect.
@@ -105,15 +112,15 @@ fn outcome(gap: f64, (winner, loser): (&str, &str)) -> String {
 /// `first` is set at the beginning of a line.
 fn circumstance(condition: &Condition, first: bool, names: (&str, &str)) -> String {
     let (what, without) = described(condition);
-    let without = super::words::capital(without);
+    let without = super::words::capital(&without);
     let text = format!("{what} {} more time. {without}, {}.", names.1, outcome(condition.gap, names));
     if first { text } else { super::words::capital(&text) }
 }
 
 /// Returns two phrases about a condition: what costs time under the condition, with its verb, and a phrase for the
 /// absence of the condition.
-fn described(condition: &Condition) -> (&str, &str) {
-    match condition.without.as_str() {
+fn described(condition: &Condition) -> (String, String) {
+    let (what, without) = match condition.without.as_str() {
         "loss" => ("lost packets cost", "without loss"),
         "queue" => ("the short queue of the network costs", "with an unlimited queue"),
         "rate" => ("the slow network costs", "with unlimited bandwidth"),
@@ -122,8 +129,9 @@ fn described(condition: &Condition) -> (&str, &str) {
         "failure" => ("the failure of a path costs", "without the failure"),
         "order" => ("waiting for earlier messages costs", "with unordered messages"),
         "security" => ("TLS or DTLS as a separate layer costs", "without the TLS or DTLS layer"),
-        other => (other, "without that"),
-    }
+        other => return (format!("the condition '{other}' costs"), format!("without '{other}'")),
+    };
+    (what.to_owned(), without.to_owned())
 }
 
 /// Lists everything that the experiments with two contestants found: a heading, then one line for each result. Empty if
@@ -140,12 +148,22 @@ pub fn all(found: &Comparison) -> Vec<String> {
     )];
     lines.extend(found.independent_causes().into_iter().map(|cause| finding(cause, loser)));
     if found.causes.is_empty() && !tried.factors.is_empty() {
-        lines.push("no tested setting explains the gap".to_owned());
+        let text = "no tested setting explains the gap";
+        lines.push(if tried.conditions.iter().any(|one| one.needed) {
+            format!("{text}, but a condition of the race does")
+        } else if tried.conditions.iter().any(|one| explains_part(tried, one)) {
+            format!("{text}; a condition of the race explains a part")
+        } else {
+            text.to_owned()
+        });
     }
     lines.extend(tried.adverse_causes.iter().take(1).map(|cause| finding(cause, loser)));
-    if let Some(left) = tried.unexplained.as_ref().filter(|left| left.is_significant()) {
-        lines.push(format!("{} times remain unexplained", ratio(left.ratio)));
-    }
+    let left = tried.unexplained.as_ref().filter(|left| left.is_significant() && !tried.factors.is_empty());
+    lines.extend(left.map(|left| {
+        let settings =
+            if tried.factors.len() == 1 { "the tested setting" } else { "all tested settings together" };
+        format!("with {settings}, {}{on_average}", outcome(left.ratio, names))
+    }));
     let condition = |one: &Condition| format!("{}, {}", described(one).1, outcome(one.gap, names));
     lines.extend(tried.conditions.iter().map(condition));
     lines.extend(tried.notes.iter().cloned());

@@ -35,11 +35,13 @@ pub struct Style {
     /// Whether the verbose text has bars, sparklines of arriving data, and a small waterfall. These pictures are for
     /// people, not for programs.
     pub pictures: bool,
+    /// Whether the search for causes was interrupted. The answer then says which of its lines are missing.
+    pub interrupted: bool,
 }
 
 impl Default for Style {
     fn default() -> Self {
-        Self { width: COLUMNS, color: false, verbose: false, pictures: false }
+        Self { width: COLUMNS, color: false, verbose: false, pictures: false, interrupted: false }
     }
 }
 
@@ -243,7 +245,7 @@ fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     let network = network.strip_suffix(usual).unwrap_or(network);
     let about = format!("{levels}{name} over {network}; {}", seeds(point));
     let mut out = style_lines(&wrapped(&about, 2, style.width), |line| style.faint(line));
-    for line in answer::lines(point) {
+    for line in answer::all_lines(point, style.interrupted) {
         out += &answered(&line, style);
     }
     let finished = !verdict::ranked(point).is_empty();
@@ -336,7 +338,8 @@ fn seeds(point: &Point) -> String {
     let distinct = point.contestants.iter().map(|contestant| contestant.distinct_runs).max().unwrap_or(0);
     match (point.chance, distinct) {
         (false, 1) => format!("{seeds}; nothing is random"),
-        (_, n) if n < runs as u64 => format!("{seeds}; at most {n} of them differ"),
+        (_, 1) if runs > 1 => format!("{seeds}; all runs of a contestant are equal"),
+        (_, n) if n < runs as u64 => format!("{seeds}; no contestant has more than {n} different runs"),
         _ => seeds,
     }
 }

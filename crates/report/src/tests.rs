@@ -155,7 +155,7 @@ pub(super) fn contestant(name: &str, objects: usize, slow: u64, runs: u64, paths
     }
 }
 
-fn point(objects: usize, runs: u64, paths: usize) -> Point {
+pub(super) fn point(objects: usize, runs: u64, paths: usize) -> Point {
     let contestants = vec![
         contestant("tcp", objects, 4, runs, paths),
         contestant("tcp:connections=6", objects, 3, runs, paths),

@@ -88,7 +88,8 @@ impl Changed {
         }
     }
 
-    /// Returns the result of a point by medians, without a change.
+    /// Returns the result of a point without a change. The medians are those of [`of`](Self::of). The winner is the
+    /// one that the answer of the point names ([`Point::clear_winner`]): averages have to agree with medians.
     #[must_use]
     pub fn none(point: &Point) -> Self {
         let (metric, terms) = (point.decisive(), point.terms());
@@ -101,7 +102,9 @@ impl Changed {
         let contestants: Vec<_> =
             point.contestants.iter().map(|one| (one.name.as_str(), values(&one.runs))).collect();
         let PointTerms { is_random, .. } = terms;
-        Self::of(String::new(), &contestants, is_random)
+        let found = Self::of(String::new(), &contestants, is_random);
+        let winner = point.clear_winner().map(|winner| winner.name.clone());
+        Self { winner, ..found }
     }
 
     /// Returns this result with the field `flips` filled in. `before` is the result without the change.

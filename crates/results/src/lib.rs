@@ -395,7 +395,8 @@ pub struct TimeBreakdown {
     pub stalled_ns: Option<u64>,
     /// Time that the request waited at the server behind earlier requests of its connection.
     pub ahead_ns: Option<u64>,
-    /// Processing time of the server.
+    /// Processing time of the server, and the time that the response then waited behind other responses until the
+    /// transport took its head.
     pub server_ns: Option<u64>,
     /// Time to repair lost bytes of the object by fast retransmission.
     pub recovery_ns: Option<u64>,

@@ -205,6 +205,18 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// Returns whether `a` is certainly slower than `b`, by the geometric mean and by the median. Only then does a point
+    /// name `b` as its winner.
+    #[must_use]
+    pub fn is_clearly_slower(&self) -> bool {
+        let by_median = match (self.median_ci95, self.median_ratio) {
+            (Some([low, _]), _) => low > 1.0,
+            (None, Some(ratio)) => ratio > 1.0,
+            (None, None) => true,
+        };
+        self.verdict == Verdict::More && by_median
+    }
+
     /// Returns the same comparison with the contestants `a` and `b` swapped. The ratio becomes its reciprocal.
     #[must_use]
     pub fn inverse(&self) -> Self {
@@ -338,6 +350,26 @@ impl Point {
             self.comparisons.iter().find(|found| found.a == a && found.b == b && found.metric == metric)
         };
         stored(a, b).cloned().or_else(|| stored(b, a).map(Comparison::inverse))
+    }
+
+    /// Returns the contestant that is certainly faster than every other one that finished a run. It has the smallest
+    /// median, and each comparison with it is clear by the geometric mean and by the median.
+    #[must_use]
+    pub fn clear_winner(&self) -> Option<&Contestant> {
+        let metric = self.decisive();
+        let median = |one: &'_ Contestant| {
+            let finished = one.runs.iter().any(|run| metrics::value(run, metric).is_some());
+            one.summary.metric(metric).filter(|_| finished)?.median
+        };
+        let mut ranked: Vec<(&Contestant, f64)> =
+            self.contestants.iter().filter_map(|one| Some((one, median(one)?))).collect();
+        ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let (&(first, _), others) = ranked.split_first()?;
+        let is_slower = |other: &Contestant| {
+            let found = self.compared(&other.name, &first.name, metric);
+            found.is_some_and(|found| found.is_clearly_slower())
+        };
+        (self.contestants.len() > 1 && others.iter().all(|(other, _)| is_slower(other))).then_some(first)
     }
 
     /// Returns the name of the metric that decides which contestant wins.

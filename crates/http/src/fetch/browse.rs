@@ -61,7 +61,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         {
             let now = self.world.now();
             let at = self.processor_free.max(now + rules.dispatch);
-            self.processor_free = at + rules.request * self.page.objects[object].processing / 1000;
+            let usual = self.policy.client_time.unwrap_or(rules.request);
+            self.processor_free = at + usual * self.page.objects[object].processing / 1000;
             self.after(at - now, move |browser| browser.receive(object));
         }
         while let Some(object) = self.browser.as_mut().and_then(Browser::next_request) {

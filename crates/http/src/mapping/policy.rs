@@ -120,6 +120,9 @@ pub struct Policy {
     pub client: Client,
     /// Whether the browser visits the page for the first time, or what it remembers of the servers.
     pub visit: Visit,
+    /// The processor time that the browser needs for each request; `None` means the usual time
+    /// ([`crate::browser::Rules::request`]).
+    pub client_time: Option<Duration>,
 }
 
 impl Default for Policy {
@@ -143,6 +146,7 @@ impl Default for Policy {
             verify: true,
             client: Client::Plain,
             visit: Visit::First,
+            client_time: None,
         }
     }
 }

@@ -57,6 +57,23 @@ impl Plan {
         let experiments = experiments.saturating_mul(self.seeds.len());
         self.run_count().saturating_add(experiments).saturating_add(changes::run_count(self))
     }
+
+    /// Returns a closer limit of the runs that search for causes and try changes, for the display of progress. It counts
+    /// the sets of settings that a quick search can choose, and the seeds that it takes.
+    #[must_use]
+    pub fn max_experiments(&self) -> usize {
+        let all = self.max_runs() - self.run_count();
+        if self.causes != Causes::Quick || self.together || self.contestants.len() < 2 {
+            return all;
+        }
+        let most = factors::MOST;
+        // All settings together, each alone, all except one, and the pairs; then the conditions.
+        let subjects = 1 + 2 * most + most * (most - 1) / 2 + conditions::MOST;
+        let budget = self.causes.max_runs(self.contestants.len()) * self.seeds.len();
+        let of_point = |point: &PointPlan| (subjects * experiment_seeds(self, point)).min(budget);
+        let gaps: usize = self.points.iter().map(of_point).sum();
+        (gaps + self.claims.len() * self.points.len() * self.seeds.len() + changes::run_count(self)).min(all)
+    }
 }
 
 /// Returns the duration, in nanoseconds, that the search for causes compares between contestants: the page or transfer
@@ -81,12 +98,26 @@ pub fn time_of(run: &Run, point: &PointPlan) -> f64 {
 /// [`RaceError`] when the race is stopped, when [`batch::check`] rejects the plan, or when a run violates an internal
 /// invariant.
 pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
+    race_watched(plan, options, &mut |_| {})
+}
+
+/// Carries out a race as [`race`] does. Calls `watch` with the result when the runs of the plan are done, and again
+/// after each part of the search for causes. A caller that ends the race early can thus show what is known.
+///
+/// # Errors
+/// The errors of [`race`].
+pub fn race_watched(
+    plan: &Plan,
+    options: &Options<'_>,
+    watch: &mut dyn FnMut(&Race),
+) -> Result<Race, RaceError> {
     batch::check(plan)?;
     let (calibrations, warnings) = calibrate::of(plan.points.iter(), plan, options)?;
     let mut race = batch::race_in(World::Virtual, plan, options, &|scenario, _| one::run(scenario))?;
     race.warnings.extend(warnings);
     race.calibrations = calibrations;
-    find(plan, &mut race, options)?;
+    watch(&race);
+    find(plan, &mut race, options, watch)?;
     check::evaluate(plan, &mut race, options)?;
     Ok(race)
 }
@@ -96,11 +127,17 @@ pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
 ///
 /// # Errors
 /// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.
-fn find(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(), RaceError> {
+fn find(
+    plan: &Plan,
+    race: &mut Race,
+    options: &Options<'_>,
+    watch: &mut dyn FnMut(&Race),
+) -> Result<(), RaceError> {
     let mut before = plan.run_count();
-    for (index, point) in race.points.iter_mut().enumerate() {
+    for index in 0..race.points.len() {
         for part in [Part::Gaps, Part::Changes] {
-            before = find_part(plan, index, point, part, before, options)?;
+            before = find_part(plan, index, &mut race.points[index], part, before, options)?;
+            watch(race);
         }
     }
     Ok(())
@@ -163,6 +200,12 @@ pub fn run_changed(
 /// Such loads differ by a few per cent, so 25 of them show an effect of 2 %.
 const STEADY: usize = 25;
 
+/// Returns the number of seeds with which the experiments at a point run.
+fn experiment_seeds(plan: &Plan, point: &PointPlan) -> usize {
+    let is_steady = plan.causes == Causes::Quick && !point.has_random_network();
+    plan.seeds.len().min(if is_steady { STEADY } else { usize::MAX })
+}
+
 /// Carries out the experiments that search for causes at one point of the plan.
 struct PointExperiments<'a> {
     plan: &'a Plan,
@@ -180,8 +223,7 @@ struct PointExperiments<'a> {
 
 impl<'a> PointExperiments<'a> {
     fn new(plan: &'a Plan, index: usize, options: &'a Options<'a>) -> Self {
-        let is_steady = plan.causes == Causes::Quick && !plan.points[index].has_random_network();
-        let count = plan.seeds.len().min(if is_steady { STEADY } else { usize::MAX });
+        let count = experiment_seeds(plan, &plan.points[index]);
         Self { plan, index, options, seeds: &plan.seeds[..count], runs_before: 0, runs_for_gap: 0 }
     }
 

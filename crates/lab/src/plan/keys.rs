@@ -259,6 +259,12 @@ const OURS: &[Key] = &[
          causes it has arrived [default: chromium for a page, plain for all else]",
     ),
     workload(
+        "client-time",
+        "TIME",
+        "Processor time of Chromium for each request, which takes one after the other: 0ms, 10ms on a slow machine \
+         [default: 3ms]",
+    ),
+    workload(
         "visit",
         "WHAT",
         "first: the browser knows nothing of the servers; repeat: their protocols and the tickets of their sessions \

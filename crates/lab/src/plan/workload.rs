@@ -10,6 +10,7 @@ use anabranch_base::spelling::hint;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::units::{format_duration, parse_duration, parse_interval};
 use anabranch_base::{Bytes, Rng};
+use anabranch_http::browser::rules::CHROMIUM;
 use anabranch_http::browser::{Client, Visit};
 use anabranch_http::har;
 use anabranch_http::har::shipped;
@@ -54,6 +55,8 @@ pub struct Workload {
     pub keep_origins: bool,
     /// The program that loads the page.
     pub client: Client,
+    /// The processor time that the browser needs for each request; `None` for the usual time.
+    pub client_time: Option<Duration>,
     /// What the browser remembers of the servers from earlier visits.
     pub visit: Visit,
     /// The time without progress after which an object counts as failed.
@@ -152,6 +155,7 @@ impl Workload {
                 "server",
                 "origins",
                 "client",
+                "client-time",
                 "visit",
                 "variation",
                 "timeout",
@@ -185,6 +189,7 @@ impl Workload {
             serial_server: choice("server", "parallel", "serial")?,
             keep_origins: choice("origins", "merge", "keep")?,
             client,
+            client_time: client_time(concrete, client)?,
             visit,
             timeout: span("timeout")?,
             deadline: span("deadline")?.unwrap_or(Duration::from_secs(600)),
@@ -336,6 +341,9 @@ impl Workload {
         if self.client == Client::Chromium {
             text += if self.visit == Visit::Repeat { ", by Chromium, repeat visit" } else { ", by Chromium" };
         }
+        if let Some(span) = self.client_time {
+            text += &format!(", client time {}", format_duration(span));
+        }
         if let Some(span) = self.timeout {
             text += &format!(", timeout {}", format_duration(span));
         }
@@ -372,6 +380,21 @@ fn browser(concrete: &Concrete) -> Result<(Client, Visit), PlanError> {
         return Err(PlanError::at(&setting.place, what));
     }
     Ok((client, visit))
+}
+
+/// Interprets the plan key `client-time`. Returns `None` for the usual time.
+fn client_time(concrete: &Concrete, client: Client) -> Result<Option<Duration>, PlanError> {
+    let Some(setting) = concrete.setting("client-time") else { return Ok(None) };
+    if client == Client::Plain {
+        let what = "goes with --client chromium: a plain client takes no time for a request";
+        return Err(PlanError::at(&setting.place, what));
+    }
+    let span = time(setting)?;
+    if span > MAX_JITTER {
+        let what = format!("'{}': more than {}", setting.value, format_duration(MAX_JITTER));
+        return Err(PlanError::at(&setting.place, what));
+    }
+    Ok(Some(span).filter(|span| *span != CHROMIUM.request))
 }
 
 /// Interprets the plan key `name`, which sets the maximum of a random delay.

@@ -202,6 +202,7 @@ pub fn policy_of(contestant: &Contestant, workload: &Workload) -> Result<Policy,
         keep_origins: workload.keep_origins,
         client: workload.client,
         visit: workload.visit,
+        client_time: workload.client_time,
         // With `arrivals-of=connections`, as many objects are requested at each time as a connection has streams. These
         // objects must not be spread over several connections.
         spread: policy.spread && !workload.arrivals_of_connections,

@@ -82,6 +82,14 @@ pub struct Outcome {
     pub intervals: Vec<Interval>,
 }
 
+impl Outcome {
+    /// Returns whether data came from the server, and not its final report: the report follows the data.
+    #[must_use]
+    pub fn lacks_server_report(&self) -> bool {
+        self.down.is_some_and(|(sent, received)| sent == SenderReport::default() && received.bytes > 0)
+    }
+}
+
 /// A throughput test with one server. A clone is another handle of the same test.
 pub struct Test<W: World, C: Connector> {
     shared: Rc<TestContext<W, C>>,

@@ -104,11 +104,15 @@ pub fn summary(plan: &Plan, outcome: &Outcome, context: &ReportContext) -> Strin
         // The sender's line shows how many bytes the peer had acknowledged when the sender had written everything. If
         // the sender does not report this number, the line shows all bytes sent.
         let acknowledged = sent.acknowledged().unwrap_or(sent.bytes);
-        let _ = writeln!(
-            out,
-            "{}{retransmitted}  sender",
-            row(name, zero, Duration::from_nanos(sent.nanos), acknowledged)
-        );
+        if name == "dn" && outcome.lacks_server_report() {
+            let _ = writeln!(out, "[dn]  sender: not known, because its report has not arrived");
+        } else {
+            let _ = writeln!(
+                out,
+                "{}{retransmitted}  sender",
+                row(name, zero, Duration::from_nanos(sent.nanos), acknowledged)
+            );
+        }
         let to = Duration::from_nanos(received.nanos);
         let _ = writeln!(out, "{}  receiver", row(name, zero, to, received.bytes));
         let span = to.as_secs_f64();
@@ -147,21 +151,7 @@ pub fn summary(plan: &Plan, outcome: &Outcome, context: &ReportContext) -> Strin
         }
         (None, None) => {}
     }
-    let moved = gigabytes(outcome);
-    let each = |(user, system): (u64, u64)| (user as f64 / 1e9, system as f64 / 1e9);
-    let (client, server) = (each(outcome.client_cpu), each(outcome.server_cpu));
-    let total = client.0 + client.1 + server.0 + server.1;
-    let _ = writeln!(
-        out,
-        "CPU [s]: client {:.2} (user {:.2} system {:.2}), server {:.2} (user {:.2} system {:.2}){}",
-        client.0 + client.1,
-        client.0,
-        client.1,
-        server.0 + server.1,
-        server.0,
-        server.1,
-        if moved > 0.0 { format!("; {:.2} CPU-s/GB, both ends", total / moved) } else { String::new() }
-    );
+    out += &cpu_line(outcome);
     if let Some(multipath) = context.multipath
         && multipath < u64::from(plan.sessions)
     {
@@ -176,7 +166,9 @@ pub fn summary(plan: &Plan, outcome: &Outcome, context: &ReportContext) -> Strin
             "{sessions} plain TCP, on one path: the other end, or a box on the way, has no MPTCP."
         );
     }
-    if outcome.is_cut {
+    if outcome.is_cut && outcome.lacks_server_report() {
+        out += "Ended on time. The server's report follows the data in its send buffer: a longer --drain waits for both.\n";
+    } else if outcome.is_cut {
         out +=
             "Ended on time: the other end's figures are those of its last report. --drain waits for more.\n";
     }
@@ -184,6 +176,24 @@ pub fn summary(plan: &Plan, outcome: &Outcome, context: &ReportContext) -> Strin
         out += "Interrupted: the other end's figures are those of its last report.\n";
     }
     out
+}
+
+/// Returns the line about the CPU time of both ends.
+fn cpu_line(outcome: &Outcome) -> String {
+    let moved = gigabytes(outcome);
+    let seconds = |(user, system): (u64, u64)| {
+        let (user, system) = (user as f64 / 1e9, system as f64 / 1e9);
+        format!("{:.2} (user {user:.2} system {system:.2})", user + system)
+    };
+    let client = seconds(outcome.client_cpu);
+    if outcome.server_cpu == (0, 0) && outcome.lacks_server_report() {
+        return format!("CPU [s]: client {client}, server not known\n");
+    }
+    let parts = [outcome.client_cpu.0, outcome.client_cpu.1, outcome.server_cpu.0, outcome.server_cpu.1];
+    let total: f64 = parts.iter().map(|ns| *ns as f64 / 1e9).sum();
+    let each =
+        if moved > 0.0 { format!("; {:.2} CPU-s/GB, both ends", total / moved) } else { String::new() };
+    format!("CPU [s]: client {client}, server {}{each}\n", seconds(outcome.server_cpu))
 }
 
 /// Returns the sender's settings, if they are known. The client is the sender if `up`, otherwise the server.

@@ -142,7 +142,7 @@ anabranch_base::knobs! {
             Number(0, 1_000_000), "first segments that are acknowledged at once: a number";
         /// Whether the number of immediate acknowledgements at the start of a connection is the number of segments that
         /// fit into half of the offered window. It is two if none fits, and at most `quickack`.
-        quickack_window: bool = false, "ours: off (Linux 6 tcp_incr_quickack does this; not modelled)",
+        quickack_window: bool = false, "ours: off (Linux 6 does it: tcp_incr_quickack)",
             SWITCH, "quick acknowledgements for half a window of segments, at most quickack (Linux): yes or no";
         /// Whether acknowledgements are sent early as in Linux. Data with PSH is then acknowledged once the application
         /// has read it, and a segment that widens the receive window is acknowledged immediately.

@@ -12,6 +12,7 @@ pub use knobs::Config;
 pub use profiles::PROFILES;
 
 use anabranch_base::knobs::{BY_USER, Table};
+use anabranch_base::spelling;
 use anabranch_base::time::nanos;
 use anabranch_base::units::format_duration;
 use anabranch_congestion::{AlgorithmConfig, InitialWindow, RttConfig, bic, cubic, linux, reno};
@@ -171,7 +172,8 @@ impl Config {
     /// [`KnobError`]: one line that lists the accepted forms, if the key is unknown or the value is not accepted.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), KnobError> {
         let Some(at) = Self::position(key) else {
-            return Err(KnobError(format!("'{key}' is not a knob of tcp; there are {}", Self::keys())));
+            let hint = spelling::hint(key, &Self::ROWS.iter().map(|row| row.key).collect::<Vec<_>>());
+            return Err(KnobError(format!("'{key}' is not a knob of tcp{hint}; there are {}", Self::keys())));
         };
         self.set_row(at, value, BY_USER).map_err(|why| KnobError(format!("{key}: {why}")))?;
         if self.cc == Cc::Bbr && key == "cc" {

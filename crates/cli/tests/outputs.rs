@@ -214,7 +214,7 @@ fn a_trace_stands_beside_each_capture() {
 #[test]
 fn an_interrupt_while_causes_are_sought_prints_the_answer() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
-    command.args(["race", "--objects", "40x60kB", "--loss", "1%", "--runs", "12", "--causes", "full"]);
+    command.args(["race", "--objects", "40x200kB", "--loss", "1%", "--runs", "40", "--causes", "full"]);
     command.args(["--threads", "1", "--transport", "tcp:connections=6", "--transport", "tcp"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
@@ -224,7 +224,7 @@ fn an_interrupt_while_causes_are_sought_prints_the_answer() {
         line.clear();
         assert!(stderr.read_line(&mut line).expect("text") > 0, "it ended before it was interrupted");
     }
-    assert!(line.starts_with("24 runs done, ") && line.contains(" of up to "), "{line}");
+    assert!(line.starts_with("80 runs done, ") && line.contains(" of up to "), "{line}");
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill").success());
     let mut errors = String::new();

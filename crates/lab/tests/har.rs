@@ -117,7 +117,8 @@ fn recorded_server_times_are_kept_and_can_be_replaced() {
     // A response that starts later meets other acknowledgements on the link, which change its end by a few
     // milliseconds.
     let near = |time: u64, wanted: u64| (time - none).abs_diff(wanted) <= 5;
-    assert!(near(kept, 300) && near(other, 50), "{none} {kept} {other}");
+    // The file's server waited 300 ms after the round trip. In 25 ms of these, the first TLS record arrived.
+    assert!(near(kept, 275) && near(other, 50), "{none} {kept} {other}");
 }
 
 #[test]

@@ -3,8 +3,13 @@
 //! A batch owns one buffer, in which its packets lie back to back. If packets are sent one at a time, a `World` writes
 //! the lower layers' headers in front of each packet and takes the buffer. An engine that receives one packet at a time
 //! may keep the packet's buffer ([`PacketBytes`]). In both cases the payload is not copied.
+//!
+//! The only packet of a batch may end with bytes that are not in the buffer, but shared with the sending engine
+//! ([`SendBatch::set_shared`]). This is allowed only together with a checksum that the engine has left to the socket.
+//! Network interfaces have the same rule: without computing checksums, they cannot gather a packet from several parts.
 
 use crate::packet::{Ecn, Icmp, Packet};
+use crate::pieces::SharedBytes;
 use std::net::{IpAddr, SocketAddr};
 
 /// The number of bytes left free in front of the first packet for headers of lower layers: the largest IP header
@@ -90,11 +95,20 @@ pub struct Segments {
     count: usize,
     /// The largest number of packets in the batch.
     max: usize,
+    /// The end of the only packet, which follows the bytes in `buffer`. Usually empty.
+    shared: SharedBytes,
 }
 
 impl Segments {
     fn new(max: usize) -> Self {
-        Self { buffer: vec![0; HEADROOM], start: HEADROOM, stride: 0, count: 0, max: max.max(1) }
+        Self {
+            buffer: vec![0; HEADROOM],
+            start: HEADROOM,
+            stride: 0,
+            count: 0,
+            max: max.max(1),
+            shared: SharedBytes::default(),
+        }
     }
 
     #[inline]
@@ -105,6 +119,24 @@ impl Segments {
         self.start = HEADROOM;
         self.stride = 0;
         self.count = 0;
+        if !self.shared.is_empty() {
+            self.shared = SharedBytes::default();
+        }
+    }
+
+    /// Copies the shared end of the packet into the buffer.
+    #[inline]
+    fn join(&mut self) {
+        if !self.shared.is_empty() {
+            self.join_shared();
+        }
+    }
+
+    #[cold]
+    fn join_shared(&mut self) {
+        self.buffer.extend_from_slice(&self.shared);
+        self.stride += self.shared.len();
+        self.shared = SharedBytes::default();
     }
 
     /// Restores the headroom if a caller has exchanged the buffer for one that is shorter than the headroom.
@@ -247,9 +279,25 @@ impl SendBatch {
         self.offloads_checksums && self.segments.max == 1
     }
 
-    /// Writes the checksums that the engine has left out.
+    /// Lets the only packet end with `shared`, without a copy. Allowed only if [`missing_checksum`](Self::missing_checksum)
+    /// is set.
+    #[inline(always)]
+    pub fn set_shared(&mut self, shared: SharedBytes) {
+        assert!(self.missing_checksum.is_some() && self.segments.count == 1, "a packet in two parts");
+        self.segments.shared = shared;
+    }
+
+    /// Takes the shared end of the only packet. The caller also takes the buffer, with the rest of the packet.
+    #[inline(always)]
+    pub fn take_shared(&mut self) -> Option<SharedBytes> {
+        let shared = &mut self.segments.shared;
+        if shared.is_empty() { None } else { Some(std::mem::take(shared)) }
+    }
+
+    /// Writes the checksums that the engine has left out. The packets are then complete in the buffer.
     #[cold]
     pub fn write_checksums(&mut self) {
+        self.segments.join();
         let Some(write) = self.missing_checksum.take() else { return };
         let (source, target) = (self.source.ip(), self.target.ip());
         let Segments { buffer, start, stride, count, .. } = &mut self.segments;
@@ -350,8 +398,9 @@ impl SendBatch {
 
     /// Exchanges the batch's buffer, which holds the packets, with `buffer`, and empties the batch. Returns the offset
     /// of the first packet in `buffer`, which is at least [`HEADROOM`].
-    #[inline]
+    #[inline(always)]
     pub fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> usize {
+        self.segments.join();
         if self.segments.start < HEADROOM {
             self.segments.make_headroom();
         }
@@ -389,7 +438,8 @@ impl RecvBatch {
         self.first_tag = 0;
     }
 
-    /// Sets whether the receiver heeds [`intact`](Self::intact), and therefore accepts a packet without a checksum.
+    /// Sets whether the receiver heeds [`intact`](Self::intact), and therefore accepts a packet without a checksum. Such
+    /// a packet may end with bytes that are not in the buffer ([`join`](Self::join)).
     pub fn accept_offloaded(&mut self, on: bool) {
         self.accepts_offloaded = on;
     }
@@ -444,6 +494,28 @@ impl RecvBatch {
     #[inline]
     pub fn put_buffer(&mut self, buffer: &mut Vec<u8>, start: usize) {
         self.segments.put_buffer(buffer, start);
+    }
+
+    /// Lets the only packet end with `shared`, without a copy. Allowed only if the receiver
+    /// [accepts offloaded checksums](Self::accepts_offloaded).
+    #[inline(always)]
+    pub fn set_shared(&mut self, shared: SharedBytes) {
+        assert!(self.accepts_offloaded && self.segments.count == 1, "a packet in two parts");
+        self.segments.shared = shared;
+    }
+
+    /// Returns the length of the shared end of the only packet; 0 if the whole packet is in the buffer.
+    #[must_use]
+    #[inline]
+    pub fn shared_len(&self) -> usize {
+        self.segments.shared.len()
+    }
+
+    /// Copies the shared end of the only packet into the buffer, which then holds the whole packet. Only
+    /// [`only_owned`](Self::only_owned) can be used without this call.
+    #[inline]
+    pub fn join(&mut self) {
+        self.segments.join();
     }
 
     /// Like [`put_buffer`](Self::put_buffer), for several packets of `stride` bytes each. The last packet may be
@@ -518,13 +590,45 @@ impl RecvBatch {
 }
 
 impl PacketBytes<'_> {
-    /// Returns the transport header and the bytes after it.
+    /// Returns the transport header and the bytes after it, without the [shared](Self::shared_len) end of the packet.
     #[must_use]
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Borrowed(bytes) => bytes,
             Self::Owned(segments) => &segments.buffer[segments.start..],
+        }
+    }
+
+    /// Returns the length of the shared end of the packet; 0 if the whole packet is in the buffer.
+    #[must_use]
+    #[inline(always)]
+    pub fn shared_len(&self) -> usize {
+        match self {
+            Self::Borrowed(_) => 0,
+            Self::Owned(segments) => segments.shared.len(),
+        }
+    }
+
+    /// Takes the shared end of the packet, and empties the batch. Returns `None` and changes nothing if the whole packet
+    /// is in the buffer.
+    #[inline(always)]
+    pub fn take_shared(&mut self) -> Option<SharedBytes> {
+        match self {
+            Self::Owned(segments) if !segments.shared.is_empty() => {
+                let shared = std::mem::take(&mut segments.shared);
+                segments.clear();
+                Some(shared)
+            }
+            _ => None,
+        }
+    }
+
+    /// Copies the shared end of the packet into the buffer, which then holds the whole packet.
+    #[inline]
+    pub fn join(&mut self) {
+        if let Self::Owned(segments) = self {
+            segments.join();
         }
     }
 
@@ -535,7 +639,10 @@ impl PacketBytes<'_> {
     #[inline(always)]
     pub fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> Option<usize> {
         match self {
-            Self::Owned(segments) if segments.max == 1 => Some(segments.take_buffer(buffer)),
+            Self::Owned(segments) if segments.max == 1 => {
+                segments.join();
+                Some(segments.take_buffer(buffer))
+            }
             _ => None,
         }
     }
@@ -547,107 +654,4 @@ fn unspecified_address() -> SocketAddr {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn segments_have_one_size_and_a_short_one_closes_the_batch() {
-        let mut batch = SendBatch::new(3);
-        batch.push(&[1; 10]);
-        batch.push(&[2; 4]);
-        assert!(!batch.has_room());
-        let sizes: Vec<_> = batch.segments().map(<[u8]>::len).collect();
-        assert_eq!(sizes, [10, 4]);
-        batch.clear();
-        assert!(batch.is_empty() && batch.segments().next().is_none());
-    }
-
-    #[test]
-    fn segments_received_in_one_piece_are_taken_apart() {
-        let mut batch = RecvBatch::new(1);
-        batch.push(&[9; 70]);
-        batch.put_segments(&[1, 1, 1, 2, 2, 2, 3], 3);
-        assert_eq!(batch.segments().collect::<Vec<_>>(), [&[1, 1, 1][..], &[2, 2, 2], &[3]]);
-        for (index, packet) in
-            [Some(&[1, 1, 1][..]), Some(&[2, 2, 2]), Some(&[3]), None].into_iter().enumerate()
-        {
-            assert_eq!(batch.segment_mut(index).map(|packet| &*packet), packet);
-        }
-        batch.put_segments(&[5, 5], 1200);
-        assert_eq!((batch.len(), batch.stride(), batch.bytes()), (1, 2, &[5, 5][..]));
-    }
-
-    #[test]
-    fn an_aligned_packet_keeps_its_bytes_and_headroom() {
-        for room in [0, 56, 100] {
-            let mut batch = SendBatch::new(1);
-            batch.end_on(64, 1480, room);
-            batch.push(&[3; 1480]);
-            let mut buffer = Vec::new();
-            let start = batch.take_buffer(&mut buffer);
-            assert!(start >= room.max(HEADROOM) && buffer[start..] == [3; 1480]);
-            batch.push(&[4; 9]);
-            assert_eq!(batch.bytes(), [4; 9]);
-        }
-    }
-
-    /// Two batches get the same packets, one through `put_train`, the other by copying. All later operations must give
-    /// the same results.
-    #[test]
-    fn packets_in_an_exchanged_buffer_behave_like_copied_ones() {
-        for (length, stride) in [(1, 1), (10, 3), (12, 4), (5, 9)] {
-            let bytes: Vec<u8> = (0..length).collect();
-            let (mut copied, mut exchanged) = (SendBatch::new(8), SendBatch::new(8));
-            exchanged.push(&[9; 70]);
-            copied.put_segments(&bytes, stride);
-            let mut buffer = bytes.clone();
-            exchanged.put_train(&mut buffer, stride);
-            assert!(exchanged.segments().eq(copied.segments()) && exchanged.bytes() == bytes);
-            assert_eq!((exchanged.len(), exchanged.stride()), (copied.len(), copied.stride()));
-            assert_eq!(exchanged.has_room(), copied.has_room());
-            let [mut first, mut second] = [Vec::new(), Vec::new()];
-            let starts = [copied.take_buffer(&mut first), exchanged.take_buffer(&mut second)];
-            assert_eq!((starts, &first[HEADROOM..]), ([HEADROOM; 2], &second[HEADROOM..]));
-            exchanged.push(&[4; 9]);
-            assert_eq!(exchanged.bytes(), [4; 9]);
-            exchanged.put_train(&mut bytes.clone(), stride);
-            exchanged.clear();
-            exchanged.push(&[5; 3]);
-            assert_eq!((exchanged.bytes(), exchanged.len()), (&[5; 3][..], 1));
-        }
-    }
-
-    /// A buffer keeps its memory address from the sending engine to the receiving engine.
-    #[test]
-    fn a_buffer_moves_through_without_a_copy() {
-        let mut out = SendBatch::new(1);
-        out.push(&[7; 100]);
-        let memory = out.bytes().as_ptr();
-        let mut buffer = Vec::new();
-        let start = out.take_buffer(&mut buffer);
-        assert_eq!(start, HEADROOM);
-        let mut input = RecvBatch::new(1);
-        assert!(input.only().is_none());
-        input.put_buffer(&mut buffer, start);
-        assert_eq!(input.segments().next(), Some(&[7; 100][..]));
-        assert_eq!(input.only().map(|packet| packet.payload), Some(&[7; 100][..]));
-        let mut taken_buffer = Vec::new();
-        let (.., mut packet) = input.only_owned().expect("one packet");
-        let start = packet.take_buffer(&mut taken_buffer).expect("its own buffer");
-        assert_eq!((taken_buffer[start..].as_ptr(), input.len()), (memory, 0));
-    }
-
-    /// `take_buffer` returns `None` if the batch holds several packets or has room for several.
-    #[test]
-    fn the_buffer_of_several_packets_stays() {
-        for (max, packets) in [(1, 2), (2, 1), (2, 2)] {
-            let mut sent = SendBatch::new(2);
-            (0..packets).for_each(|_| sent.push(&[7; 100]));
-            let mut input = RecvBatch::new(max);
-            input.receive(&mut sent);
-            assert!(sent.is_empty());
-            let taken = input.only_owned().and_then(|(.., mut packet)| packet.take_buffer(&mut Vec::new()));
-            assert_eq!((taken, input.len()), (None, packets));
-        }
-    }
-}
+mod tests;

@@ -27,6 +27,7 @@ impl State {
             return false;
         }
         host.counters.filtered += 1;
+        batch.write_checksums();
         let Some(out) = host.interfaces[flow.interface as usize].out else { return true };
         let ip_header = if flow.template.is_some() { v4::HEADER_LEN } else { v6::HEADER_LEN };
         let udp_header = if flow.protocol == protocol::UDP { udp::HEADER_LEN } else { 0 };
@@ -42,7 +43,6 @@ impl State {
             event: TapEvent::Filtered,
         };
         if let Some(audit) = &mut self.audit {
-            batch.write_checksums();
             audit.record(AuditEvent::Filtered, now, out, batch.bytes());
         }
         if let Some(link_events) = &mut self.link_events {

@@ -334,7 +334,7 @@ impl State {
     pub(crate) fn receive(&mut self, node: u32, interface: u32, packet_buf: PacketBuf) {
         let receiver = &mut self.nodes[node as usize];
         // RFC 1122 §3.2.1.2: a packet with a wrong header checksum is silently discarded.
-        let Some(seen) = Seen::parse(packet_buf.bytes()) else {
+        let Some(seen) = Seen::parse(packet_buf.bytes(), packet_buf.wire_len()) else {
             receiver.counters.bad_header += 1;
             return self.discard(packet_buf);
         };
@@ -507,7 +507,7 @@ impl State {
         let Some(entry) = self.sockets.at(socket) else {
             return self.discard(packet_buf);
         };
-        let size = packet_buf.buffer.len();
+        let size = packet_buf.buffer.len() + packet_buf.shared.len();
         let host = &mut self.nodes[entry.node as usize];
         // An empty queue accepts a packet of any size, as with SO_RCVBUF.
         if !entry.queue.is_empty() && entry.queued_bytes + size > host.socket_limit {
@@ -584,14 +584,15 @@ struct Seen {
 }
 
 impl Seen {
-    /// Parses and verifies the IP header; `None` if it is invalid.
+    /// Parses and verifies the IP header of a packet that has `wire_len` bytes; `None` if it is invalid. The end of an
+    /// IPv4 packet may be missing in `bytes`.
     #[inline]
-    fn parse(bytes: &[u8]) -> Option<Self> {
+    fn parse(bytes: &[u8], wire_len: usize) -> Option<Self> {
         if let Some(header) = bytes.first_chunk::<{ v4::HEADER_LEN }>()
             && header[0] == v4::WITHOUT_OPTIONS
         {
             let len = usize::from(u16::from_be_bytes([header[2], header[3]]));
-            let whole = (v4::HEADER_LEN..=bytes.len()).contains(&len);
+            let whole = (v4::HEADER_LEN..=wire_len).contains(&len);
             return (whole && v4::sum_is_right(header)).then(|| Self {
                 target: IpAddr::from([header[16], header[17], header[18], header[19]]),
                 protocol: header[9],

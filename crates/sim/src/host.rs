@@ -9,6 +9,7 @@ use crate::events::Slot;
 use crate::packet_buf::PacketBuf;
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
+use anabranch_link::Carried;
 use anabranch_wire::ip::v4;
 use anabranch_world::{Local, Waiter};
 use std::collections::VecDeque;
@@ -149,7 +150,7 @@ impl Processor {
     /// Returns the time at which the work at the head of the queue is done if it begins at `now`.
     pub(crate) fn done_at(&self, now: Instant) -> Option<Instant> {
         let packet = |packet_buf: &PacketBuf| {
-            let bytes = packet_buf.bytes().len() as u64;
+            let bytes = packet_buf.wire_len() as u64;
             nanos(self.cost.per_packet).saturating_add(nanos(self.cost.per_byte).saturating_mul(bytes))
         };
         let took = match self.queue.front()? {

@@ -5,7 +5,7 @@
 //! metadata includes a tag from the sender, which no protocol can see.
 
 use anabranch_base::batch::HEADROOM;
-use anabranch_base::{Ecn, Icmp, Rng, WriteChecksum, cache};
+use anabranch_base::{Ecn, Icmp, Rng, SharedBytes, WriteChecksum, cache};
 use anabranch_link::Carried;
 use anabranch_link::corrupt::flip_bits;
 use anabranch_wire::ip;
@@ -15,11 +15,14 @@ use std::ops::{Deref, DerefMut};
 #[derive(Debug)]
 pub(crate) struct PacketBuf(Box<Content>);
 
-/// A packet and its metadata; `buffer[start..]` begins with the IP header.
+/// A packet and its metadata; `buffer[start..]` begins with the IP header. The packet ends with `shared`, which is empty
+/// unless `missing_checksum` is set.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     pub(crate) buffer: Vec<u8>,
     pub(crate) start: u32,
+    /// The end of the payload, if the packet shares it with the buffer of the engine that sent it.
+    pub(crate) shared: SharedBytes,
     /// While the packet is in a socket's queue: the offset in `buffer` of the payload that the socket returns.
     pub(crate) payload: u32,
     /// The tag that the sending engine has set. Copies made by the network, and corrupted packets, keep the tag.
@@ -73,9 +76,10 @@ impl PacketBuf {
         self.intact = missing.is_some();
     }
 
-    /// Returns the packet with its checksum, which is written now if it is missing.
+    /// Returns the whole packet with its checksum, which is written now if it is missing.
     #[cold]
     pub(crate) fn whole_bytes(&mut self) -> &[u8] {
+        self.join();
         if let Some(write) = self.missing_checksum.take()
             && let Ok(packet) = ip::Packet::parse_quoted(self.bytes())
         {
@@ -85,7 +89,19 @@ impl PacketBuf {
         self.bytes()
     }
 
-    /// Returns the packet, whose transport checksum may be missing.
+    /// Copies the shared end of the packet into the buffer, which then holds the whole packet.
+    pub(crate) fn join(&mut self) {
+        let Content { buffer, shared, .. } = &mut *self.0;
+        buffer.extend_from_slice(&std::mem::take(shared));
+    }
+
+    /// Returns the packet with its metadata, so that several parts can be borrowed at once.
+    #[inline(always)]
+    pub(crate) fn content(&mut self) -> &mut Content {
+        &mut self.0
+    }
+
+    /// Returns the packet without its `shared` end. The transport checksum may be missing.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer[self.start as usize..]
@@ -101,7 +117,7 @@ impl PacketBuf {
 impl Carried for PacketBuf {
     #[inline]
     fn wire_len(&self) -> usize {
-        self.buffer.len() - self.start as usize
+        self.buffer.len() - self.start as usize + self.shared.len()
     }
 
     /// Prefetches the first bytes of the packet into the CPU caches.
@@ -127,6 +143,7 @@ impl Carried for PacketBuf {
     fn duplicate(&self) -> Self {
         let mut copy = Self::new(self.buffer.clone(), self.start as usize, self.tag);
         (copy.missing_checksum, copy.intact) = (self.missing_checksum, self.intact);
+        copy.shared = self.shared.clone();
         copy
     }
 
@@ -166,7 +183,10 @@ impl Pool {
     }
 
     #[inline]
-    pub(crate) fn give(&mut self, packet_buf: PacketBuf) {
+    pub(crate) fn give(&mut self, mut packet_buf: PacketBuf) {
+        if !packet_buf.shared.is_empty() {
+            packet_buf.shared = SharedBytes::default();
+        }
         if self.free.len() < POOL_LIMIT && packet_buf.buffer.capacity() <= LARGEST_KEPT {
             self.free.push(packet_buf);
         } else {

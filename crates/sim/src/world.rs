@@ -244,7 +244,7 @@ impl DatagramSocket for SimSocket {
             socket.waiter.wait(cx);
             return Poll::Pending;
         };
-        socket.queued_bytes -= packet_buf.buffer.len();
+        socket.queued_bytes -= packet_buf.buffer.len() + packet_buf.shared.len();
         batch.drained = socket.queue.is_empty();
         if batch.drained {
             socket.waiter.wait(cx);
@@ -339,6 +339,9 @@ fn move_to_batch(packet_buf: &mut PacketBuf, local: Local, batch: &mut RecvBatch
     batch.intact = packet_buf.intact && batch.accepts_offloaded() && matches!(local, Local::Ip { .. });
     batch.first_tag = packet_buf.tag;
     batch.put_buffer(&mut packet_buf.buffer, payload_at);
+    if !packet_buf.shared.is_empty() {
+        batch.set_shared(std::mem::take(&mut packet_buf.shared));
+    }
 }
 
 /// Moves an ICMP report into `batch`, as if it came from the peer to which the quoted packet was sent.
@@ -438,6 +441,9 @@ impl State {
         if batch.len() == 1 {
             let mut packet_buf = pool.take();
             packet_buf.set_missing_checksum(batch.missing_checksum);
+            if let Some(shared) = batch.take_shared() {
+                packet_buf.shared = shared;
+            }
             packet_buf.start = batch.take_buffer(&mut packet_buf.buffer) as u32;
             packet_buf.tag = first_tag;
             self.send_one(index, node, ecn, packet_buf);
@@ -603,7 +609,11 @@ fn prepend_headers(flow: &Flow, host: &mut Node, ecn: Ecn, packet_buf: &mut Pack
     if is_udp {
         packet_buf.set_missing_checksum(host.offloads_checksums.then_some(udp::write_checksum));
     }
-    let buffer = &mut packet_buf.buffer;
+    if is_udp || flow.template.is_none() {
+        packet_buf.join();
+    }
+    let content = packet_buf.content();
+    let buffer = &mut content.buffer;
     if start < HEADROOM {
         make_room(buffer, start);
         start = HEADROOM;
@@ -612,7 +622,8 @@ fn prepend_headers(flow: &Flow, host: &mut Node, ecn: Ecn, packet_buf: &mut Pack
         start -= udp::HEADER_LEN;
     }
     // The length field of an IP header has 16 bits.
-    if buffer.len() - start > LARGEST_PAYLOAD {
+    let length = buffer.len() - start + content.shared.len();
+    if length > LARGEST_PAYLOAD {
         host.counters.too_big += 1;
         return false;
     }
@@ -624,14 +635,14 @@ fn prepend_headers(flow: &Flow, host: &mut Node, ecn: Ecn, packet_buf: &mut Pack
             udp::emit_in_place(datagram, flow.source, flow.ends.1);
         }
     }
-    let length = (buffer.len() - start) as u16;
+    let length = length as u16;
     if let Some(template) = &flow.template {
         start -= v4::HEADER_LEN;
         host.identification = host.identification.wrapping_add(1);
         if let Some(header) = buffer[start..].first_chunk_mut() {
             template.emit(header, length, host.identification, ecn);
         }
-        packet_buf.start = start as u32;
+        content.start = start as u32;
         return true;
     }
     match (flow.source.ip(), flow.ends.1.ip()) {
@@ -640,7 +651,7 @@ fn prepend_headers(flow: &Flow, host: &mut Node, ecn: Ecn, packet_buf: &mut Pack
             let mut ip = v6::Header::new(source, target, flow.protocol, length);
             ip.ecn = ecn;
             ip.emit(&mut buffer[start..]);
-            packet_buf.start = start as u32;
+            content.start = start as u32;
             true
         }
         // `find_flow` has checked that both addresses have the same IP version.

@@ -233,6 +233,7 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
                 // The host has no route to the destination, or no longer has the source address. The packets of the
                 // batch are lost.
                 Poll::Ready(Err(error)) if is_unroutable(&error) => {
+                    self.output.write_checksums();
                     if let Some(packet) = self.output.packets().next() {
                         engine.handle_unsent(now, packet);
                     }
@@ -250,6 +251,7 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
     /// Tells the engine that the host's packet filter has dropped the packets of the batch, and empties the batch.
     #[cold]
     fn drop_locally<E: Engine>(&mut self, now: Instant, engine: &mut E) {
+        self.output.write_checksums();
         for packet in self.output.packets() {
             engine.handle_local_drop(now, packet);
         }

@@ -34,7 +34,7 @@ pub trait Engine {
     }
 
     /// Returns whether the engine can leave checksums to the socket ([`SendBatch::offloads_checksums`]), and heeds
-    /// [`RecvBatch::intact`].
+    /// [`RecvBatch::intact`] and [`RecvBatch::shared_len`].
     fn offloads_checksums(&self) -> bool {
         false
     }

@@ -25,8 +25,9 @@ use crate::network::{Figures, PathFigures};
 use crate::protocol::{ConnectionLog, PathEvent, Server, Totals};
 use crate::session::{CloseReason, Delivery, StreamId};
 use crate::settings::Settings;
-use anabranch_base::Engine;
 use anabranch_base::time::Instant;
+use anabranch_base::{Engine, SharedBytes};
+use bytes::{Buf, Bytes};
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 
@@ -158,6 +159,42 @@ pub trait SessionEngine: Engine + Sized + 'static {
         write: Write<Self::Marks>,
         from: &[u8],
     ) -> Result<usize, WriteRefusal>;
+
+    /// Like [`send`](Self::send), but shares the memory of `from` where that saves a copy. Removes the bytes taken from
+    /// `from`.
+    ///
+    /// # Errors
+    /// The errors of [`send`](Self::send).
+    fn send_shared(
+        &mut self,
+        now: Instant,
+        id: Self::Id,
+        write: Write<Self::Marks>,
+        from: &mut Bytes,
+    ) -> Result<usize, WriteRefusal> {
+        let taken = self.send(now, id, write, from)?;
+        from.advance(taken);
+        Ok(taken)
+    }
+
+    /// Returns the next bytes that have arrived on a stream, at most `most`, if that needs no copy.
+    fn recv_shared(
+        &mut self,
+        now: Instant,
+        id: Self::Id,
+        stream: StreamId,
+        most: usize,
+    ) -> Option<SharedBytes> {
+        let _ = (now, id, stream, most);
+        None
+    }
+
+    /// Returns the number of bytes that one call of [`recv`](Self::recv) can return, or an estimate if the engine does
+    /// not know it.
+    fn readable_bytes(&self, id: Self::Id, stream: StreamId) -> usize {
+        let _ = (id, stream);
+        4 << 10
+    }
 
     /// Returns whether the drive loop has to run after a write, because there are packets to send or a deadline has
     /// moved.

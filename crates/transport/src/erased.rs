@@ -7,6 +7,8 @@
 use crate::connector::{ConnectError, Connector, Listener};
 use crate::network::Figures;
 use crate::session::{CloseReason, Delivery, OpenError, Session, Stream, StreamId};
+use anabranch_base::SharedBytes;
+use bytes::Bytes;
 use std::any::Any;
 use std::fmt;
 use std::io::IoSlice;
@@ -48,6 +50,8 @@ forwarded! {
     by mutable reference {
         fn poll_read(cx: &mut Context<'_>, into: &mut [u8]) -> Transferred<usize>;
         fn poll_read_message(cx: &mut Context<'_>, into: &mut [u8]) -> Transferred<(usize, bool)>;
+        fn poll_read_bytes(cx: &mut Context<'_>, most: usize) -> Transferred<SharedBytes>;
+        fn poll_write_bytes(cx: &mut Context<'_>, from: &mut Bytes) -> Transferred<usize>;
         fn poll_write(cx: &mut Context<'_>, from: &[u8]) -> Transferred<usize>;
         fn poll_write_vectored(cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Transferred<usize>;
         fn poll_write_message(cx: &mut Context<'_>, message: &[u8]) -> Transferred<usize>;

@@ -13,6 +13,7 @@
 //! - `close_reason`: texts for the end of an association
 //! - `engine`: implements [`SessionEngine`](crate::engine::SessionEngine) for the SCTP endpoint
 //! - `ports`: which ports this program uses, and which ports other programs of the host use
+//! - `settings`: what the configuration of SCTP tells other modules
 //! - `shards`: several SCTP hosts behind one port, one per thread
 //!
 //! [`Stream::finish`]: crate::Stream::finish
@@ -20,6 +21,7 @@
 mod close_reason;
 mod engine;
 mod ports;
+mod settings;
 mod shards;
 
 pub use anabranch_sctp::{Config, PROFILES, PathInfo, PathState, SharedKeys};

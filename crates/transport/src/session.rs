@@ -9,7 +9,9 @@
 //! may therefore be dropped at any await.
 
 use crate::network::Figures;
+use anabranch_base::SharedBytes;
 use anabranch_sctp::Reliability;
+use bytes::{Buf, Bytes};
 use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -324,6 +326,40 @@ pub trait Stream: 'static {
     /// The session has ended or is ending.
     fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>>;
 
+    /// Like [`poll_write`](Self::poll_write), but the transport may share the memory of `from` and need not copy it.
+    /// Removes the bytes written from `from`.
+    ///
+    /// # Errors
+    /// The errors of [`poll_write`](Self::poll_write).
+    fn poll_write_bytes(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut Bytes,
+    ) -> Poll<Result<usize, CloseReason>> {
+        let written = self.poll_write(cx, from);
+        if let Poll::Ready(Ok(taken)) = written {
+            from.advance(taken);
+        }
+        written
+    }
+
+    /// Like [`poll_read`](Self::poll_read), but may return memory that the transport or the sender shares. Returns at
+    /// most `most` bytes. No bytes mean the end of the stream, or a `most` of 0.
+    ///
+    /// # Errors
+    /// The errors of [`poll_read`](Self::poll_read).
+    fn poll_read_bytes(
+        &mut self,
+        cx: &mut Context<'_>,
+        most: usize,
+    ) -> Poll<Result<SharedBytes, CloseReason>> {
+        let mut buffer = vec![0; most.min(COPIED_AT_ONCE)];
+        self.poll_read(cx, &mut buffer).map_ok(|read| {
+            buffer.truncate(read);
+            buffer.into()
+        })
+    }
+
     /// Writes the data of several slices, one after the other. The data is sent together if the transport supports
     /// this.
     ///
@@ -482,6 +518,27 @@ pub trait Stream: 'static {
         Ok(())
     }
 
+    /// Writes all of `from`, whose memory the transport may share.
+    #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
+    async fn write_all_bytes(&mut self, mut from: Bytes) -> Result<(), CloseReason>
+    where
+        Self: Sized,
+    {
+        while !from.is_empty() {
+            poll_fn(|cx| self.poll_write_bytes(cx, &mut from)).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads data that has arrived, in memory that the transport may share. Waits if there is none.
+    #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
+    async fn read_bytes(&mut self, most: usize) -> Result<SharedBytes, CloseReason>
+    where
+        Self: Sized,
+    {
+        poll_fn(|cx| self.poll_read_bytes(cx, most)).await
+    }
+
     /// Writes all of `message`, as one user message if the transport has messages.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn write_message(&mut self, mut message: &[u8]) -> Result<(), CloseReason>
@@ -495,6 +552,9 @@ pub trait Stream: 'static {
         Ok(())
     }
 }
+
+/// The maximum number of bytes that [`Stream::poll_read_bytes`] copies at once.
+const COPIED_AT_ONCE: usize = 4 << 10;
 
 #[cfg(test)]
 mod tests {

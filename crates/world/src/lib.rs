@@ -221,7 +221,8 @@ pub trait DatagramSocket: 'static {
     fn max_segments(&self) -> usize;
 
     /// Returns whether the socket writes checksums that an engine has left out ([`SendBatch::missing_checksum`]). It
-    /// then also reports received packets that are known to be intact ([`RecvBatch::intact`]).
+    /// then also reports received packets that are known to be intact ([`RecvBatch::intact`]), and accepts a packet in two
+    /// parts ([`SendBatch::set_shared`]).
     fn offloads_checksums(&self) -> bool {
         false
     }

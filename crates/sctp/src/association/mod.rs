@@ -50,8 +50,9 @@ use crate::send::queue::Undelivered;
 use crate::stats::{AssociationInfo, AssociationStats, Interruption, PathChange, PathInfo};
 use active_extensions::ActiveExtensions;
 use anabranch_base::trace::{Limit, TraceEvent, TraceRecord};
-use anabranch_base::{Instant, Rng};
+use anabranch_base::{Instant, Rng, SharedBytes};
 use auth::Auth;
+use bytes::{Buf, Bytes};
 use fast_path::FastPath;
 use handshake::Handshake;
 use identity::Identity;
@@ -381,6 +382,28 @@ impl Association {
         Ok(taken)
     }
 
+    /// Like [`send_pieces`](Self::send_pieces), but shares the memory of `payload` if possible. Removes the bytes queued
+    /// from `payload`.
+    pub(crate) fn send_shared_pieces(
+        &mut self,
+        now: Instant,
+        message: Message,
+        payload: &mut Bytes,
+        piece: usize,
+    ) -> Result<usize, SendError> {
+        if message.reliability != Reliability::Full || self.send.has_limits() {
+            let taken = self.send_pieces(now, message, payload, piece)?;
+            payload.advance(taken);
+            return Ok(taken);
+        }
+        self.check_message(&message)?;
+        self.size_send_buffer();
+        let taken = self.send.push_shared_pieces(message, payload, piece)?;
+        self.stats.messages_sent += taken.div_ceil(piece) as u64;
+        self.check_probe(now);
+        Ok(taken)
+    }
+
     pub(crate) fn recv(&mut self, stream: u16, out: &mut [u8]) -> Option<Received> {
         let received = self.recv.read(stream, out)?;
         // RFC 9260 §6.2: send a SACK when the receive window has opened considerably, so that the peer can continue to
@@ -413,6 +436,17 @@ impl Association {
             self.recv.sack_now();
         }
         read
+    }
+
+    /// Reads a whole message of at most `most` bytes without a copy, if the sender shares its memory and it is the only
+    /// readable data of its stream. Returns the message and its payload protocol identifier.
+    #[inline]
+    pub(crate) fn recv_shared(&mut self, stream: u16, most: usize) -> Option<(SharedBytes, u32)> {
+        let read = self.recv.read_shared(stream, most)?;
+        if self.recv.wants_window_update() && self.state.may_receive_data() {
+            self.recv.sack_now();
+        }
+        Some(read)
     }
 
     /// RFC 8260 §3: changes the stream scheduler for all chunks that are cut from now on.

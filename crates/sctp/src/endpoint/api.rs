@@ -13,7 +13,8 @@ use crate::config::Config;
 use crate::error::{AssociateError, PrimaryError, RecvError, SendError};
 use crate::message::{Message, Received};
 use crate::path::MAX_PATHS;
-use anabranch_base::Instant;
+use anabranch_base::{Instant, SharedBytes};
+use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -208,6 +209,24 @@ impl Endpoint {
         self.send_on(now, id, |association| association.send_pieces(now, message, payload, piece.max(1)))
     }
 
+    /// Like [`send_pieces`](Self::send_pieces), but shares the memory of `payload` where that saves a copy. Removes the
+    /// bytes queued from `payload`.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was queued.
+    pub fn send_shared_pieces(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        message: Message,
+        payload: &mut Bytes,
+        piece: usize,
+    ) -> Result<usize, SendError> {
+        self.send_on(now, id, |association| {
+            association.send_shared_pieces(now, message, payload, piece.max(1))
+        })
+    }
+
     /// Runs `send` on an association, abandons expired messages, and updates the timers and queues.
     fn send_on<R>(
         &mut self,
@@ -363,6 +382,20 @@ impl Endpoint {
     ) -> Result<(usize, bool), RecvError> {
         let read = |association: &mut Association| association.recv_bytes(stream, buffer, wanted);
         self.read(now, id, read, |(bytes, _)| *bytes == 0)
+    }
+
+    /// Reads a whole message of at most `most` bytes without a copy. Returns the message and its payload protocol
+    /// identifier. Returns `None` and reads nothing if the sender does not share its memory, or if the message is not the
+    /// only readable data of its stream.
+    #[inline]
+    pub fn recv_shared(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        stream: u16,
+        most: usize,
+    ) -> Option<(SharedBytes, u32)> {
+        self.read(now, id, |association| association.recv_shared(stream, most), Option::is_none).ok()?
     }
 
     /// Makes the path with this index the primary path (RFC 9260 §11.1.6).

@@ -228,7 +228,7 @@ impl Engine for Endpoint {
         } else {
             PacketView::parse(packet.payload).ok()
         };
-        let sole = view.as_ref().and_then(SoleChunk::of);
+        let sole = view.as_ref().and_then(|view| SoleChunk::of(view, 0));
         let (source_and_tag, bytes) = ((&packet.source, packet.tag), PacketBytes::Borrowed(packet.payload));
         if !sole.is_some_and(|sole| self.handle_on_fast_path(now, source_and_tag, sole, bytes)) {
             self.handle_on_slow_path(now, &packet, view);
@@ -239,19 +239,23 @@ impl Engine for Endpoint {
     fn handle_batch(&mut self, now: Instant, batch: &mut RecvBatch) {
         let intact = batch.intact;
         let Some((buffer, start)) = batch.only_mut().filter(|_| intact || !self.accepts_zero_checksum) else {
+            batch.join();
             return self.handle_each(now, batch);
         };
         if !intact && !crc32c::is_valid_with_headroom(buffer, start) {
             return self.count_discarded(true);
         }
         let tag = batch.first_tag;
-        let sole = PacketView::parse_verified(batch.bytes()).ok().as_ref().and_then(SoleChunk::of);
+        let shared = batch.shared_len();
+        let view = PacketView::parse_verified(batch.bytes()).ok();
+        let sole = view.as_ref().and_then(|view| SoleChunk::of(view, shared));
         if let Some(sole) = sole
             && let Some((source, _, bytes)) = batch.only_owned()
             && self.handle_on_fast_path(now, (source, tag), sole, bytes)
         {
             return;
         }
+        batch.join();
         if let Some(packet) = batch.only() {
             self.handle_on_slow_path(now, &packet, PacketView::parse_verified(packet.payload).ok());
         }

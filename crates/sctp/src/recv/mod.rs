@@ -20,7 +20,7 @@ pub(crate) use memory::first_window;
 use crate::config::Config;
 use crate::message::Received;
 use ack::{Ack, AckTiming};
-use anabranch_base::{Account, PacketBytes};
+use anabranch_base::{Account, PacketBytes, SharedBytes};
 use anabranch_wire::sctp::{Data, GapBlock, IData, NrSack, Sack, Tsn, packet};
 use idata::Interleaved;
 pub(crate) use order::Upcoming;
@@ -397,6 +397,16 @@ impl RecvHalf {
             }
         }
         (bytes, false)
+    }
+
+    /// Reads a whole message without a copy, if the sender shares its memory and it is the only readable data of its
+    /// stream. Returns the message, which has at most `most` bytes, and its payload protocol identifier.
+    #[inline]
+    pub(crate) fn read_shared(&mut self, stream: u16, most: usize) -> Option<(SharedBytes, u32)> {
+        let (bytes, ppid) = self.order.read_last_shared(stream, most)?;
+        self.window.credit(bytes.len() as u64);
+        self.record_read();
+        Some((bytes, ppid))
     }
 
     /// Returns whether a SACK should inform the peer that the window has opened.

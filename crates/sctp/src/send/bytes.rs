@@ -5,10 +5,13 @@
 //! queued on the stream. Bytes are freed as their TSNs are acknowledged, usually in order. Bytes freed out of order
 //! keep their memory until all bytes before them are freed.
 //!
+//! An application may instead share the memory of its data. The ring is then empty.
+//!
 //! When the bytes of a long queue are finally sent, they are no longer in the CPU caches. So the bytes of the next few
 //! packets are prefetched while earlier packets are built.
 
-use anabranch_base::cache;
+use anabranch_base::{MIN_SHARED, SharedBytes, SharedPieces, cache};
+use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Number of bytes that are prefetched beyond the next byte to be sent. Writing this number of bytes to packets takes
@@ -28,6 +31,8 @@ const SHORT: u64 = 512 << 10;
 #[derive(Debug, Default)]
 pub(super) struct StreamBytes {
     ring: VecDeque<u8>,
+    /// The bytes, if the application shares their memory. The ring then has no bytes.
+    shared: Option<Box<SharedPieces>>,
     /// The stream position of the first byte that is in the ring.
     base: u64,
     /// Ranges that were freed out of order, `None` if there are none.
@@ -44,17 +49,49 @@ impl StreamBytes {
     /// Returns the stream position after the last queued byte. The next message begins at this position.
     #[inline]
     pub(super) fn end(&self) -> u64 {
-        self.base + self.ring.len() as u64
+        match &self.shared {
+            None => self.base + self.ring.len() as u64,
+            Some(shared) => shared.end(),
+        }
     }
 
     /// Appends `payload`. Returns the number of bytes by which the ring's memory has grown. A ring of `most` bytes or
     /// more gets no spare memory.
     #[inline]
     pub(super) fn push(&mut self, payload: &[u8], most: u64) -> u64 {
+        let unshared = if self.shared.is_some() { self.unshare(most) } else { 0 };
         let fits = self.ring.capacity() - self.ring.len() >= payload.len();
         let grown = if fits { 0 } else { self.grow(payload.len(), most) };
         self.ring.extend(payload);
-        grown
+        unshared + grown
+    }
+
+    /// Returns whether [`push_shared`](Self::push_shared) is possible for `length` bytes.
+    pub(super) fn can_share(&self, length: usize) -> bool {
+        match &self.shared {
+            None => self.ring.is_empty() && length >= MIN_SHARED,
+            Some(shared) => !shared.is_full(),
+        }
+    }
+
+    /// Appends `payload`, whose memory is shared with the application.
+    pub(super) fn push_shared(&mut self, payload: Bytes) {
+        let end = self.end();
+        self.shared.get_or_insert_default().push(end, payload);
+    }
+
+    /// Returns `length` bytes from position `from` on without a copy, if one piece of shared memory holds them.
+    #[inline]
+    pub(super) fn share(&mut self, from: u64, length: u64) -> Option<SharedBytes> {
+        self.shared.as_mut()?.share(&(from..from + length))
+    }
+
+    /// Copies the shared bytes into the ring. Returns the number of bytes by which the ring's memory has grown.
+    #[cold]
+    fn unshare(&mut self, most: u64) -> u64 {
+        let range = self.base..self.end();
+        let Some(shared) = self.shared.take() else { return 0 };
+        shared.parts(range).map(|(_, bytes)| self.push(bytes, most)).sum()
     }
 
     /// Grows the ring, so that it has room for at least `more` additional bytes. A small ring doubles. A larger ring
@@ -81,6 +118,9 @@ impl StreamBytes {
     /// Returns `length` bytes from position `from` on, in up to two slices.
     #[inline]
     pub(super) fn slices(&self, from: u64, length: usize) -> (&[u8], &[u8]) {
+        if let Some(shared) = &self.shared {
+            return two(shared.parts(from..from + length as u64).map(|(_, bytes)| bytes));
+        }
         let (front, back) = self.ring.as_slices();
         let start = (from - self.base) as usize;
         let end = start + length;
@@ -110,6 +150,13 @@ impl StreamBytes {
     fn advance(&mut self, to: u64) {
         let count = (to - self.base) as usize;
         self.base = to;
+        if let Some(shared) = &mut self.shared {
+            shared.release(to);
+            if shared.end() <= to {
+                self.shared = None;
+            }
+            return;
+        }
         if count == self.ring.len() {
             // The ring is empty. After `clear`, it starts at the beginning of its memory again.
             self.ring.clear();
@@ -142,7 +189,7 @@ impl StreamBytes {
     /// Prefetches the bytes after position `position` into the CPU cache. All bytes before `position` have been sent.
     #[inline]
     pub(super) fn approach(&mut self, position: u64) {
-        if self.end() > position + SHORT {
+        if self.shared.is_none() && self.end() > position + SHORT {
             // `position` may lie before `base`, the start of the ring, because `base` moves past cancelled messages. A
             // message with its own buffer is not in the ring and keeps its old position.
             let from = self.prefetched_to.max(position).max(self.base);
@@ -158,7 +205,7 @@ impl StreamBytes {
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.ring.is_empty()
+        self.ring.is_empty() && self.shared.is_none()
     }
 
     /// Returns the number of bytes of memory that the ring holds.
@@ -172,6 +219,12 @@ impl StreamBytes {
     pub(super) fn release_spare(&mut self, kept: u64) {
         self.ring = VecDeque::with_capacity(kept as usize);
     }
+}
+
+/// Returns the two slices of `parts`. There are no more: a chunk lies within a message, and a message within a piece.
+#[cold]
+fn two<'a>(mut parts: impl Iterator<Item = &'a [u8]>) -> (&'a [u8], &'a [u8]) {
+    (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -190,15 +243,23 @@ mod tests {
     #[test]
     fn agrees_with_a_plain_list_of_messages() {
         let byte = |position: u64| (position % 251) as u8;
+        let mut shared = 0;
         for seed in 0..50 {
             let mut rng = Rng::new(seed);
             let mut bytes = StreamBytes::default();
             let mut held: Vec<(u64, u64)> = Vec::new();
             for _ in 0..400 {
                 if held.len() < 12 && rng.below(2) == 0 {
-                    let (from, length) = (bytes.end(), 1 + rng.below(300));
+                    // Long messages are often shared, and then also short ones, until one is copied.
+                    let length = if rng.below(6) == 0 { MIN_SHARED as u64 } else { 1 + rng.below(300) };
+                    let from = bytes.end();
                     let payload: Vec<u8> = (from..from + length).map(byte).collect();
-                    bytes.push(&payload, u64::MAX);
+                    if bytes.can_share(payload.len()) && rng.below(32) > 0 {
+                        bytes.push_shared(payload.into());
+                        shared += 1;
+                    } else {
+                        bytes.push(&payload, u64::MAX);
+                    }
                     held.push((from, length));
                 } else if !held.is_empty() {
                     // In three of four cases the oldest range is freed, so ranges are usually freed in order.
@@ -217,6 +278,7 @@ mod tests {
                 assert!(bytes.prefetched_to <= bytes.end(), "seed {seed}");
             }
         }
+        assert!(shared > 300, "{shared} messages");
     }
 
     /// `most` is the usual limit of a ring in bytes. A ring that holds at most `most` bytes of messages takes at most

@@ -33,6 +33,7 @@ mod write;
 use crate::config::{Config, SchedulerKind};
 use crate::error::SendError;
 use crate::message::Message;
+use ::bytes::Bytes;
 use anabranch_wire::sctp::Tsn;
 use burst::BurstLimit;
 use loss::Recovery;
@@ -155,6 +156,16 @@ impl SendHalf {
         piece: usize,
     ) -> Result<usize, SendError> {
         self.queue.push_pieces(message, payload, piece)
+    }
+
+    /// Like [`push_pieces`](Self::push_pieces), but shares the memory of `payload` if possible.
+    pub(crate) fn push_shared_pieces(
+        &mut self,
+        message: Message,
+        payload: &mut Bytes,
+        piece: usize,
+    ) -> Result<usize, SendError> {
+        self.queue.push_shared_pieces(message, payload, piece)
     }
 
     /// Returns the number of queued user bytes that were not yet sent in a chunk.

@@ -9,8 +9,8 @@
 use super::SendHalf;
 use super::outstanding::{ChunkState, Entry};
 use super::queue::Cut;
-use anabranch_base::Instant;
 use anabranch_base::trace::SendCause;
+use anabranch_base::{Instant, SharedBytes};
 use anabranch_wire::sctp::{Data, IData, Ssn, Tsn};
 
 /// A chunk that was written.
@@ -27,7 +27,8 @@ pub(crate) struct Written {
 }
 
 impl SendHalf {
-    /// Writes the next new chunk for `path`. `closing` says that the application will send no more data.
+    /// Writes the next new chunk for `path`. `closing` says that the application will send no more data. If the payload
+    /// may be shared, it may be moved to `shared` and is then not written.
     #[inline(always)]
     pub(crate) fn write_new(
         &mut self,
@@ -36,12 +37,21 @@ impl SendHalf {
         cut: Cut,
         (interleaving, closing): (bool, bool),
         buffer: &mut Vec<u8>,
+        shared: Option<&mut Option<SharedBytes>>,
     ) -> Written {
         let offset = self.outstanding.end();
         self.queue.number(cut);
         if self.queue.begins_limited(cut) {
             self.begin_limited(cut.message);
         }
+        let shared = match shared {
+            // A shared payload cannot be followed by padding.
+            Some(shared) if !interleaving && cut.length.is_multiple_of(4) => {
+                *shared = self.queue.share_cut(cut);
+                shared.is_some()
+            }
+            _ => false,
+        };
         let message = self.queue.message(cut.message);
         let last = cut.offset + cut.length == message.length;
         // RFC 9260 §6.1: the I bit requests an immediate SACK. The bit is set if the application wants an immediate
@@ -58,11 +68,15 @@ impl SendHalf {
             ppid: message.ppid,
             payload: &[],
         };
-        let payload = self.queue.payload(message, cut.offset, cut.length);
-        if interleaving {
-            IData::numbered(data, message.mid, cut.number).emit_parts(buffer, payload);
+        if shared {
+            data.emit_header(buffer, cut.length as usize);
         } else {
-            data.emit_parts(buffer, payload);
+            let payload = self.queue.payload(message, cut.offset, cut.length);
+            if interleaving {
+                IData::numbered(data, message.mid, cut.number).emit_parts(buffer, payload);
+            } else {
+                data.emit_parts(buffer, payload);
+            }
         }
         let (stream, from) = (message.stream, message.stream_offset + u64::from(cut.offset));
         let cause = match self.probing {

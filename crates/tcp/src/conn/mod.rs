@@ -23,10 +23,11 @@ use crate::recv::RecvHalf;
 use crate::send::SendHalf;
 use crate::stats::{Info, Stats};
 use crate::{CloseReason, ConnectionId, Event, RecvError, SendError};
-use anabranch_base::Instant;
 use anabranch_base::trace::{Limit, TraceEvent, TraceRecord};
+use anabranch_base::{Instant, SharedBytes};
 use anabranch_congestion::Controller;
 use anabranch_wire::tcp::{Seq, Template};
+use bytes::Bytes;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -199,6 +200,17 @@ impl Connection {
     }
 
     pub(crate) fn write(&mut self, now: Instant, data: &[u8]) -> Result<usize, SendError> {
+        self.begin_write(now)?;
+        Ok(self.send.buffer.write(data))
+    }
+
+    /// Like [`write`](Self::write), but shares the memory of `data`.
+    pub(crate) fn write_shared(&mut self, now: Instant, data: &mut Bytes) -> Result<usize, SendError> {
+        self.begin_write(now)?;
+        Ok(self.send.buffer.write_shared(data))
+    }
+
+    fn begin_write(&mut self, now: Instant) -> Result<(), SendError> {
         if self.send.finished {
             return Err(SendError::Finished);
         }
@@ -207,7 +219,7 @@ impl Connection {
         if !self.send.has_unsent() {
             self.send.on_resume(now);
         }
-        Ok(self.send.buffer.write(data))
+        Ok(())
     }
 
     pub(crate) fn read(
@@ -217,6 +229,19 @@ impl Connection {
         out: &mut Outbox,
     ) -> Result<usize, RecvError> {
         let count = self.recv.read(into);
+        self.after_read(now, count, out);
+        Ok(count)
+    }
+
+    /// Returns received bytes without a copy, at most `most`. Returns `None` and changes nothing if they are not shared.
+    pub(crate) fn read_shared(&mut self, now: Instant, most: usize, out: &mut Outbox) -> Option<SharedBytes> {
+        let bytes = self.recv.read_shared(most)?;
+        self.after_read(now, bytes.len(), out);
+        Some(bytes)
+    }
+
+    #[inline]
+    fn after_read(&mut self, now: Instant, count: usize, out: &mut Outbox) {
         if self.recv.is_tuning() {
             self.recv.tune(now, self.send.rtt.smoothed(), self.send.mss());
         }
@@ -225,7 +250,6 @@ impl Connection {
             self.recv.ack_scheduler.ack_now();
         }
         self.conclude(now, out);
-        Ok(count)
     }
 
     pub(crate) fn info(&self) -> Info {

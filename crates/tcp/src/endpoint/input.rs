@@ -50,7 +50,8 @@ impl Endpoint {
 
     /// Handles the only packet of a batch.
     #[cold]
-    pub(super) fn take_only(&mut self, now: Instant, batch: &RecvBatch) {
+    pub(super) fn take_only(&mut self, now: Instant, batch: &mut RecvBatch) {
+        batch.join();
         if let Some(packet) = batch.only() {
             self.take_any(now, packet, batch.intact);
         }

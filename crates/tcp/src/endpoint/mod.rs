@@ -16,8 +16,9 @@ use crate::conn::{Connection, Outbox, RouteMetrics};
 use crate::state::State;
 use crate::{Config, Event, Info, ListenError, RecvError, SendError, Stats};
 use anabranch_base::trace::TraceRecord;
-use anabranch_base::{Engine, Icmp, Instant, Packet, PacketBytes, RecvBatch, Rng, SendBatch};
+use anabranch_base::{Engine, Icmp, Instant, Packet, PacketBytes, RecvBatch, Rng, SendBatch, SharedBytes};
 use anabranch_wire::tcp::{Segment, peek_ports_and_seq};
+use bytes::Bytes;
 use demux::{Demux, FourTuple};
 use listen::Listeners;
 use open::FIRST_EPHEMERAL;
@@ -198,9 +199,33 @@ impl Endpoint {
     /// # Errors
     /// [`SendError`] if the connection is closed or its sending direction is finished.
     pub fn send(&mut self, now: Instant, id: ConnectionId, data: &[u8]) -> Result<usize, SendError> {
+        self.send_by(now, id, |connection| connection.write(now, data))
+    }
+
+    /// Like [`send`](Self::send), but shares the memory of `data`, where that saves a copy. Removes the bytes taken from
+    /// `data`.
+    ///
+    /// # Errors
+    /// The errors of [`send`](Self::send).
+    pub fn send_shared(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        data: &mut Bytes,
+    ) -> Result<usize, SendError> {
+        self.send_by(now, id, |connection| connection.write_shared(now, data))
+    }
+
+    #[inline]
+    fn send_by(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        write: impl FnOnce(&mut Connection) -> Result<usize, SendError>,
+    ) -> Result<usize, SendError> {
         let connection = alive(&mut self.slots, id).ok_or(SendError::Closed)?;
         let waits = connection.waits_for_acknowledgements(&self.out);
-        let taken = connection.write(now, data)?;
+        let taken = write(connection)?;
         // While the congestion window is full and only an acknowledgement can allow another segment (`waits`), new data
         // causes no segment and changes no deadline.
         if !waits || self.slots[id.slot as usize].queued {
@@ -217,11 +242,26 @@ impl Endpoint {
     pub fn recv(&mut self, now: Instant, id: ConnectionId, into: &mut [u8]) -> Result<usize, RecvError> {
         let connection = alive(&mut self.slots, id).ok_or(RecvError::Closed)?;
         let count = connection.read(now, into, &mut self.out)?;
-        // Most reads cause no window update. In that case there is nothing new to send.
-        if connection.owes_acknowledgement() || !connection.state().receives() {
-            self.after(now, id.slot);
-        }
+        self.after_read(now, id.slot);
         Ok(count)
+    }
+
+    /// Returns received bytes whose memory the sender shares, at most `most`. Returns `None` if there are none; then
+    /// [`recv`](Self::recv) may return bytes.
+    pub fn recv_shared(&mut self, now: Instant, id: ConnectionId, most: usize) -> Option<SharedBytes> {
+        let bytes = alive(&mut self.slots, id)?.read_shared(now, most, &mut self.out)?;
+        self.after_read(now, id.slot);
+        Some(bytes)
+    }
+
+    #[inline]
+    fn after_read(&mut self, now: Instant, slot: u32) {
+        // Most reads cause no window update. In that case there is nothing new to send.
+        if let Some(connection) = &self.slots[slot as usize].connection
+            && (connection.owes_acknowledgement() || !connection.state().receives())
+        {
+            self.after(now, slot);
+        }
     }
 
     /// Sends a FIN after the data in the send buffer. Data can still be received.

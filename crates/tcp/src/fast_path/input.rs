@@ -24,7 +24,7 @@ impl Endpoint {
         if !self.out.fast_path {
             return false;
         }
-        let Some(plain) = PlainSegment::read(segment.bytes()) else { return false };
+        let Some(plain) = PlainSegment::read(segment.bytes(), segment.shared_len()) else { return false };
         let Some(slot) = self.demux.find_again(source, target, plain.ports) else { return false };
         let Some(connection) = &mut self.slots[slot as usize].connection else { return false };
         if !connection.expects(now, &plain) || !intact && !connection.is_intact(segment.bytes()) {
@@ -95,6 +95,7 @@ impl Connection {
         }
         let (start, length) = (self.recv.next(), plain.length as u64);
         let Some(delay) = self.recv.take_next(plain.length, plain.pushed, segment) else {
+            segment.join();
             let payload = &segment.bytes()[segment.bytes().len() - plain.length..];
             return self.take_data(now, (start as i64, payload, (false, plain.pushed)), tag, out);
         };

@@ -46,11 +46,17 @@ impl Connection {
         let Some(template) = &self.template else { return false };
         begin_batch(batch, self.ip_addresses, Ecn::NotEct, out);
         let summed = !leave_checksum(batch);
+        let shared = if summed { None } else { self.send.buffer.share(&payload) };
         batch.push_with(|buffer| {
             template.emit(numbers, (flags, window), stamps, summed, buffer, |buffer| {
-                self.send.buffer.append_to(payload, buffer);
+                if shared.is_none() {
+                    self.send.buffer.append_to(payload, buffer);
+                }
             });
         });
+        if let Some(shared) = shared {
+            batch.set_shared(shared);
+        }
         self.stats.segments_sent += 1;
         match choice {
             Some(choice) => self.on_full_sent(now, &choice),

@@ -14,7 +14,7 @@ pub(crate) use ack::AckScheduler;
 use crate::config::{Config, FirstWindow};
 use crate::ring::Ring;
 use anabranch_base::time::Duration;
-use anabranch_base::{Instant, PacketBytes};
+use anabranch_base::{Instant, PacketBytes, SharedBytes};
 use assembler::Assembler;
 use std::ops::Range;
 use tuning::Tuning;
@@ -26,8 +26,26 @@ struct LastSegment {
     /// The buffer is kept after the application has read all its bytes. When the next segment arrives, this buffer is
     /// exchanged for the buffer of that segment.
     buffer: Vec<u8>,
-    /// The range of `buffer` that the application has not read.
+    /// The payload of the segment, if it is shared with the sender. It is then used instead of `buffer`.
+    shared: SharedBytes,
+    /// The range of `buffer` or `shared` that the application has not read.
     unread: Range<usize>,
+}
+
+impl LastSegment {
+    fn unread(&self) -> &[u8] {
+        let bytes = if self.shared.is_empty() { self.buffer.as_slice() } else { &self.shared };
+        &bytes[self.unread.clone()]
+    }
+
+    /// Removes `count` bytes from the unread ones.
+    fn advance(&mut self, count: usize) {
+        self.unread.start += count;
+        if self.unread.is_empty() && !self.shared.is_empty() {
+            self.shared = SharedBytes::default();
+            self.unread = 0..0;
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -205,10 +223,16 @@ impl RecvHalf {
         if !is_next || length < MIN_KEPT {
             return None;
         }
-        if segment.take_buffer(&mut self.last.buffer).is_some() {
+        if segment.shared_len() == length
+            && let Some(shared) = segment.take_shared()
+        {
+            self.last.shared = shared;
+            self.last.unread = 0..length;
+        } else if segment.take_buffer(&mut self.last.buffer).is_some() {
             let end = self.last.buffer.len();
             self.last.unread = end - length..end;
         } else {
+            segment.join();
             self.copy_next(length, segment.bytes());
         }
         let length = length as u64;
@@ -280,10 +304,11 @@ impl RecvHalf {
 
     /// Moves the unread rest of the last segment into the ring, because more data has arrived.
     fn spill(&mut self) {
-        let unread = std::mem::take(&mut self.last.unread);
+        let unread = self.last.unread();
         self.ring.rebase(self.read);
         self.ring.reserve(self.read..self.read, unread.len() as u64);
-        self.ring.write(self.read, &self.last.buffer[unread]);
+        self.ring.write(self.read, unread);
+        self.last.advance(self.last.unread.len());
     }
 
     /// Records that an arriving segment repeated the data `range`.
@@ -306,15 +331,40 @@ impl RecvHalf {
         if self.last.unread.is_empty() {
             self.ring.copy_to(self.read, &mut into[..count]);
         } else {
-            let start = self.last.unread.start;
-            into[..count].copy_from_slice(&self.last.buffer[start..start + count]);
-            self.last.unread.start += count;
+            into[..count].copy_from_slice(&self.last.unread()[..count]);
+            self.last.advance(count);
         }
+        self.on_read(count);
+        count
+    }
+
+    /// Returns readable data without a copy, at most `most` bytes. Returns `None` if the data is not shared.
+    #[inline]
+    pub(crate) fn read_shared(&mut self, most: usize) -> Option<SharedBytes> {
+        if self.last.shared.is_empty() {
+            return None;
+        }
+        let count = self.last.unread.len().min(most);
+        let start = self.last.unread.start;
+        let whole = start == 0 && count == self.last.shared.len();
+        let bytes = if whole {
+            self.last.unread = 0..0;
+            std::mem::take(&mut self.last.shared)
+        } else {
+            let bytes = self.last.shared.slice(start..start + count);
+            self.last.advance(count);
+            bytes
+        };
+        self.on_read(count);
+        Some(bytes)
+    }
+
+    #[inline]
+    fn on_read(&mut self, count: usize) {
         self.read += count as u64;
         if count > 0 && self.read == self.next {
             self.ack_scheduler.on_read();
         }
-        count
     }
 
     /// Returns whether the window may still grow. Otherwise [`on_echo`](Self::on_echo) and [`tune`](Self::tune) have no

@@ -1,14 +1,19 @@
 //! The send buffer: data that the application has written and the peer has not acknowledged.
 //!
-//! Buffers the data of the SEND call (RFC 9293 §3.9.1.2).
+//! Buffers the data of the SEND call (RFC 9293 §3.9.1.2). The bytes are either all in a ring, or all in memory that is
+//! shared with the application.
 
 use crate::ring::Ring;
+use anabranch_base::{MIN_SHARED, SharedBytes, SharedPieces};
+use bytes::{Buf, Bytes};
 use std::ops::Range;
 
 /// The bytes that are not acknowledged, sent or unsent, by stream position. Acknowledged bytes are removed.
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
     ring: Ring,
+    /// The bytes, if the application shares their memory. The ring then has no bytes.
+    shared: Option<Box<SharedPieces>>,
     /// The first unacknowledged position.
     start: u64,
     /// The position after the last byte written.
@@ -30,6 +35,7 @@ impl SendBuffer {
         let limit = limit.min(most);
         Self {
             ring: Ring::default(),
+            shared: None,
             start: 0,
             end: 0,
             limit,
@@ -55,14 +61,58 @@ impl SendBuffer {
 
     /// Copies as much of `data` as fits, and returns the number of bytes copied.
     pub(crate) fn write(&mut self, data: &[u8]) -> usize {
-        let taken = (self.room() as usize).min(data.len());
-        self.starved = taken < data.len();
+        let taken = self.admit(data.len());
+        if self.shared.is_some() {
+            self.unshare();
+        }
         let alive = self.start..self.end;
         // The ring grows in large steps, so that many small writes do not copy its bytes often.
         self.ring.reserve(alive, self.end - self.start + taken as u64);
         self.ring.write(self.end, &data[..taken]);
         self.end += taken as u64;
         taken
+    }
+
+    /// Like [`write`](Self::write), but shares the memory of `data`, and removes the bytes taken from `data`. Copies
+    /// them if the buffer has bytes in its ring, or if `data` is short.
+    pub(crate) fn write_shared(&mut self, data: &mut Bytes) -> usize {
+        let is_empty = self.start == self.end;
+        let shares = is_empty && data.len() >= MIN_SHARED
+            || self.shared.as_ref().is_some_and(|shared| !shared.is_full());
+        if !shares {
+            let taken = self.write(data);
+            data.advance(taken);
+            return taken;
+        }
+        let taken = self.admit(data.len());
+        if taken > 0 {
+            self.shared.get_or_insert_default().push(self.end, data.split_to(taken));
+            self.end += taken as u64;
+        }
+        taken
+    }
+
+    /// Returns how many of `wanted` bytes fit.
+    fn admit(&mut self, wanted: usize) -> usize {
+        let taken = (self.room() as usize).min(wanted);
+        self.starved = taken < wanted;
+        taken
+    }
+
+    /// Copies the shared bytes into the ring.
+    #[cold]
+    fn unshare(&mut self) {
+        let Some(shared) = self.shared.take() else { return };
+        self.ring.reserve(self.start..self.start, self.end - self.start);
+        for (at, bytes) in shared.parts(self.start..self.end) {
+            self.ring.write(at, bytes);
+        }
+    }
+
+    /// Returns the bytes at the positions `range` without a copy, if one piece of shared memory holds them.
+    #[inline]
+    pub(crate) fn share(&mut self, range: &Range<u64>) -> Option<SharedBytes> {
+        self.shared.as_mut()?.share(range)
     }
 
     /// Returns the number of bytes for which there is room now.
@@ -87,6 +137,12 @@ impl SendBuffer {
     pub(crate) fn release(&mut self, position: u64) -> bool {
         assert!(position >= self.start && position <= self.end, "acknowledged what was not written");
         self.start = position;
+        if let Some(shared) = &mut self.shared {
+            shared.release(position);
+            if position == self.end {
+                self.shared = None;
+            }
+        }
         // As in Linux, a third of the buffer must be free, so that the application wakes once for many
         // acknowledgements. A buffer that does not grow may itself limit the data in flight, so the application is
         // woken earlier, as in BSD (SO_SNDLOWAT).
@@ -106,12 +162,16 @@ impl SendBuffer {
             return;
         }
         assert!(range.start >= self.start && range.end <= self.end, "sending what is not in the buffer");
-        self.ring.append_to(range, out);
+        match &self.shared {
+            None => self.ring.append_to(range, out),
+            Some(shared) => shared.parts(range).for_each(|(_, bytes)| out.extend_from_slice(bytes)),
+        }
     }
 
     /// Frees the memory, because the connection has ended.
     pub(crate) fn discard(&mut self) {
         self.ring.release();
+        self.shared = None;
         self.starved = false;
     }
 }

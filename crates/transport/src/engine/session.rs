@@ -5,7 +5,9 @@ use super::inner::Inner;
 use super::{SessionEngine, Write, WriteRefusal};
 use crate::network::Figures;
 use crate::session::{CloseReason, Delivery, OpenError, Session, Stream, StreamId};
+use anabranch_base::{Instant, SharedBytes};
 use anabranch_world::World;
+use bytes::Bytes;
 use std::fmt;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -347,6 +349,17 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
         if from.is_empty() {
             return Poll::Ready(Ok(0));
         }
+        self.write_by(cx, message, |engine, now, id, write| engine.send(now, id, write, from))
+    }
+
+    /// Writes data by calling `send`, which returns the number of bytes that the engine has taken.
+    #[inline]
+    fn write_by(
+        &mut self,
+        cx: &Context<'_>,
+        message: Option<usize>,
+        send: impl FnOnce(&mut E, Instant, E::Id, Write<E::Marks>) -> Result<usize, WriteRefusal>,
+    ) -> Poll<Result<usize, CloseReason>> {
         if self.finished {
             return Poll::Ready(Err(CloseReason::Finished));
         }
@@ -361,7 +374,7 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
             return Poll::Ready(Err(CloseReason::Cancelled));
         }
         let write = Write { stream, message, delivery: self.delivery, marks: self.marks };
-        let taken = match engine.send(now, id, write, from) {
+        let taken = match send(engine, now, id, write) {
             Ok(taken) => taken,
             Err(WriteRefusal::Closed) => {
                 return Poll::Ready(Err(session.closed.clone().unwrap_or(CloseReason::Finished)));
@@ -458,6 +471,50 @@ impl<W: World, E: SessionEngine> Stream for EngineStream<W, E> {
 
     fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>> {
         self.write(cx, from, None)
+    }
+
+    fn poll_write_bytes(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut Bytes,
+    ) -> Poll<Result<usize, CloseReason>> {
+        if from.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        self.write_by(cx, None, |engine, now, id, write| engine.send_shared(now, id, write, from))
+    }
+
+    fn poll_read_bytes(
+        &mut self,
+        cx: &mut Context<'_>,
+        most: usize,
+    ) -> Poll<Result<SharedBytes, CloseReason>> {
+        if most == 0 {
+            return Poll::Ready(Ok(SharedBytes::default()));
+        }
+        let now = self.handle.host.world.now();
+        let mut marks = self.marks;
+        let read = self.read_by(cx, SharedBytes::default, |engine, id, stream| {
+            let (bytes, dry) = match engine.recv_shared(now, id, stream, most) {
+                Some(bytes) => {
+                    let dry = bytes.len() < most;
+                    (bytes, dry)
+                }
+                None => {
+                    // One byte more than there is, so that the engine notices that no data is left.
+                    let length = most.min(engine.readable_bytes(id, stream).saturating_add(1));
+                    let mut buffer = vec![0; length];
+                    let (read, dry) = engine.recv(now, id, stream, &mut buffer);
+                    buffer.truncate(read);
+                    (buffer.into(), dry)
+                }
+            };
+            engine.note_marks(&mut marks);
+            let length = bytes.len();
+            ((length > 0).then_some((bytes, length)), dry)
+        });
+        self.marks = marks;
+        read
     }
 
     fn poll_write_message(

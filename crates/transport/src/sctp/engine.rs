@@ -7,20 +7,21 @@
 use super::close_reason::{self, to_close_reason};
 use super::ports::PortClaims;
 use super::shards::Member;
-use super::{CAPABILITIES, PPID_HTTP, PathInfo, SharedKeys};
+use super::{CAPABILITIES, PPID_HTTP, PathInfo};
 use crate::connector::{ConnectError, ListenError};
 use crate::engine::{EngineHost, ResetDirections, SessionEngine, Write, WriteRefusal};
-use crate::network::{Figures, Needs, PathFigures, StreamNeed};
+use crate::network::{Figures, PathFigures};
 use crate::protocol::{Interruption, Layer, PathChange, PathEvent, PathState, Server, Totals};
 use crate::session::{CloseReason, Delivery, StreamId};
-use crate::settings::{Knob, Settings};
-use anabranch_base::time::{Duration, Instant};
+use crate::settings::Settings;
+use anabranch_base::time::Instant;
 use anabranch_base::trace::TraceRecord;
-use anabranch_base::{Budget, Engine, Icmp, Packet, PeerState, RecvBatch, SendBatch};
+use anabranch_base::{Engine, Icmp, Packet, PeerState, RecvBatch, SendBatch, SharedBytes};
 use anabranch_sctp::{
-    Associate, AssociateError, AssociationId, CloseReason as EngineReason, Config, Direction, Endpoint,
-    Event, Message, Received, SchedulerKind, SendError, position_after_reset,
+    Associate, AssociateError, AssociationId, CloseReason as EngineReason, Direction, Endpoint, Event,
+    Message, Received, SchedulerKind, SendError, position_after_reset,
 };
+use bytes::Bytes;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -120,6 +121,49 @@ impl SctpEngine {
             id,
             PathEvent::Changed(PathChange { connection: self.trace_key(id), address, at, state }),
         );
+    }
+}
+
+impl SctpEngine {
+    /// Returns the attributes of the messages of a write, and their size in bytes.
+    #[inline]
+    fn message_of(&self, id: AssociationId, write: Write<Ppids>) -> (Message, usize) {
+        let whole = write.message.is_some();
+        let piece = write.message.unwrap_or_else(|| {
+            let fragment = self.endpoint.fragment_size(id).max(MIN_PIECE);
+            match self.endpoint.interleaves(id) {
+                false => fragment,
+                // RFC 8260 §2: with I-DATA, a message does not block other streams. So all bytes that fit into the send
+                // buffer are written as one message, up to the limit `MAX_PIECE`.
+                true => self.endpoint.writable_bytes(id).clamp(fragment, MAX_PIECE.max(fragment)),
+            }
+        });
+        // The default payload protocol identifier for whole messages is 0, because only the application knows their
+        // protocol. Data without message boundaries is a byte stream, usually of HTTP.
+        let default = match self.ppid {
+            0 if whole => 0,
+            0 => write.marks.reply_ppid.unwrap_or(PPID_HTTP),
+            own => own,
+        };
+        let ppid = write.marks.set.unwrap_or(default);
+        // A byte stream must arrive completely and in order. Its pieces therefore use the default delivery, and not
+        // that of `write`.
+        let Delivery { unordered, reliability, .. } =
+            if whole { write.delivery } else { Delivery::default() };
+        let stream = number(write.stream);
+        let message = Message { stream, ppid, unordered, reliability, ..Message::default() };
+        (message, piece)
+    }
+}
+
+/// Converts the result of queuing messages.
+#[inline]
+fn to_write_result(queued: Result<usize, SendError>) -> Result<usize, WriteRefusal> {
+    match queued {
+        Ok(taken) => Ok(taken),
+        Err(SendError::Full) => Ok(0),
+        Err(SendError::Closing | SendError::Unknown) => Err(WriteRefusal::Closed),
+        Err(error) => Err(WriteRefusal::Failed(CloseReason::Protocol(error.to_string()))),
     }
 }
 
@@ -292,8 +336,12 @@ impl SessionEngine for SctpEngine {
         marks.reply_ppid = self.reply_ppid.take().or(marks.reply_ppid);
     }
 
+    fn readable_bytes(&self, id: AssociationId, stream: StreamId) -> usize {
+        self.endpoint.readable_bytes(id, number(stream))
+    }
+
     fn has_unread(&self, id: AssociationId, stream: StreamId) -> bool {
-        self.endpoint.readable_bytes(id, number(stream)) > 0
+        self.readable_bytes(id, stream) > 0
     }
 
     #[inline]
@@ -304,36 +352,34 @@ impl SessionEngine for SctpEngine {
         write: Write<Ppids>,
         from: &[u8],
     ) -> Result<usize, WriteRefusal> {
-        let whole = write.message.is_some();
-        let piece = write.message.unwrap_or_else(|| {
-            let fragment = self.endpoint.fragment_size(id).max(MIN_PIECE);
-            match self.endpoint.interleaves(id) {
-                false => fragment,
-                // RFC 8260 §2: with I-DATA, a message does not block other streams. So all bytes that fit into the send
-                // buffer are written as one message, up to the limit `MAX_PIECE`.
-                true => self.endpoint.writable_bytes(id).clamp(fragment, MAX_PIECE.max(fragment)),
-            }
-        });
-        // The default payload protocol identifier for whole messages is 0, because only the application knows their
-        // protocol. Data without message boundaries is a byte stream, usually of HTTP.
-        let default = match self.ppid {
-            0 if whole => 0,
-            0 => write.marks.reply_ppid.unwrap_or(PPID_HTTP),
-            own => own,
-        };
-        let ppid = write.marks.set.unwrap_or(default);
-        // A byte stream must arrive completely and in order. Its pieces therefore use the default delivery, and not
-        // that of `write`.
-        let Delivery { unordered, reliability, .. } =
-            if whole { write.delivery } else { Delivery::default() };
-        let stream = number(write.stream);
-        let message = Message { stream, ppid, unordered, reliability, ..Message::default() };
-        match self.endpoint.send_pieces(now, id, message, from, piece) {
-            Ok(taken) => Ok(taken),
-            Err(SendError::Full) => Ok(0),
-            Err(SendError::Closing | SendError::Unknown) => Err(WriteRefusal::Closed),
-            Err(error) => Err(WriteRefusal::Failed(CloseReason::Protocol(error.to_string()))),
-        }
+        let (message, piece) = self.message_of(id, write);
+        to_write_result(self.endpoint.send_pieces(now, id, message, from, piece))
+    }
+
+    fn send_shared(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        write: Write<Ppids>,
+        from: &mut Bytes,
+    ) -> Result<usize, WriteRefusal> {
+        let (message, piece) = self.message_of(id, write);
+        to_write_result(self.endpoint.send_shared_pieces(now, id, message, from, piece))
+    }
+
+    #[inline]
+    fn recv_shared(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        stream: StreamId,
+        most: usize,
+    ) -> Option<SharedBytes> {
+        let (bytes, ppid) = self.endpoint.recv_shared(now, id, number(stream), most)?;
+        let answer = reply_ppid_for(ppid, self.ppid);
+        self.reply_ppid = answer;
+        // The bytes of a message with another payload protocol identifier are dropped.
+        Some(answer.map(|_| bytes).unwrap_or_default())
     }
 
     fn set_delivery(&mut self, now: Instant, id: AssociationId, stream: StreamId, delivery: Delivery) {
@@ -463,93 +509,6 @@ impl SessionEngine for SctpEngine {
     }
 }
 
-impl Settings for Config {
-    fn knobs(&self) -> Vec<Knob> {
-        Self::knobs(self)
-    }
-
-    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
-        Self::set(self, key, value).map_err(|error| error.to_string())
-    }
-
-    fn check(&self) -> Result<(), String> {
-        Self::check(self).map_err(|error| error.to_string())
-    }
-
-    /// Returns the number of stream pairs: the smaller of the numbers of streams in the two directions.
-    fn streams(&self) -> u64 {
-        self.num_ostreams.min(self.inbound_streams()).into()
-    }
-
-    /// RFC 9260 §11.1.5: the engine takes a message as a whole or not at all, so the send buffer limits its size.
-    fn largest_message(&self) -> Option<u64> {
-        Some(self.sndbuf)
-    }
-
-    fn suit(&mut self, needs: &Needs, is_set: &dyn Fn(&str) -> bool) {
-        match needs.streams {
-            None => {}
-            Some(StreamNeed::AtLeast(streams)) => self.num_ostreams = self.num_ostreams.max(streams),
-            Some(StreamNeed::Grant(streams)) => {
-                self.num_ostreams = streams;
-                // RFC 6525 §5.2.5: the peer may later ask for more streams. `max_streams` limits those requests.
-                if !is_set("max_streams") {
-                    self.max_streams = streams;
-                }
-            }
-        }
-        // RFC 6525: cancelling a single exchange resets its stream. Without stream resets, the association would have
-        // to be closed.
-        self.reconfig |= needs.cancels && !is_set("reconfig");
-        // RFC 9260 §16 advises a heartbeat every 30 s. A side that only receives data detects a dead peer by heartbeats
-        // alone, so they are sent more often.
-        if needs.detects_dead_peers && !is_set("hb_interval") && !is_set("profile") {
-            self.hb_interval = Some(Duration::from_secs(5));
-        }
-        // RFC 8260 §3.2: the round-robin scheduler sends the data of the streams in turns. A user of one stream
-        // therefore does not delay the users of other streams.
-        if needs.fair && !is_set("scheduler") {
-            self.scheduler = SchedulerKind::RoundRobin;
-        }
-    }
-
-    /// RFC 9653 §3: if the layer below detects every error, the SCTP checksum is superfluous.
-    fn rely_on_layer(&mut self) {
-        self.zero_checksum = true;
-    }
-
-    fn share_memory(&mut self, memory: Budget) {
-        self.memory = Some(memory);
-    }
-
-    fn set_message_protocol(&mut self, ppid: u32) -> bool {
-        self.ppid = ppid;
-        true
-    }
-
-    fn uses_shared_keys(&self) -> Result<(), String> {
-        if self.auth { Ok(()) } else { Err("the keys are not used without --set auth=yes".to_owned()) }
-    }
-
-    fn set_shared_keys(&mut self, text: &str) -> Result<(), String> {
-        self.uses_shared_keys()?;
-        self.shared_keys = SharedKeys::parse(text).map_err(|why| why.to_string())?;
-        Ok(())
-    }
-
-    /// RFC 5061 §8: address changes must be authenticated. Without shared keys that were configured at both ends,
-    /// authentication protects only against attackers who have not seen the handshake.
-    fn weakness(&self) -> Option<String> {
-        if self.asconf && self.shared_keys.has_empty_key() {
-            let what = "asconf=yes without --key-file: anyone who sees a handshake can move its association to other \
-                        addresses";
-            return Some(what.to_owned());
-        }
-        let short = self.shared_keys.shorter_than(MIN_SECRET).filter(|_| !self.shared_keys.has_empty_key());
-        short.map(|id| format!("--key-file: key {id} has less than {MIN_SECRET} bytes"))
-    }
-}
-
 fn path_figures(path: &PathInfo) -> PathFigures {
     PathFigures {
         address: path.address,
@@ -566,9 +525,6 @@ fn path_figures(path: &PathInfo) -> PathFigures {
         removed: path.removed,
     }
 }
-
-/// The minimum length in bytes of a shared key that is hard to guess.
-const MIN_SECRET: usize = 16;
 
 /// Handles all events except those about data.
 #[cold]

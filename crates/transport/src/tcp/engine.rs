@@ -5,9 +5,10 @@ use crate::engine::{EngineHost, SessionEngine, Write, WriteRefusal};
 use crate::protocol::{Server, Totals};
 use crate::session::{CloseReason, StreamId};
 use crate::settings::{Knob, Settings};
-use anabranch_base::Engine;
 use anabranch_base::time::Instant;
+use anabranch_base::{Engine, SharedBytes};
 use anabranch_tcp::{CloseReason as EngineReason, Config, ConnectionId, Endpoint, Event, SendError};
+use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr};
 
 impl SessionEngine for Endpoint {
@@ -82,6 +83,31 @@ impl SessionEngine for Endpoint {
     ) -> Result<usize, WriteRefusal> {
         Self::send(self, now, id, from)
             .map_err(|(SendError::Closed | SendError::Finished)| WriteRefusal::Closed)
+    }
+
+    fn send_shared(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        _write: Write<()>,
+        from: &mut Bytes,
+    ) -> Result<usize, WriteRefusal> {
+        Self::send_shared(self, now, id, from)
+            .map_err(|(SendError::Closed | SendError::Finished)| WriteRefusal::Closed)
+    }
+
+    fn recv_shared(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        _stream: StreamId,
+        most: usize,
+    ) -> Option<SharedBytes> {
+        Self::recv_shared(self, now, id, most)
+    }
+
+    fn readable_bytes(&self, id: ConnectionId, _stream: StreamId) -> usize {
+        self.readable(id)
     }
 
     /// If the written data can only wait for acknowledgements, the drive loop need not run.

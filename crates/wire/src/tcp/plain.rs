@@ -34,10 +34,10 @@ pub struct PlainSegment {
 
 impl PlainSegment {
     /// Reads a segment. Returns `None` if its header does not have the most common form. The checksum is verified by
-    /// [`is_intact`](super::is_intact).
+    /// [`is_intact`](super::is_intact). The last `elsewhere` bytes of the payload are not in `bytes`.
     #[must_use]
     #[inline(always)]
-    pub fn read(bytes: &[u8]) -> Option<Self> {
+    pub fn read(bytes: &[u8], elsewhere: usize) -> Option<Self> {
         let (fixed, rest) = bytes.split_first_chunk::<{ Header::MIN_LEN }>()?;
         if Flags(fixed[13]).without(Flags::PSH) != Flags::ACK {
             return None;
@@ -57,7 +57,7 @@ impl PlainSegment {
             window: u16::from_be_bytes([fixed[14], fixed[15]]),
             pushed: Flags(fixed[13]) != Flags::ACK,
             stamps,
-            length: payload.len(),
+            length: payload.len() + elsewhere,
         })
     }
 }
@@ -209,7 +209,7 @@ mod tests {
             if let (Some(options_bytes), true) = (bytes.get_mut(20..24), rng.below(8) > 0) {
                 options_bytes.copy_from_slice(&[1, 1, 8, 10]);
             }
-            let Some(read) = PlainSegment::read(&bytes) else {
+            let Some(read) = PlainSegment::read(&bytes, 0) else {
                 other += 1;
                 continue;
             };

@@ -25,19 +25,24 @@ pub(crate) struct SoleChunk {
 }
 
 impl SoleChunk {
-    /// Returns `None` unless the packet has exactly one chunk: a SACK, or DATA with a whole ordered message.
+    /// Returns `None` unless the packet has exactly one chunk: a SACK, or DATA with a whole ordered message. The last
+    /// `shared` bytes of the packet are not in `packet`. They must be the whole payload of the chunk.
     #[inline(always)]
-    pub(crate) fn of(packet: &PacketView<'_>) -> Option<Self> {
+    pub(crate) fn of(packet: &PacketView<'_>, shared: usize) -> Option<Self> {
         let chunks = packet.chunks().rest();
         let &[kind, flags, l0, l1] = chunks.first_chunk()?;
         let length = usize::from(u16::from_be_bytes([l0, l1]));
-        let whole = length >= 4 && length.next_multiple_of(4) == chunks.len();
+        let whole = length >= 4 && length.next_multiple_of(4) == chunks.len() + shared;
         let taken = match kind {
             // RFC 9260 §3.3.1: the chunk holds a whole ordered message if B and E are set and U is not.
             Data::KIND => flags & 0b111 == 0b011,
             Sack::KIND => true,
             _ => false,
         };
+        let in_two_parts = shared > 0;
+        if in_two_parts && (kind != Data::KIND || length != Data::HEADER + shared) {
+            return None;
+        }
         if !whole || !taken {
             return None;
         }
@@ -52,7 +57,7 @@ impl SoleChunk {
 
     #[inline(always)]
     fn raw(self, packet: &[u8]) -> Option<RawChunk<'_>> {
-        let bytes = packet.get(HEADER..self.end)?;
+        let bytes = packet.get(HEADER..self.end.min(packet.len()))?;
         Some(RawChunk { kind: self.kind, flags: self.flags, value: bytes.get(4..)?, bytes })
     }
 }
@@ -96,11 +101,11 @@ impl Association {
         path: usize,
         tag: u64,
     ) -> bool {
-        let bytes = packet.bytes().len();
+        let bytes = packet.bytes().len() + packet.shared_len();
         let Some(Ok(data)) = chunk.raw(packet.bytes()).map(Data::parse) else { return false };
         let Data { immediate, tsn, stream, ssn, ppid, payload, .. } = data;
         let to = Delivery { stream, ssn: ssn.0, ppid, tsn: tsn.0, unordered: false };
-        let payload = chunk.end - payload.len()..chunk.end;
+        let payload = chunk.end - payload.len() - packet.shared_len()..chunk.end;
         let length = payload.len() as u64;
         let Some((offset, became_readable)) = self.recv.take_next(to, immediate, packet, payload) else {
             return false;

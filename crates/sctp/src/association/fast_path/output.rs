@@ -2,9 +2,10 @@
 //! `association/outbound` would produce the same packets.
 
 use super::FastPath;
+use crate::association::outbound::PacketChecksum;
 use crate::association::outbound::packet::OpenPacket;
 use crate::association::{Association, Ctx};
-use anabranch_base::{Ecn, SendBatch};
+use anabranch_base::{Ecn, SendBatch, SharedBytes};
 use anabranch_wire::sctp::packet::HEADER;
 
 impl Association {
@@ -31,11 +32,17 @@ impl Association {
         }
         let limit = self.set_addresses(index, out, *tag);
         let checksum = self.checksum_alone(limit, out);
+        let mut shared = None;
         let bytes = out.push_with(|buffer| {
             let before = buffer.len();
-            self.write_new_data(ctx, index, limit, buffer, *tag, checksum);
+            let may_share = (checksum == PacketChecksum::Left).then_some(&mut shared);
+            self.write_new_data(ctx, index, limit, buffer, *tag, checksum, may_share);
             buffer.len() - before
         });
+        let bytes = bytes + shared.as_ref().map_or(0, SharedBytes::len);
+        if let Some(shared) = shared {
+            out.set_shared(shared);
+        }
         assert!(bytes > HEADER, "a packet without chunks");
         out.may_fragment = bytes > limit;
         self.count_packet(index, bytes, tag);

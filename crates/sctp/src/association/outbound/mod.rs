@@ -17,7 +17,7 @@ use crate::send::Written;
 use crate::send::outstanding::Entry;
 use crate::send::queue::Cut;
 use anabranch_base::trace::{SendCause, TraceEvent};
-use anabranch_base::{Ecn, SendBatch};
+use anabranch_base::{Ecn, SendBatch, SharedBytes};
 use anabranch_wire::sctp::{Asconf, Chunks, Data, crc32c, packet::HEADER};
 use packet::OpenPacket;
 
@@ -127,7 +127,7 @@ impl Association {
                 let before = buffer.len();
                 match job {
                     Job::Data(path, allowed) if !allowed.retransmissions && self.sends_new_data_alone() => {
-                        self.write_new_data(ctx, path, limit, buffer, *tag, checksum);
+                        self.write_new_data(ctx, path, limit, buffer, *tag, checksum, None);
                     }
                     _ => self.write_packet(ctx, job, limit, buffer, *tag, leaves_checksum),
                 }
@@ -221,7 +221,9 @@ impl Association {
         }
     }
 
-    /// Like [`write_packet`](Self::write_packet), for a packet that holds only new DATA chunks.
+    /// Like [`write_packet`](Self::write_packet), for a packet that holds only new DATA chunks. The payload of the last
+    /// chunk may be moved to `shared`. It then follows the bytes in `buffer`.
+    #[expect(clippy::too_many_arguments, reason = "inlined into the loop over packets")]
     #[inline(always)]
     pub(crate) fn write_new_data(
         &mut self,
@@ -231,10 +233,11 @@ impl Association {
         buffer: &mut Vec<u8>,
         tag: u64,
         checksum: PacketChecksum,
+        shared: Option<&mut Option<SharedBytes>>,
     ) {
         let packet = OpenPacket::begin(buffer, self.identity.header_to_peer());
         self.paths.at(index).shrink_if_idle(ctx.now);
-        self.write_fresh(ctx, index, packet.start() + limit, buffer, tag);
+        self.write_fresh(ctx, index, packet.start() + limit, buffer, tag, shared);
         self.send.packet_done();
         self.paths.at(index).on_data_sent(ctx.now, true);
         match checksum {
@@ -278,10 +281,11 @@ impl Association {
         buffer: &mut Vec<u8>,
         tag: u64,
     ) -> u64 {
-        self.write_fresh(ctx, index, end, buffer, tag)
+        self.write_fresh(ctx, index, end, buffer, tag, None)
     }
 
-    /// Writes as many new DATA chunks as are allowed and fit. Returns their number.
+    /// Writes as many new DATA chunks as are allowed and fit. Returns their number. The payload of the last chunk may be
+    /// moved to `shared`.
     #[inline(always)]
     fn write_fresh(
         &mut self,
@@ -290,6 +294,7 @@ impl Association {
         end: usize,
         buffer: &mut Vec<u8>,
         tag: u64,
+        mut shared: Option<&mut Option<SharedBytes>>,
     ) -> u64 {
         let mut written = 0;
         while !self.send.is_full() {
@@ -303,8 +308,15 @@ impl Association {
             if !self.send.window_takes(cut.length) || !self.shares_key(cut.message) {
                 break;
             }
-            self.write_new(ctx, index, cut, buffer, tag);
+            // Nothing follows a chunk that fills the packet, or that holds the last bytes to be sent.
+            let is_last = room < 2 * Data::HEADER + cut.length as usize
+                || self.send.unsent_bytes() == u64::from(cut.length);
+            let shared = shared.as_deref_mut().filter(|_| is_last);
+            self.write_new(ctx, index, cut, buffer, tag, shared);
             written += 1;
+            if is_last {
+                break;
+            }
         }
         written
     }
@@ -420,10 +432,18 @@ impl Association {
     }
 
     #[inline(always)]
-    fn write_new(&mut self, ctx: &mut Ctx<'_>, index: usize, cut: Cut, buffer: &mut Vec<u8>, tag: u64) {
+    fn write_new(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        index: usize,
+        cut: Cut,
+        buffer: &mut Vec<u8>,
+        tag: u64,
+        shared: Option<&mut Option<SharedBytes>>,
+    ) {
         let closing = matches!(self.state, State::ShutdownPending);
         let form = (self.extensions.agreed.interleaving, closing);
-        let written = self.send.write_new(ctx.now, index, cut, form, buffer);
+        let written = self.send.write_new(ctx.now, index, cut, form, buffer, shared);
         if written.offset == self.send.base() {
             self.paths.on_data_begun(ctx.now, index);
         }

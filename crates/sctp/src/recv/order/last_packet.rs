@@ -5,7 +5,7 @@
 //! once: from the packet to the application. Each association keeps one such buffer. While the buffer is in use, other
 //! messages are copied twice: into the receive buffer, and from there to the application.
 
-use anabranch_base::PacketBytes;
+use anabranch_base::{PacketBytes, SharedBytes};
 use std::ops::Range;
 
 /// The buffer of a packet whose message is not fully read.
@@ -14,7 +14,9 @@ pub(super) struct LastPacket {
     /// The buffer of the packet. It stays allocated after the application has read all bytes. When another packet is
     /// kept, the two buffers are exchanged.
     buffer: Vec<u8>,
-    /// The index of the first unread byte in `buffer`.
+    /// The message, if it is shared with the sender. It is then used instead of `buffer`.
+    shared: SharedBytes,
+    /// The index of the first unread byte in `buffer` or `shared`.
     at: u32,
     /// The number of unread bytes.
     left: u32,
@@ -31,8 +33,15 @@ impl LastPacket {
         if self.left > 0 || payload.len() < MIN_KEPT {
             return false;
         }
-        let Some(start) = packet.take_buffer(&mut self.buffer) else { return false };
-        self.at = (start + payload.start) as u32;
+        if packet.shared_len() == payload.len()
+            && let Some(shared) = packet.take_shared()
+        {
+            self.shared = shared;
+            self.at = 0;
+        } else {
+            let Some(start) = packet.take_buffer(&mut self.buffer) else { return false };
+            self.at = (start + payload.start) as u32;
+        }
         self.left = payload.len() as u32;
         self.slot = slot as u32;
         true
@@ -47,9 +56,26 @@ impl LastPacket {
     /// Reads the next bytes of the message into `out`.
     #[inline]
     pub(super) fn copy(&mut self, out: &mut [u8]) {
-        out.copy_from_slice(&self.buffer[self.at as usize..][..out.len()]);
+        let bytes = if self.shared.is_empty() { self.buffer.as_slice() } else { &self.shared };
+        out.copy_from_slice(&bytes[self.at as usize..][..out.len()]);
         self.at += out.len() as u32;
         self.left -= out.len() as u32;
+        if self.left == 0 && !self.shared.is_empty() {
+            self.shared = SharedBytes::default();
+        }
+    }
+
+    /// Returns the length of the message if no byte of it has been read and its memory is shared with the sender.
+    #[inline]
+    pub(super) fn whole_shared_len(&self) -> Option<usize> {
+        (self.at == 0 && !self.shared.is_empty()).then_some(self.shared.len())
+    }
+
+    /// Reads the whole message without a copy. Its memory must be shared with the sender.
+    #[inline]
+    pub(super) fn take_shared(&mut self) -> SharedBytes {
+        self.left = 0;
+        std::mem::take(&mut self.shared)
     }
 
     /// Returns the number of unread bytes of the message.

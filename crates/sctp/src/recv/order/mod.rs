@@ -17,7 +17,7 @@ use super::Violation;
 use super::pool::Pool;
 use crate::message::Received;
 use crate::streams::Streams;
-use anabranch_base::PacketBytes;
+use anabranch_base::{PacketBytes, SharedBytes};
 use arrivals::Arrivals;
 pub(crate) use arrivals::Upcoming;
 use last_packet::LastPacket;
@@ -248,6 +248,7 @@ impl Order {
         if state.ordered.messages.is_empty() && self.last.keep(slot, packet, payload.clone()) {
             state.ordered.push_kept(payload.len(), to);
         } else {
+            packet.join();
             state.ordered.push(&packet.bytes()[payload], to);
         }
         state.next_ssn = to.ssn.wrapping_add(1);
@@ -337,19 +338,41 @@ impl Order {
     /// length of the message in bytes and its payload protocol identifier, or `None` if the method does not apply.
     #[inline]
     pub(crate) fn read_last(&mut self, stream: u16, out: &mut [u8]) -> Option<(usize, u32)> {
+        self.read_last_by(stream, |last| {
+            let length = last.left() as usize;
+            last.copy(out.get_mut(..length)?);
+            Some(length)
+        })
+    }
+
+    /// Like [`read_last`](Self::read_last), but reads a message without a copy. Applies only if the sender shares the
+    /// memory of the message, and if the message has at most `most` bytes.
+    #[inline]
+    pub(crate) fn read_last_shared(&mut self, stream: u16, most: usize) -> Option<(SharedBytes, u32)> {
+        self.read_last_by(stream, |last| {
+            last.whole_shared_len().filter(|length| *length <= most)?;
+            Some(last.take_shared())
+        })
+    }
+
+    #[inline(always)]
+    fn read_last_by<R>(
+        &mut self,
+        stream: u16,
+        read: impl FnOnce(&mut LastPacket) -> Option<R>,
+    ) -> Option<(R, u32)> {
         let slot = self.streams.find(stream)?;
         let last = self.last.of(slot)?;
         let state = self.streams.at(slot);
-        let length = last.left() as usize;
         let alone = state.ordered.messages.len() == 1 && state.is_simple() && state.partly_read.is_none();
-        if !alone || length > out.len() || self.arrivals.is_some() {
+        if !alone || self.arrivals.is_some() {
             return None;
         }
-        last.copy(&mut out[..length]);
+        let read = read(last)?;
         state.signalled = false;
         let ppid = state.ordered.messages.pop_front()?.ppid;
         self.read += 1;
-        Some((length, ppid))
+        Some((read, ppid))
     }
 
     /// Returns true if a stream has no data that can be read now. The stream is then reported as readable again when

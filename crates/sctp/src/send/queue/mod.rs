@@ -22,8 +22,9 @@ use crate::error::SendError;
 use crate::message::Message;
 use crate::streams::Streams;
 use amount::Amount;
-use anabranch_base::cache;
+use anabranch_base::{SharedBytes, cache};
 use anabranch_wire::sctp::{Data, IData};
+use bytes::Bytes;
 use hold::HeldStreams;
 pub(crate) use hold::ReservationId;
 use limited::ReliabilityPolicy;
@@ -256,22 +257,50 @@ impl Queue {
         payload: &[u8],
         piece: usize,
     ) -> Result<usize, SendError> {
-        let room = self.check(payload.len(), piece.min(payload.len()))?;
-        let taken = if payload.len() <= room { payload.len() } else { room - room % piece };
+        self.push_pieces_by(message, payload.len(), piece, |queue, slot, taken| {
+            queue.store(slot, &payload[..taken]);
+        })
+    }
+
+    /// Like [`push_pieces`](Self::push_pieces), but shares the memory of `payload` if possible. Removes the bytes taken
+    /// from `payload`.
+    pub(crate) fn push_shared_pieces(
+        &mut self,
+        message: Message,
+        payload: &mut Bytes,
+        piece: usize,
+    ) -> Result<usize, SendError> {
+        self.push_pieces_by(message, payload.len(), piece, |queue, slot, taken| {
+            queue.store_shared(slot, payload.split_to(taken));
+        })
+    }
+
+    /// Queues messages of `piece` bytes each, as far as there is room for `length` bytes. `store` stores as many bytes as
+    /// are queued in the buffer of a stream, whose slot is given.
+    #[inline]
+    fn push_pieces_by(
+        &mut self,
+        message: Message,
+        length: usize,
+        piece: usize,
+        store: impl FnOnce(&mut Self, usize, usize),
+    ) -> Result<usize, SendError> {
+        let room = self.check(length, piece.min(length))?;
+        let taken = if length <= room { length } else { room - room % piece };
         let slot = self.streams.slot(message.stream, Stream::default);
         let stream = self.streams.at(slot);
         let begin = stream.bytes.end();
         let stream_offset = stream.count_given(taken);
-        self.store(slot, &payload[..taken]);
+        store(self, slot, taken);
         let mut offset = 0;
         while offset < taken {
-            let length = piece.min(taken - offset);
+            let size = piece.min(taken - offset);
             let within = offset as u64;
-            self.enlist(&message, slot, (begin + within, stream_offset + within), length);
-            offset += length;
+            self.enlist(&message, slot, (begin + within, stream_offset + within), size);
+            offset += size;
         }
-        if taken < payload.len() {
-            self.record_rejected(piece.min(payload.len() - taken));
+        if taken < length {
+            self.record_rejected(piece.min(length - taken));
         }
         Ok(taken)
     }
@@ -313,6 +342,19 @@ impl Queue {
             self.idle_memory -= bytes.capacity();
         }
         self.payload_memory += bytes.push(payload, self.limit);
+    }
+
+    /// Like [`store`](Self::store), but shares the memory of `payload` if possible. Associations that share a budget copy
+    /// the bytes, because the budget limits memory that they own.
+    fn store_shared(&mut self, slot: usize, payload: Bytes) {
+        let bytes = &mut self.streams.at(slot).bytes;
+        if self.memory.is_some() || !bytes.can_share(payload.len()) {
+            return self.store(slot, &payload);
+        }
+        if bytes.is_empty() {
+            self.idle_memory -= bytes.capacity();
+        }
+        bytes.push_shared(payload);
     }
 
     /// Creates an entry for a message.
@@ -401,6 +443,17 @@ impl Queue {
         }
         let bytes = &self.streams.of(message.slot as usize).bytes;
         bytes.slices(message.buffer_offset + u64::from(offset), length as usize)
+    }
+
+    /// Returns the bytes of the chunk `cut` without a copy, if the application shares their memory.
+    #[inline]
+    pub(crate) fn share_cut(&mut self, cut: Cut) -> Option<SharedBytes> {
+        let message = &self.messages[cut.message as usize];
+        if message.own_buffer.is_some() {
+            return None;
+        }
+        let from = message.buffer_offset + u64::from(cut.offset);
+        self.streams.at(message.slot as usize).bytes.share(from, cut.length.into())
     }
 
     /// Returns the next chunk, with at most `largest` user bytes. Returns `None` if it does not fit into `room` bytes,

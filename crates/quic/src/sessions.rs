@@ -11,6 +11,7 @@ use anabranch_transport::engine::{EngineHost, SessionEngine, Write, WriteRefusal
 use anabranch_transport::network::{Figures, Needs, StreamNeed};
 use anabranch_transport::protocol::{ConnectionLog, Totals};
 use anabranch_transport::{CloseReason, ConnectError, Knob, ListenError, Server, Settings, StreamId};
+use bytes::Bytes;
 use quinn_proto::{ConnectionError, TransportErrorCode};
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -98,6 +99,16 @@ impl SessionEngine for Endpoint {
 
     fn send(&mut self, now: Instant, id: Id, write: Write<()>, from: &[u8]) -> Result<usize, WriteRefusal> {
         Self::send(self, now, id, write.stream, from)
+    }
+
+    fn send_shared(
+        &mut self,
+        now: Instant,
+        id: Id,
+        write: Write<()>,
+        from: &mut Bytes,
+    ) -> Result<usize, WriteRefusal> {
+        Self::send_shared(self, now, id, write.stream, from)
     }
 
     fn begin_stream(&mut self, _: Instant, id: Id, one_way: bool) -> Result<Option<StreamId>, WriteRefusal> {

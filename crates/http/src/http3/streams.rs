@@ -4,7 +4,7 @@ use super::code::Code;
 use super::frame::put_varint;
 use crate::http2::io::Traffic;
 use anabranch_transport::{CloseReason, Stream};
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
@@ -81,14 +81,15 @@ impl<T: Stream> Pipe<T> {
         }
         while !self.is_flushed() {
             let header = &self.header[self.header_written..];
-            let part = if header.is_empty() { &self.payload[..] } else { header };
-            match ready!(self.stream.poll_write(cx, part)) {
+            let written = if header.is_empty() {
+                ready!(self.stream.poll_write_bytes(cx, &mut self.payload))
+            } else {
+                let written = ready!(self.stream.poll_write(cx, header));
+                self.header_written += written.as_ref().map_or(0, |taken| *taken);
+                written
+            };
+            match written {
                 Ok(taken) => {
-                    if self.header_written < self.header.len() {
-                        self.header_written += taken;
-                    } else {
-                        self.payload.advance(taken);
-                    }
                     self.count(|traffic| traffic.sent += taken as u64);
                 }
                 Err(reason) => {

@@ -6,7 +6,8 @@ use super::{ConnectionEntry, Endpoint, Id, StreamEntry};
 use anabranch_base::time::Instant;
 use anabranch_transport::engine::WriteRefusal;
 use anabranch_transport::{CloseReason, ONE_WAY};
-use quinn_proto::{Dir, ReadError, Side, StreamId, VarInt, WriteError};
+use bytes::Bytes;
+use quinn_proto::{Dir, ReadError, SendStream, Side, StreamId, VarInt, WriteError};
 
 /// Returns the number that applications use for a stream. Bidirectional streams are numbered in the order in which the
 /// client began them. Unidirectional streams have the bit `ONE_WAY` set. Their number is even if the client began them,
@@ -143,6 +144,33 @@ impl Endpoint {
     /// # Errors
     /// If the connection accepts no more data, or if the peer has cancelled the stream.
     pub fn send(&mut self, now: Instant, id: Id, stream: u64, from: &[u8]) -> Result<usize, WriteRefusal> {
+        self.send_by(now, id, stream, |mut stream| stream.write(from))
+    }
+
+    /// Like [`send`](Self::send), but shares the memory of `from`. Removes the bytes written from `from`.
+    ///
+    /// # Errors
+    /// The errors of [`send`](Self::send).
+    pub fn send_shared(
+        &mut self,
+        now: Instant,
+        id: Id,
+        stream: u64,
+        from: &mut Bytes,
+    ) -> Result<usize, WriteRefusal> {
+        self.send_by(now, id, stream, |mut stream| {
+            stream.write_chunks(std::slice::from_mut(from)).map(|written| written.bytes)
+        })
+    }
+
+    /// Writes to a stream by calling `write`, which returns the number of bytes written.
+    fn send_by(
+        &mut self,
+        now: Instant,
+        id: Id,
+        stream: u64,
+        write: impl FnOnce(SendStream<'_>) -> Result<usize, WriteError>,
+    ) -> Result<usize, WriteRefusal> {
         let entry =
             self.connections.get_mut(&id).filter(|entry| !entry.closing).ok_or(WriteRefusal::Closed)?;
         while stream & ONE_WAY == 0 && entry.connection.side().is_client() && entry.opened <= stream {
@@ -156,7 +184,7 @@ impl Endpoint {
             return Err(WriteRefusal::Failed(CloseReason::Cancelled));
         }
         let stream_id = entry.stream_id(stream, false).ok_or(WriteRefusal::Closed)?;
-        let written = match entry.connection.send_stream(stream_id).write(from) {
+        let written = match write(entry.connection.send_stream(stream_id)) {
             Ok(written) => {
                 entry.watch.wrote(stream_id, written);
                 Ok(written)

@@ -484,7 +484,7 @@ impl Network {
     pub fn record_link_events(&self) {
         let mut state = self.shared.state.borrow_mut();
         state.watched = true;
-        state.link_events.get_or_insert_default();
+        state.link_events.get_or_insert_with(|| Vec::with_capacity(EXPECTED_LINK_EVENTS));
     }
 
     /// Returns the link events recorded since the last call, and removes them.
@@ -528,5 +528,8 @@ impl fmt::Debug for Network {
 /// The default maximum number of rounds in which tasks run while the simulated time stays the same. More rounds count
 /// as a livelock.
 const ROUND_CAP: u64 = 100_000;
+/// The number of link events for which room is reserved: those of a page load of 1 MB over two links. Records of more
+/// events are moved as the list grows.
+const EXPECTED_LINK_EVENTS: usize = 8192;
 /// The maximum number of waiting tasks that an error message names.
 const SHOWN: usize = 20;

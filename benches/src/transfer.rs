@@ -12,6 +12,7 @@ use anabranch_transport::sctp::{LowerProtocol, SctpHost};
 use anabranch_transport::tcp::TcpHost;
 use anabranch_transport::{Listener, Session, Stream};
 use anabranch_world::{Detach, World};
+use bytes::Bytes;
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -211,12 +212,11 @@ fn sctp_figures(figures: &mut Figures, stats: &anabranch_sctp::AssociationStats)
 async fn read(mut listener: impl Listener, figures: Rc<RefCell<Figures>>) {
     let Ok(session) = listener.accept().await else { return };
     let Ok(mut stream) = session.accept().await else { return };
-    let mut buffer = vec![0; 64 << 10];
-    while let Ok(bytes) = stream.read(&mut buffer).await {
-        if bytes == 0 {
+    while let Ok(bytes) = stream.read_bytes(64 << 10).await {
+        if bytes.is_empty() {
             return;
         }
-        figures.borrow_mut().bytes += bytes as u64;
+        figures.borrow_mut().bytes += bytes.len() as u64;
     }
 }
 
@@ -226,6 +226,6 @@ async fn write(session: impl Session) {
     if session.established().await.is_err() {
         return;
     }
-    let payload = vec![0x5a; 64 << 10];
-    while stream.write_all(&payload).await.is_ok() {}
+    let payload = Bytes::from(vec![0x5a; 64 << 10]);
+    while stream.write_all_bytes(payload.clone()).await.is_ok() {}
 }

@@ -6,8 +6,8 @@
 //! thread and no tracing. The measure is the number of link transmissions (data and acknowledgements) per CPU second.
 //! Each figure is the median over the seeds 1 to `runs`. All simulators take turns, seed by seed, so that other load on
 //! the machine affects all of them. Our speed is divided by the speed of ns-2 or ns-3 seed by seed, and the median of
-//! these ratios is printed. Our simulator moves real packets, and copies payload in and out of both engines. It computes
-//! the checksum of a transport only if something reads it, for example a capture. ns-2 and ns-3 move packets without
+//! these ratios is printed. Our simulator moves real packets, whose payload sender and receiver share. It computes the
+//! checksum of a transport only if something reads it, for example a capture. ns-2 and ns-3 move packets without
 //! content. The table has two lines for ns-3: without and with checksums.
 
 use anabranch_base::time::Duration;
@@ -16,8 +16,7 @@ use anabranch_benches::simulators::Simulator;
 use anabranch_benches::transfer::{self, Flow};
 use anabranch_link::LinkSpec;
 
-/// The flows that each simulator runs. Their buffers are large enough not to limit the window, but no larger, because
-/// every byte passes through the buffers' memory.
+/// The flows that each simulator runs. Their buffers are large enough not to limit the window.
 const FLOWS: [(&str, &str); 2] = [
     ("tcp", "tcp:cc=reno,rcvbuf=512KiB,sndbuf=512KiB,rto_min=1s"),
     ("sctp", "sctp:rcvbuf=512KiB,sndbuf=512KiB"),

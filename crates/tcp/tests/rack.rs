@@ -180,6 +180,29 @@ fn the_reordering_timer_detects_a_loss_with_few_dupacks() {
     assert_eq!((stats.retransmitted_fast, stats.tail_probes, stats.timeouts), (1, 0, 0));
 }
 
+/// Linux (tcp_output.c, tcp_xmit_retransmit_queue): the retransmission of the oldest data restarts the retransmission
+/// timer. The timer expires an RTO after the second retransmission, which is lost like the first.
+#[test]
+fn a_retransmission_of_the_oldest_data_restarts_the_timer() {
+    let mut pair = timed(&[("iw", "8")]);
+    check_on(
+        "the timer counts from the last repair",
+        &mut pair,
+        |pair| {
+            let mut copies = 0;
+            pair.judge(move |_, side, _, bytes| {
+                let second = side == Left && bytes.ends_with(&pattern(2_000)[1_990..]);
+                copies += u32::from(second);
+                if second && copies <= 3 { Fate::Lose } else { Fate::Arrive }
+            });
+            pair.write(Left, &pattern(10_000));
+            pair.run_for(Duration::from_secs(3));
+        },
+        expect![[""]],
+    );
+    assert_eq!(pair.stats(Left).timeouts, 1);
+}
+
 /// RFC 8985 §6.2: the loss of a retransmission is detected when segments that were sent after it arrive.
 #[test]
 fn a_lost_retransmission_is_retransmitted() {

@@ -596,6 +596,11 @@ impl<S: Session> Session for TlsSession<S> {
         })
     }
 
+    fn is_transport_established(&self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        self.with(|inner| matches!(inner.transport.poll_established(&mut cx), Poll::Ready(Ok(()))))
+    }
+
     fn open(&self, number: StreamId) -> Result<TlsStream<S>, OpenError> {
         self.with(|inner| match &inner.stage {
             Stage::Failed(reason) => Err(OpenError::Closed(reason.clone())),

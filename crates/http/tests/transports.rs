@@ -434,7 +434,8 @@ fn a_browser_opens_a_backup_connection() {
         rig.network.outage(rig.links[0], Instant::ZERO, Some(Duration::from_millis(100)));
         let load = load(&rig, &tcp(Choices::default()), &page, |policy| policy.client = client);
         assert_eq!(load.outcome.end, FetchStatus::Done);
-        let opened: Vec<Instant> = load.record.connections.values().map(|connection| connection.opened).collect();
+        let opened: Vec<Instant> =
+            load.record.connections.values().map(|connection| connection.opened).collect();
         (opened, load.outcome.elapsed())
     };
     let (opened, elapsed) = begins(Client::Chromium);

@@ -92,11 +92,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
     /// processes one response at a time, and begins with a response before it is complete.
     pub(super) fn process(&mut self, object: usize, at: Instant) -> Instant {
         let Some(rules) = self.browser.as_ref().map(Browser::rules) else { return at };
-        let share = match self.policy.version {
-            Version::Http2(_) => 1000,
-            Version::Http1 if !self.shares_connections => rules.response_http1,
-            Version::Http1 | Version::Http3 => rules.response_http3,
-        };
+        let share = if self.is_pooled() { 1000 } else { rules.response_http3 };
         let usual = self.policy.client_time.unwrap_or(rules.response) * share / 1000;
         let begun = self.responses_free.max(self.objects[object].begun);
         self.responses_free = begun + usual * self.page.objects[object].processing / 1000;

@@ -261,7 +261,7 @@ const OURS: &[Key] = &[
     workload(
         "client-time",
         "TIME",
-        "Processor time of Chromium for each response over HTTP/2, which takes one after the other: 0ms, 10ms on a slow \
+        "Processor time of Chromium for each response over TCP, which takes one after the other: 0ms, 10ms on a slow \
          machine [default: 2ms]",
     ),
     workload(

@@ -80,8 +80,8 @@ pub struct Rules {
 /// Processor times were read in loads of the two pages `news` by Chromium 156, without a display, on two shared cores.
 /// In six loads over 4 to 20 Mbit/s, the commit took 18 to 33 ms, the median being 21. The first 7 to 16 requests were
 /// sent 17 to 32 ms after their release, and the last of 53 to 58 images 43 to 53 ms after it. Over 1 Gbit/s and 1 ms,
-/// 62 responses over HTTP/2 took 81 to 118 ms, and so 1.3 to 1.9 ms each, and those over HTTP/1.1 with more handshakes 115
-/// to 122 ms. The page of 72 objects took 115 ms longer over HTTP/3 than over HTTP/2. The time of a response is fitted to
+/// 62 responses took 81 to 118 ms over HTTP/2, and so 1.3 to 1.9 ms each. Over HTTP/1.1, with more handshakes, they took
+/// 115 to 122 ms. The page of 72 objects took 115 ms longer over HTTP/3 than over HTTP/2. The time of a response is fitted to
 /// the loads over 50 Mbit/s of the same two pages.
 pub const CHROMIUM: Rules = Rules {
     version: 156,

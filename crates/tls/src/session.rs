@@ -597,8 +597,7 @@ impl<S: Session> Session for TlsSession<S> {
     }
 
     fn is_transport_established(&self) -> bool {
-        let mut cx = Context::from_waker(Waker::noop());
-        self.with(|inner| matches!(inner.transport.poll_established(&mut cx), Poll::Ready(Ok(()))))
+        self.with(|inner| inner.stream.is_some())
     }
 
     fn open(&self, number: StreamId) -> Result<TlsStream<S>, OpenError> {

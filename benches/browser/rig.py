@@ -6,6 +6,7 @@
     rig.py simulated [CELL..]             races the same cells; appends a line for each cell to --out
     rig.py table                          real beside simulated: geometric means, 95 % intervals, ratios
     rig.py timeline CELL                  one load as a JSON array of requests
+    rig.py calibration                    the recorded HAR files beside their simulation over the network that they show
     rig.py hars                           records the HAR files of cells.toml that do not exist, each the median of
                                           nine loads (--loads)
 
@@ -187,7 +188,7 @@ def near(directory):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("verb", choices=["cells", "real", "simulated", "table", "timeline", "hars", "far", "near"])
+    parser.add_argument("verb", choices=["cells", "real", "simulated", "table", "timeline", "calibration", "hars", "far", "near"])
     parser.add_argument("cells", nargs="*")
     parser.add_argument("--out", default=str(HERE / "results.jsonl"), help="file of results, a line for each cell and side")
     parser.add_argument("--loads", type=int, help="loads of each cell [default: those of cells.toml]")
@@ -212,7 +213,7 @@ def main():
             got = over_link(page, hosts, transport, with_loss(network, loss), 1, options, "timeline")
             print(json.dumps(got["kept"][0], indent=1))
     else:
-        {"real": real, "simulated": simulated, "table": table, "hars": hars}[options.verb](options)
+        {"real": real, "simulated": simulated, "table": table, "hars": hars, "calibration": calibration}[options.verb](options)
 
 
 def with_loss(network, loss):
@@ -307,6 +308,21 @@ def simulated(options):
         append(options.out, {"cell": cell, "side": "simulated", "times": times, "failed": len(runs) - len(times), "flags": flags[2:]})
         mean, low, high = geometric(times)
         print(f"{cell:44} {len(times):3} runs  {mean:6.0f} ms ({low:.0f} to {high:.0f})", flush=True)
+
+
+def calibration(options):
+    """Prints the page time of each recorded HAR file, and that of its simulation by `race --network recorded`."""
+    print(f"{'recorded':32} {'real, ms':>9} {'simulated, ms':>14}  simulated/real")
+    for name, load in PLAN["recorded"].items():
+        with tempfile.TemporaryDirectory(prefix="rig-race-") as directory:
+            flags = ["--network", "recorded", "--transport", PLAN["transports"][load["transport"]]["contestant"],
+                     "--runs", str(options.loads or 11), "--seed", str(options.seed), "--loss", "0", "--causes", "off"]
+            subprocess.run([options.anabranch, "race", recorded_file(name), *flags, "--json", f"{directory}/race.json"],
+                           stdout=subprocess.DEVNULL, timeout=600, check=True)
+            found = json.loads(Path(directory, "race.json").read_text())["calibrations"][0]
+        ratio = found["simulated_ns"] / found["recorded_ns"]
+        print(f"{name:32} {found['recorded_ns'] / 1e6:9.0f} {found['simulated_ns'] / 1e6:14.0f}  {ratio:.2f}  "
+              f"{found['network']} ({load['path']})")
 
 
 def table(options):

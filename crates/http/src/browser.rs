@@ -3,9 +3,10 @@
 //! [`Browser`] is a state machine without input or output. The client reports bytes that were delivered, responses that
 //! ended and servers that were found to support priorities. The browser answers with the requests to send now, each
 //! with its priority. The rules are those of Chromium, and each rule names its source. Values that change between
-//! versions are in [`Rules`]. The model includes two parts of a browser's processing time, and the caller waits for
-//! both. They are the time to commit the document ([`Browser::commit`]) and the time to pass on a request
-//! ([`Browser::receive`]). A page may grow while it is loaded ([`Browser::update`]).
+//! versions are in [`Rules`]. The model includes three parts of a browser's processing time, and the caller waits for
+//! them. They are the time to commit the document ([`Browser::commit`]), the time to pass on requests
+//! ([`Browser::receive`]), and the time to process a response ([`Browser::finished`]). A page may grow while it is
+//! loaded ([`Browser::update`]).
 //!
 //! - [`rules`]: the values of the rules
 //! - [`layout`]: where a page refers to its objects, and what is assumed if the page does not record it
@@ -231,7 +232,7 @@ impl Browser {
     }
 
     /// Returns the next object whose request leaves the renderer now. The caller passes it to [`receive`](Self::receive)
-    /// after the time [`Rules::dispatch`].
+    /// after the times [`Rules::dispatch`] and [`Rules::request`].
     pub fn next_dispatched(&mut self) -> Option<usize> {
         self.renderer.next()
     }

@@ -81,8 +81,8 @@ pub struct Object {
     /// The recorded time between the end of the initiator's response and the start of this request. With
     /// `--think recorded`, the client waits this long.
     pub think: Duration,
-    /// The processor time that a browser needs for this request, in thousandths of the usual time
-    /// ([`crate::browser::Rules::request`]). Loads of a page differ in this time.
+    /// The processor time that a browser needs for this request and for its response, in thousandths of the usual time
+    /// ([`crate::browser::Rules`]). Loads of a page differ in this time.
     pub processing: u32,
     /// How the initiator refers to this object.
     pub reference: Reference,

@@ -257,16 +257,19 @@ fn a_browser_waits_before_it_requests_what_it_found() {
         let (outcome, record) =
             load(&Meeting::new(10, false), &Rc::new(page), policy, serve::Options::default());
         assert_eq!(outcome.end, FetchStatus::Done);
-        [1, 2].map(|object: usize| record.objects[object].issued.expect("a request"))
+        let read =
+            [1, 2].map(|object: usize| record.objects[object].delivered.as_ref().expect("delivered").at);
+        ([1, 2].map(|object: usize| record.objects[object].issued.expect("a request")), read)
     };
-    let (at_once, later) = (issued(Duration::ZERO), issued(Duration::from_millis(30)));
-    assert_eq!(at_once[1], at_once[0] + CHROMIUM.request, "one request after the other");
-    assert_eq!(later[0], at_once[0]);
+    let ((at_once, read), (later, _)) = (issued(Duration::ZERO), issued(Duration::from_millis(30)));
+    assert_eq!(at_once[1], at_once[0], "requests that are released together are sent together");
     assert_eq!(
-        later[1],
-        at_once[0] + Duration::from_millis(30),
-        "the browser has finished the first request long ago"
+        read[1],
+        read[0] + CHROMIUM.response * CHROMIUM.response_http3 / 1000,
+        "one response after the other"
     );
+    assert_eq!(later[0] + CHROMIUM.request, at_once[0]);
+    assert_eq!(later[1], later[0] + Duration::from_millis(30), "the first request was sent long ago");
 }
 
 #[test]

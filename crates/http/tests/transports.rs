@@ -7,6 +7,7 @@ use crate::rig::sim::{
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_base::trace::{TraceEvent, TraceRecord};
+use anabranch_http::browser::Client;
 use anabranch_http::fetch::FetchStatus;
 use anabranch_http::har::shipped;
 use anabranch_http::mapping::Choices;
@@ -421,4 +422,25 @@ fn a_server_that_closes_between_exchanges_costs_a_connection_and_no_object() {
         let outcome = rig.network.run(run, Instant::MAX).expect_done();
         assert_eq!((outcome.end, outcome.connections), (FetchStatus::Done, 5), "{contestant:?} {outcome:?}");
     }
+}
+
+/// The first packet of a connection is lost. A browser must open another connection after 250 ms, and not wait for the
+/// retransmission after 1 s.
+#[test]
+fn a_browser_opens_a_backup_connection() {
+    let page = page(1_000, &[]);
+    let begins = |client: Client| {
+        let rig = Rig::new(&[DEFAULT], 1);
+        rig.network.outage(rig.links[0], Instant::ZERO, Some(Duration::from_millis(100)));
+        let load = load(&rig, &tcp(Choices::default()), &page, |policy| policy.client = client);
+        assert_eq!(load.outcome.end, FetchStatus::Done);
+        let opened: Vec<Instant> =
+            load.record.connections.values().map(|connection| connection.opened).collect();
+        (opened, load.outcome.elapsed())
+    };
+    let (opened, elapsed) = begins(Client::Chromium);
+    assert_eq!(opened, [Instant::ZERO, Instant::from_millis(250)]);
+    assert!(elapsed < Duration::from_secs(1), "{elapsed:?}");
+    let (opened, elapsed) = begins(Client::Plain);
+    assert!(opened.len() == 1 && elapsed > Duration::from_secs(1), "{opened:?} {elapsed:?}");
 }

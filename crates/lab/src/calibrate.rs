@@ -3,7 +3,8 @@
 //! The simulated client is a browser on a first visit, because a browser recorded the HAR. The simulation uses the HTTP
 //! version, the hosts, the server times and the network of the recording. If the recording does not show a property of
 //! its network, or agrees with the race, the race's value is used. Objects from a cache, and objects that were
-//! requested after the load event, are left out of both loads.
+//! requested after the load event, are left out of both loads. The simulated time is the geometric mean of several
+//! loads: without much loss, single packets decide between a few times far apart, and a median would be one of them.
 
 use crate::plan::{Contestant, Network, Plan, PointPlan, Workload};
 use crate::run::batch::{self, Options, RaceError};
@@ -16,6 +17,7 @@ use anabranch_http::page::recorded::{Interval, Recording};
 use anabranch_link::spec::{QueueSpec, RateSpec};
 use anabranch_link::{DirectionSpec, LinkSpec};
 use anabranch_results::calibration::{Calibration, Difference, Range, shown};
+use anabranch_results::stats::interval::geometric_mean;
 use anabranch_results::{Run, World};
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -132,14 +134,14 @@ impl<'a> Subject<'a> {
         let runs: Vec<&Run> = runs.iter().flatten().collect();
         let page = &self.point.workload.page;
         let deadline = nanos(self.point.workload.deadline);
+        let times: Vec<f64> = runs.iter().map(|run| run.page_ns.unwrap_or(deadline) as f64).collect();
         Ok(Calibration {
             page: page.name.clone(),
             protocol: self.protocol.0.to_owned(),
             objects: self.protocol.1 as u64,
             all: page.objects.len() as u64,
             recorded_ns: nanos(self.recording.load),
-            simulated_ns: median(runs.iter().map(|run| run.page_ns.unwrap_or(deadline)).collect())
-                .unwrap_or(0),
+            simulated_ns: geometric_mean(&times).unwrap_or(0.0).round() as u64,
             network: describe(&self.point.network),
             rtt_ns: self.recording.rtt_ns.map(range),
             rate_bps: self.recording.rate_bps.map(range),

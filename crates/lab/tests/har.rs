@@ -266,7 +266,7 @@ fn the_processor_time_of_the_browser_can_be_set() {
     };
     let (usual, named, none, slow) = (
         load(&[]),
-        load(&[("client-time", "3ms")]),
+        load(&[("client-time", "2ms")]),
         load(&[("client-time", "0ms")]),
         load(&[("client-time", "40ms")]),
     );

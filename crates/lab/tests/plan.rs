@@ -140,7 +140,7 @@ const DEFAULTS: &[&str] = &[
     "--first-object none",
     "--origins keep",
     "--client chromium",
-    "--client-time 3ms",
+    "--client-time 2ms",
     "--visit first",
     "--think none",
     "--server parallel",
@@ -408,7 +408,7 @@ fn the_client_is_part_of_the_plan() {
             --client: chromium needs a page, in which it finds the objects; not with --arrivals
             --client: chromium needs a page, in which it finds the objects; not with --bulk
             --visit: repeat goes with --client chromium: a plain client remembers nothing
-            --client-time: goes with --client chromium: a plain client takes no time for a request
+            --client-time: goes with --client chromium: a plain client takes no time for a response
             --client-time: '5min': more than 60s
             --client-time: goes with a page or objects, not with messages
             --client: goes with a page or objects, not with messages

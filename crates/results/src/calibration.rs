@@ -15,7 +15,7 @@ pub struct Calibration {
     pub all: u64,
     /// The time of the recorded load, from the first request to the last byte.
     pub recorded_ns: u64,
-    /// The median time of the simulated loads.
+    /// The geometric mean of the times of the simulated loads.
     pub simulated_ns: u64,
     /// A description of the simulated network in one line.
     pub network: String,

@@ -180,6 +180,54 @@ fn the_reordering_timer_detects_a_loss_with_few_dupacks() {
     assert_eq!((stats.retransmitted_fast, stats.tail_probes, stats.timeouts), (1, 0, 0));
 }
 
+/// Linux (tcp_output.c, tcp_xmit_retransmit_queue): the retransmission of the oldest data restarts the retransmission
+/// timer. The timer expires an RTO after the second retransmission, which is lost like the first.
+#[test]
+fn a_retransmission_of_the_oldest_data_restarts_the_timer() {
+    let mut pair = timed(&[("iw", "8")]);
+    check_on(
+        "the timer counts from the last repair",
+        &mut pair,
+        |pair| {
+            let mut copies = 0;
+            pair.judge(move |_, side, _, bytes| {
+                let second = side == Left && bytes.ends_with(&pattern(2_000)[1_990..]);
+                copies += u32::from(second);
+                if second && copies <= 3 { Fate::Lose } else { Fate::Arrive }
+            });
+            pair.write(Left, &pattern(10_000));
+            pair.run_for(Duration::from_secs(3));
+        },
+        expect![[r#"
+            scenario: the timer counts from the last repair
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-3000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-4000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-5000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-6000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-7000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-8000
+               0.250  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
+               0.250  A ──► B   PSH ACK       seq=9001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000     ✗ lost
+               0.300  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-9000
+               0.300  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-10000
+               0.350  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000     ✗ lost
+               1.350  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               1.400  A ◄── B   ACK           seq=1 ack=10001 win=60000
+        "#]],
+    );
+    assert_eq!(pair.stats(Left).timeouts, 1);
+}
+
 /// RFC 8985 §6.2: the loss of a retransmission is detected when segments that were sent after it arrive.
 #[test]
 fn a_lost_retransmission_is_retransmitted() {

@@ -596,6 +596,10 @@ impl<S: Session> Session for TlsSession<S> {
         })
     }
 
+    fn is_transport_established(&self) -> bool {
+        self.with(|inner| inner.stream.is_some())
+    }
+
     fn open(&self, number: StreamId) -> Result<TlsStream<S>, OpenError> {
         self.with(|inner| match &inner.stage {
             Stage::Failed(reason) => Err(OpenError::Closed(reason.clone())),

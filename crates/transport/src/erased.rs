@@ -120,6 +120,7 @@ erased! {
         fn peer() -> Option<SocketAddr>;
         fn protocol() -> Option<Vec<u8>>;
         fn poll_established(cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>>;
+        fn is_transport_established() -> bool;
         fn early_data() -> bool;
         fn streams() -> u64;
         fn fresh_streams() -> bool;

@@ -137,6 +137,12 @@ pub trait Session: Clone + 'static {
     /// Ready once the handshake is done, or once the session has ended.
     fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>>;
 
+    /// Returns whether the transport below a layer such as TLS is established, although the handshake of the layer may
+    /// not be done. A session without such a layer returns false.
+    fn is_transport_established(&self) -> bool {
+        false
+    }
+
     /// Returns whether the transport can send data during the handshake (in SCTP, DATA bundled with the COOKIE ECHO).
     /// If so, a client saves time when it writes its data before the handshake is done.
     fn early_data(&self) -> bool {

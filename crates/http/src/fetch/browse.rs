@@ -4,7 +4,7 @@ use super::{Fetch, ObjectState, Server};
 use crate::browser::{Browser, Client, Visit, rules};
 use crate::mapping::{Policy, Think, Version};
 use crate::page::Page;
-use anabranch_base::time::Duration;
+use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{Connector, Session};
 use anabranch_world::World;
 
@@ -54,17 +54,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
                 browser.request(object);
             }
         }
-        while let Some((object, rules)) = self
-            .browser
-            .as_mut()
-            .and_then(|browser| browser.next_dispatched().map(|object| (object, browser.rules())))
-        {
-            let now = self.world.now();
-            let at = self.processor_free.max(now + rules.dispatch);
-            let usual = self.policy.client_time.unwrap_or(rules.request);
-            self.processor_free = at + usual * self.page.objects[object].processing / 1000;
-            self.after(at - now, move |browser| browser.receive(object));
-        }
+        self.dispatch_released();
         while let Some(object) = self.browser.as_mut().and_then(Browser::next_request) {
             match (self.objects[object].state, &mut self.browser) {
                 // The object failed before it was requested, because its initiator failed.
@@ -77,6 +67,36 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
         self.watch_waiting();
         any
+    }
+
+    /// Passes the requests that the renderer releases now to the network service, which receives them after the time
+    /// that the browser needs for all of them.
+    fn dispatch_released(&mut self) {
+        let Some(browser) = &mut self.browser else { return };
+        let released: Vec<usize> = std::iter::from_fn(|| browser.next_dispatched()).collect();
+        if released.is_empty() {
+            return;
+        }
+        let rules = browser.rules();
+        let took: Duration =
+            released.iter().map(|&object| rules.request * self.page.objects[object].processing / 1000).sum();
+        let now = self.world.now();
+        self.requests_free = self.requests_free.max(now + rules.dispatch) + took;
+        let span = self.requests_free - now;
+        for object in released {
+            self.after(span, move |browser| browser.receive(object));
+        }
+    }
+
+    /// Returns when the browser has processed the response for `object`, which was complete at `at`. The browser
+    /// processes one response at a time, and begins with a response before it is complete.
+    pub(super) fn process(&mut self, object: usize, at: Instant) -> Instant {
+        let Some(rules) = self.browser.as_ref().map(Browser::rules) else { return at };
+        let share = if self.is_pooled() { 1000 } else { rules.response_http3 };
+        let usual = self.policy.client_time.unwrap_or(rules.response) * share / 1000;
+        let begun = self.responses_free.max(self.objects[object].begun);
+        self.responses_free = begun + usual * self.page.objects[object].processing / 1000;
+        at.max(self.responses_free)
     }
 
     /// Tells the browser the current time.
@@ -196,13 +216,52 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }));
     }
 
+    /// Starts a timer for the first connection to `server`. If the transport is not established in time, a backup
+    /// connection is opened, because the first packets may be lost. Source: net `transport_client_socket_pool.cc`,
+    /// `OnBackupJobTimerFired`.
+    pub(super) fn watch_first(&mut self, server: usize) {
+        let Some(rules) = self.browser.as_ref().filter(|_| self.is_pooled()).map(Browser::rules) else {
+            return;
+        };
+        let (world, me, at) = (self.world.clone(), self.me.clone(), self.world.now() + rules.backup_delay);
+        self.tasks.push(self.world.spawn("backup connection", async move {
+            world.sleep_until(at).await;
+            let Some(fetch) = me.upgrade() else { return };
+            let mut this = fetch.borrow_mut();
+            let mut pending = this.connections.iter().filter(|it| it.server == server && !it.is_ended);
+            let is_late =
+                pending.find(|it| !it.established).is_some_and(|it| !it.session.is_transport_established());
+            if !is_late || this.servers[server].queue.is_empty() {
+                return;
+            }
+            if this.open_connections(server) >= rules.sockets_per_host || this.sockets_left(server, 1) == 0 {
+                this.watch_first(server);
+            } else {
+                // If no connection can be opened, the requests still wait for the first one.
+                let _ = this.open(server);
+            }
+        }));
+    }
+
+    /// Returns the number of connections to `server` that have not ended.
+    pub(super) fn open_connections(&self, server: usize) -> usize {
+        self.connections
+            .iter()
+            .filter(|connection| connection.server == server && !connection.is_ended)
+            .count()
+    }
+
+    /// Whether the connections are in a browser's pool of sockets, which holds those over TCP and not over QUIC.
+    fn is_pooled(&self) -> bool {
+        matches!(self.policy.version, Version::Http2(_)) || !self.shares_connections
+    }
+
     /// Returns how many connections may still be opened to `server`, which needs `wanted` connections. If the limit on
     /// connections allows fewer, idle connections to other servers are closed. Source: net
     /// `transport_client_socket_pool.cc`, `RequestSocketInternal` and `CloseOneIdleSocketExceptInGroup`. The limit
     /// holds for TCP connections, not for QUIC.
     pub(super) fn sockets_left(&mut self, server: usize, wanted: usize) -> usize {
-        let is_pooled = matches!(self.policy.version, Version::Http2(_)) || !self.shares_connections;
-        let Some(browser) = self.browser.as_ref().filter(|_| is_pooled && wanted > 0) else {
+        let Some(browser) = self.browser.as_ref().filter(|_| wanted > 0 && self.is_pooled()) else {
             return usize::MAX;
         };
         let open = self.connections.iter().filter(|connection| !connection.is_ended).count();

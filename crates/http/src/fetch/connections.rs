@@ -89,6 +89,9 @@ impl<W: World, C: Connector> Fetch<W, C> {
             self.start_requests(connection_index);
         }
         self.throttle(server);
+        if self.open_connections(server) == 1 {
+            self.watch_first(server);
+        }
         Ok(usable)
     }
 

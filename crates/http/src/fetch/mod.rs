@@ -113,7 +113,9 @@ struct Fetch<W: World, C: Connector> {
     /// The browser that decides when objects are requested; `None` if each object is requested after its initiator.
     browser: Option<Browser>,
     /// The time from which the browser can pass on another request ([`crate::browser::Rules::request`]).
-    processor_free: Instant,
+    requests_free: Instant,
+    /// The time from which the browser can process another response ([`crate::browser::Rules::response`]).
+    responses_free: Instant,
     /// Whether a task waits to look for requests that have waited too long at the browser's limits.
     watches_waiting: bool,
     objects: Vec<Object>,
@@ -139,6 +141,8 @@ struct Object {
     dependents: Vec<usize>,
     /// The number of body bytes delivered in the current attempt.
     delivered: u64,
+    /// When the response began in the current attempt.
+    begun: Instant,
     error: Option<FetchError>,
 }
 
@@ -150,6 +154,8 @@ enum ObjectState {
     Queued { since: Instant },
     /// The object is in flight on a stream of a connection.
     InFlight { connection: usize, stream: u64, since: Instant },
+    /// The whole response has arrived, and the browser processes it.
+    Arrived,
     /// The object was delivered or failed.
     Finished,
 }
@@ -199,6 +205,7 @@ where
             attempts: 0,
             dependents: Vec::new(),
             delivered: 0,
+            begun: Instant::ZERO,
             error: None,
         })
         .collect();
@@ -251,7 +258,8 @@ where
             roots: None,
             left: count,
             body_bytes: 0,
-            processor_free: now,
+            requests_free: now,
+            responses_free: now,
             watches_waiting: false,
             last_read: now,
             waker: None,
@@ -315,6 +323,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
 
     fn first_byte(&mut self, object: usize) {
         self.recorder.first_byte(object, self.last_read);
+        self.objects[object].begun = self.last_read;
         self.answered(object);
     }
 
@@ -328,8 +337,37 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.record_rendering();
     }
 
-    /// Handles the end of the exchange at the front of a pipeline. `result` is the delivered response or the error.
+    /// Handles the end of the exchange at the front of a pipeline, once the browser has processed the response. `result`
+    /// is the delivered response or the error.
     fn completed(
+        &mut self,
+        connection: usize,
+        stream: u64,
+        exchange: Exchange,
+        mut result: Result<Delivered, FetchError>,
+        close: bool,
+    ) {
+        let processed = match &mut result {
+            Ok(delivered) if !exchange.abandoned => {
+                delivered.at = self.process(exchange.object, delivered.at);
+                delivered.at
+            }
+            _ => self.world.now(),
+        };
+        if processed <= self.world.now() {
+            return self.processed(connection, stream, &exchange, result, close);
+        }
+        self.objects[exchange.object].state = ObjectState::Arrived;
+        let (world, me) = (self.world.clone(), self.me.clone());
+        self.tasks.push(self.world.spawn("browser", async move {
+            world.sleep_until(processed).await;
+            let Some(fetch) = me.upgrade() else { return };
+            fetch.borrow_mut().processed(connection, stream, &exchange, result, close);
+        }));
+    }
+
+    /// Frees the stream of an exchange, and reports its object as delivered or failed.
+    fn processed(
         &mut self,
         connection: usize,
         stream: u64,

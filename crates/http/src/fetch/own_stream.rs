@@ -217,9 +217,9 @@ pub(super) async fn run<W: World, C: Connector>(
     };
     let Some(exchange) = exchange else { return };
     match ended {
-        ExchangeEnd::Completed(result) => this.completed(connection_index, slot, &exchange, result, false),
+        ExchangeEnd::Completed(result) => this.completed(connection_index, slot, exchange, result, false),
         ExchangeEnd::Cancelled => {
-            this.completed(connection_index, slot, &exchange, Err(FetchError::Timeout), false)
+            this.completed(connection_index, slot, exchange, Err(FetchError::Timeout), false)
         }
         ExchangeEnd::Refused(reason) => this.refused(connection_index, slot, &exchange, &reason),
         ExchangeEnd::Connection(reason) => this.closed(connection_index, &reason),

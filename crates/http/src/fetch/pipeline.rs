@@ -281,7 +281,7 @@ impl<W: World, C: Connector> Reader<W, C> {
         }
         let stream = self.stream.number();
         for exchange in completed {
-            fetch.borrow_mut().completed(self.connection, stream, &exchange, Err(FetchError::Timeout), false);
+            fetch.borrow_mut().completed(self.connection, stream, exchange, Err(FetchError::Timeout), false);
         }
         Ok(())
     }
@@ -364,7 +364,7 @@ impl<W: World, C: Connector> Reader<W, C> {
         }
         // `self.pipeline` is not borrowed here, because `completed` may add another request to it.
         let stream = self.stream.number();
-        fetch.borrow_mut().completed(self.connection, stream, &exchange, result, close);
+        fetch.borrow_mut().completed(self.connection, stream, exchange, result, close);
     }
 }
 

@@ -47,7 +47,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
     /// Returns the time since which `object` has made no progress; `None` if it is not requested yet or is finished.
     fn stalled_since(&self, object: usize) -> Option<Instant> {
         match self.objects[object].state {
-            ObjectState::Unknown | ObjectState::Finished => None,
+            ObjectState::Unknown | ObjectState::Arrived | ObjectState::Finished => None,
             ObjectState::InFlight { connection, stream, since } => {
                 let pipeline = self.connections[connection].pipelines.get(&stream);
                 Some(since.max(pipeline.map_or(Instant::ZERO, |pipeline| pipeline.borrow().last_read)))
@@ -73,7 +73,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let state = self.objects[object].state;
         let server = self.server_of(object);
         match state {
-            ObjectState::Unknown | ObjectState::Finished => return,
+            ObjectState::Unknown | ObjectState::Arrived | ObjectState::Finished => return,
             ObjectState::Queued { .. } => {
                 self.servers[server].queue.retain(|&queued| queued != object);
                 self.fail(object, FetchError::Timeout);

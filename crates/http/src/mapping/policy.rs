@@ -120,8 +120,8 @@ pub struct Policy {
     pub client: Client,
     /// Whether the browser visits the page for the first time, or what it remembers of the servers.
     pub visit: Visit,
-    /// The processor time that the browser needs for each request; `None` means the usual time
-    /// ([`crate::browser::Rules::request`]).
+    /// The processor time that the browser needs for each response; `None` means the usual time
+    /// ([`crate::browser::Rules::response`]).
     pub client_time: Option<Duration>,
 }
 

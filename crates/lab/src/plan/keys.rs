@@ -261,8 +261,8 @@ const OURS: &[Key] = &[
     workload(
         "client-time",
         "TIME",
-        "Processor time of Chromium for each request, which takes one after the other: 0ms, 10ms on a slow machine \
-         [default: 3ms]",
+        "Processor time of Chromium for each response over TCP, which takes one after the other: 0ms, 10ms on a slow \
+         machine [default: 2ms]",
     ),
     workload(
         "visit",

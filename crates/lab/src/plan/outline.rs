@@ -228,8 +228,17 @@ impl Outline {
                 format!("a contestant that {shared} cannot be raced again with one change; leave it out");
             return Err(PlanError::at(place, what));
         }
-        let recorded_by =
-            RECORDED.map(|texts| texts.map(|text| Contestant::parse(text, "recording", transports).ok()));
+        // The size of the certificates is a property of the servers, which the recording does not show.
+        let chain = contestants.iter().find_map(|contestant| Some(contestant.security.as_ref()?.chain));
+        let recorded_by = RECORDED.map(|texts| {
+            texts.map(|text| {
+                let mut contestant = Contestant::parse(text, "recording", transports).ok()?;
+                if let (Some(own), Some(chain)) = (&mut contestant.security, chain) {
+                    own.chain = chain;
+                }
+                Some(contestant)
+            })
+        });
         let plan = Plan {
             points: Vec::new(),
             together,

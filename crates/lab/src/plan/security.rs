@@ -106,8 +106,8 @@ impl Security {
 fn certificates(chain: Option<&str>, most: u64) -> Result<Bytes, String> {
     match chain.map(|text| (text, text.parse::<Bytes>())) {
         None => Ok(Bytes(3_000)),
-        Some((_, Ok(bytes))) if (1_500..=most).contains(&bytes.0) => Ok(bytes),
-        Some((text, _)) => Err(format!("chain={text}: write a size from 1500B to {}kB", most / 1_000)),
+        Some((_, Ok(bytes))) if (700..=most).contains(&bytes.0) => Ok(bytes),
+        Some((text, _)) => Err(format!("chain={text}: write a size from 700B to {}kB", most / 1_000)),
     }
 }
 

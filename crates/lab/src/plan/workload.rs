@@ -55,7 +55,7 @@ pub struct Workload {
     pub keep_origins: bool,
     /// The program that loads the page.
     pub client: Client,
-    /// The processor time that the browser needs for each request; `None` for the usual time.
+    /// The processor time that the browser needs for each response; `None` for the usual time.
     pub client_time: Option<Duration>,
     /// What the browser remembers of the servers from earlier visits.
     pub visit: Visit,
@@ -386,7 +386,7 @@ fn browser(concrete: &Concrete) -> Result<(Client, Visit), PlanError> {
 fn client_time(concrete: &Concrete, client: Client) -> Result<Option<Duration>, PlanError> {
     let Some(setting) = concrete.setting("client-time") else { return Ok(None) };
     if client == Client::Plain {
-        let what = "goes with --client chromium: a plain client takes no time for a request";
+        let what = "goes with --client chromium: a plain client takes no time for a response";
         return Err(PlanError::at(&setting.place, what));
     }
     let span = time(setting)?;
@@ -394,7 +394,7 @@ fn client_time(concrete: &Concrete, client: Client) -> Result<Option<Duration>, 
         let what = format!("'{}': more than {}", setting.value, format_duration(MAX_JITTER));
         return Err(PlanError::at(&setting.place, what));
     }
-    Ok(Some(span).filter(|span| *span != CHROMIUM.request))
+    Ok(Some(span).filter(|span| *span != CHROMIUM.response))
 }
 
 /// Interprets the plan key `name`, which sets the maximum of a random delay.

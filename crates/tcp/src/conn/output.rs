@@ -355,6 +355,11 @@ impl Connection {
         } else if header.flags.has(Flags::CWR) {
             self.send.cwr_due = false;
         }
+        // Linux (tcp_output.c, tcp_xmit_retransmit_queue): the retransmission of the oldest data restarts the timer. Linux
+        // 2.6.11 does the same.
+        if self.send.restarts_timer(choice) {
+            self.timers.stop(Timer::Retransmit);
+        }
         self.start_timers(now);
     }
 

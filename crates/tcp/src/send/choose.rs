@@ -306,6 +306,14 @@ impl SendHalf {
         }
     }
 
+    /// Returns whether sending the chosen segment restarts the retransmission timer: it retransmits the oldest data in
+    /// flight, and losses are found by SACK. Without SACK, RFC 6582 §4 says when the timer is restarted.
+    pub(crate) fn restarts_timer(&self, choice: &SelectedSegment) -> bool {
+        choice.cause != SendCause::New
+            && choice.range.start <= self.scoreboard.una()
+            && self.recovery.by_sack()
+    }
+
     /// Returns the time until which pacing delays the chosen segment, or `None` if it may be sent now.
     #[inline]
     pub(crate) fn held_until(&mut self, now: Instant, choice: &SelectedSegment) -> Option<Instant> {

@@ -76,7 +76,7 @@ pub const CONTESTANT_KEYS: &[ContestantKey] = &[
     key(
         "chain",
         |can| TLS(can) || can.layered,
-        "bytes of the server's certificates, to within 4, from 1500B to 60kB (under dtls of its one certificate, to 30kB); \
+        "bytes of the server's certificates, to within 8, from 700B to 60kB (under dtls of its one certificate, to 30kB); \
          default 3kB",
     ),
     key(

@@ -3,8 +3,8 @@
 //! A result has up to a hundred thousand objects. As columns they take about a fifth of the space of one JSON object for
 //! each. Columns lose nothing:
 //!
-//! - A column without information is left out: all columns if there are no objects, `connection`, `stream`, `background`
-//!   and `failure` if no object has them, `bytes` and a part of `why` or `send_detail` if they are 0 for all objects.
+//! - A column without information is left out: all columns if there are no objects. `connection`, `stream`, `background`
+//!   and `failure` are left out if no object has them, `bytes` and parts of response times if they are 0 for all objects.
 //! - A run whose objects have the names and sizes of the contestant's first run has no columns `name` and `bytes`.
 //! - Each of `instants` counts from the instant before it, and the first counts from `issued_ns`.
 //!

@@ -373,7 +373,7 @@ fn study() -> Command {
         )
         .subcommand(
             Command::new("plan")
-                .about("Print the plan of a table; `race` runs it to the same numbers")
+                .about("Print the plan of a table, which `race` runs")
                 .arg(
                     Arg::new("name")
                         .value_name("NAME[/TABLE]")

@@ -273,11 +273,6 @@ fn perform(plan: &Plan, threads: usize, quiet: bool, outputs: &RaceOutputs<'_>) 
     race
 }
 
-/// Returns the maximum number of runs that search for causes, for the display of progress.
-fn most_for_causes(plan: &Plan) -> usize {
-    if plan.world == World::Virtual { plan.max_experiments() } else { 0 }
-}
-
 /// The maximum number of points of a race whose answer is rendered anew after each step of the search for causes.
 const MOST_RENDERED: usize = 4;
 
@@ -316,7 +311,8 @@ fn carry_out(
     quiet: bool,
     run: impl FnOnce(&Options<'_>) -> Result<Race, RaceError>,
 ) -> Result<Race, Failure> {
-    let work = Work { points: 1, runs: plan.run_count(), most_for_causes: most_for_causes(plan) };
+    let searches = plan.world == World::Virtual && plan.has_experiments();
+    let work = Work { points: 1, runs: plan.run_count(), searches };
     let progress = Progress::of(work, quiet);
     let update = |done: usize| progress.update(done);
     let options = Options { threads, progress: &update, stop: &STOP };

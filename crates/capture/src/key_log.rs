@@ -53,7 +53,8 @@ pub fn is_key_log(bytes: &[u8]) -> bool {
     let mut secrets = lines.filter(|line| !line.is_empty() && line[0] != b'#').take(LINES).peekable();
     secrets.peek().is_none()
         || secrets.any(|line| {
-            let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+            let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+            let words: Vec<&[u8]> = words.collect();
             words.len() == 3 && words[1..].iter().all(|word| word.iter().all(u8::is_ascii_hexdigit))
         })
 }
@@ -96,10 +97,12 @@ mod tests {
         let mut log = KeyLog::default();
         log.add(text.as_bytes());
         log.add(&[0xff, b'\n', 0]);
+        log.add(format!("CLIENT_EARLY_TRAFFIC_SECRET\t{random} \t06").as_bytes());
         assert_eq!(log.secret(&[0xab; 32], Label::Master), Some(&[1, 2][..]));
         assert_eq!(log.secret(&[0xab; 32], Label::Traffic(0)), None);
         assert_eq!(log.secret(&[0xab; 32], Label::Traffic(1)), Some(&[4, 5][..]));
-        assert_eq!(log.0.len(), 2);
+        assert_eq!(log.secret(&[0xab; 32], Label::Early), Some(&[6][..]));
+        assert_eq!(log.0.len(), 3);
     }
 
     #[test]
@@ -109,12 +112,17 @@ mod tests {
             "# NSS key log\n",
             "\r\n# a comment\r\nEXPORTER_SECRET 00ab 0C\r\n",
             "x\nCLIENT_RANDOM 00 01",
+            "CLIENT_RANDOM\t00 \t01",
         ] {
             assert!(is_key_log(log.as_bytes()), "{log}");
         }
-        for other in
-            ["-----BEGIN PRIVATE KEY-----\nMIGHAgEA\n", "\n\r\r\n\u{4}", "CLIENT_RANDOM 00\n", "A 0g 01"]
-        {
+        for other in [
+            "-----BEGIN PRIVATE KEY-----\nMIGHAgEA\n",
+            "\n\r\r\n\u{4}",
+            "CLIENT_RANDOM 00\n",
+            "A 0g 01",
+            "A\t0g\t01",
+        ] {
             assert!(!is_key_log(other.as_bytes()), "{other}");
         }
     }

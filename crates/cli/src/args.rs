@@ -127,6 +127,13 @@ fn output() -> Vec<Arg> {
         ),
         file("json-version", "N", "Version of that schema, also in --out: 3, or 2 until 0.2 [default: 3]")
             .value_parser(["2", "3"]),
+        file(
+            "json-detail",
+            "WHICH",
+            "Runs whose objects have the parts of their response times, in that JSON: drawn (best, median and worst of each \
+             contestant) or all [default: drawn]",
+        )
+        .value_parser(["drawn", "all"]),
         file("csv", "FILE|-", "Write a row for each point, contestant, seed and object"),
         file(
             "out",
@@ -366,7 +373,7 @@ fn study() -> Command {
         )
         .subcommand(
             Command::new("plan")
-                .about("Print the plan of a table; `race` runs it to the same numbers")
+                .about("Print the plan of a table, which `race` runs")
                 .arg(
                     Arg::new("name")
                         .value_name("NAME[/TABLE]")

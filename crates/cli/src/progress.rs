@@ -24,8 +24,8 @@ pub struct Work {
     pub points: usize,
     /// The number of runs at each point.
     pub runs: usize,
-    /// The maximum number of further runs at each point, which search for causes.
-    pub most_for_causes: usize,
+    /// Whether further runs at each point search for causes. Their number is not known before the search ends.
+    pub searches: bool,
 }
 
 /// The steps whose progress is shown.
@@ -69,16 +69,9 @@ impl Steps {
         }
     }
 
-    /// Returns the share of the bar that is filled, from 0 to 1.
+    /// Returns the share of the bar that is filled, from 0 to 1. The bar waits while the search for causes runs.
     fn share(&self, done: Done) -> f64 {
-        let (complete, all) = match self {
-            Self::Points(work) => {
-                let each = work.runs + work.most_for_causes;
-                (done.points * each + done.runs + done.for_causes, work.points * each)
-            }
-            Self::Costs { .. } => (self.complete(done), self.total()),
-        };
-        (complete as f64 / all.max(1) as f64).min(1.0)
+        (self.complete(done) as f64 / self.total().max(1) as f64).min(1.0)
     }
 }
 
@@ -114,7 +107,7 @@ struct Shown {
 
 /// Returns the line that says what is done after the time `elapsed`.
 fn line(work: Work, done: Done, elapsed: Duration) -> String {
-    let Work { points, runs, most_for_causes } = work;
+    let Work { points, runs, searches } = work;
     let search = done.for_causes + done.for_causes_before;
     let share = |done: usize, all: usize| done as f64 / all.max(1) as f64;
     let left = |elapsed: Duration, share: f64| readable(elapsed.mul_f64((1.0 - share) / share.max(1e-9)));
@@ -125,31 +118,27 @@ fn line(work: Work, done: Done, elapsed: Duration) -> String {
         if done.points >= points {
             return format!("{all} runs{causes} done");
         }
-        // A point may take less time than its limit of runs suggests. From the second point on, the time of the points
-        // before is the better measure.
-        let left = if done.points == 0 {
-            let within = share(done.runs + done.for_causes, runs + most_for_causes);
-            left(elapsed, within / points as f64)
-        } else {
-            let each = done.points_took / done.points as u32;
-            let current = elapsed.saturating_sub(done.points_took).min(each);
-            readable(each * (points - done.points) as u32 - current)
+        // The time of a search is known only when the first point is complete.
+        let left = match done.points {
+            0 if searches => return format!("{of}{causes}"),
+            0 => left(elapsed, share(done.runs, all)),
+            _ => {
+                let each = done.points_took / done.points as u32;
+                let current = elapsed.saturating_sub(done.points_took).min(each);
+                readable(each * (points - done.points) as u32 - current)
+            }
         };
         return format!("{of}{causes}, {left} left");
     }
     if done.runs < runs {
-        let then = match most_for_causes {
-            0 => String::new(),
-            most => format!(", then up to {most} to find causes"),
-        };
+        let then = if searches { ", then runs to find causes" } else { "" };
         return format!("{} of {runs} runs, {} left{then}", done.runs, left(elapsed, share(done.runs, runs)));
     }
     if search == 0 {
         return format!("{runs} runs done");
     }
-    let most = most_for_causes.max(search);
-    let left = left(elapsed.saturating_sub(done.search_began), share(search, most));
-    format!("{runs} runs done, {search} of up to {most} to find causes, at most {left} left")
+    let since = readable(elapsed.saturating_sub(done.search_began));
+    format!("{runs} runs done, {search} more to find causes, for {since}")
 }
 
 /// The least share of the work from which the time left is estimated.
@@ -181,7 +170,7 @@ fn share_of(costs: &[(usize, f64)], done: usize) -> f64 {
 impl Progress {
     /// Creates a display that counts up to `total` steps. With `quiet`, it shows nothing.
     pub fn new(total: usize, quiet: bool) -> Self {
-        Self::of(Work { points: 1, runs: total, most_for_causes: 0 }, quiet)
+        Self::of(Work { points: 1, runs: total, searches: false }, quiet)
     }
 
     /// Creates a display for this work. With `quiet`, it shows nothing.
@@ -207,7 +196,7 @@ impl Progress {
     }
 
     /// Records that the first `points` points are complete and that `done` runs were made at the next one. Runs beyond
-    /// the point's own number search for causes. Their number is not known in advance, but has a limit.
+    /// the point's own number search for causes.
     pub fn update_point(&self, points: usize, done: usize) {
         let Ok(mut shown) = self.shown.lock() else { return };
         let elapsed = self.started.elapsed();
@@ -321,16 +310,16 @@ mod tests {
     }
 
     #[test]
-    fn runs_in_search_of_causes_are_counted_up_to_their_limit() {
-        let work = Work { points: 1, runs: 800, most_for_causes: 1000 };
+    fn runs_in_search_of_causes_are_counted_without_a_limit() {
+        let work = Work { points: 1, runs: 800, searches: true };
         let line = |runs, for_causes| {
             let done = Done { runs, for_causes, search_began: seconds(8), ..Done::default() };
             line(work, done, seconds(10))
         };
-        assert_eq!(line(200, 0), "200 of 800 runs, 30 s left, then up to 1000 to find causes");
+        assert_eq!(line(200, 0), "200 of 800 runs, 30 s left, then runs to find causes");
         assert_eq!(line(800, 0), "800 runs done");
-        assert_eq!(line(800, 250), "800 runs done, 250 of up to 1000 to find causes, at most 6 s left");
-        let without = Work { most_for_causes: 0, ..work };
+        assert_eq!(line(800, 250), "800 runs done, 250 more to find causes, for 2 s");
+        let without = Work { searches: false, ..work };
         let done = Done { runs: 200, ..Done::default() };
         assert_eq!(super::line(without, done, seconds(10)), "200 of 800 runs, 30 s left");
     }
@@ -339,7 +328,7 @@ mod tests {
     /// what one update adds.
     #[test]
     fn the_time_left_of_a_sweep_never_grows() {
-        let work = Work { points: 6, runs: 200, most_for_causes: 1000 };
+        let work = Work { points: 6, runs: 200, searches: true };
         let display = |points: u64, runs: usize, for_causes: usize, at: u64| {
             let (points_took, points) = (seconds(60 * points), points as usize);
             let done = Done {
@@ -352,7 +341,7 @@ mod tests {
             };
             line(work, done, seconds(at))
         };
-        assert_eq!(display(0, 200, 100, 60), "200 of 1200 runs and 100 to find causes, 23 min 0 s left");
+        assert_eq!(display(0, 200, 100, 60), "200 of 1200 runs and 100 to find causes");
         assert_eq!(display(1, 0, 0, 60), "200 of 1200 runs and 100 to find causes, 5 min 0 s left");
         assert_eq!(display(1, 200, 50, 110), "400 of 1200 runs and 150 to find causes, 4 min 10 s left");
         // A point that takes longer than those before keeps the time of the points after it.
@@ -362,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_complete_point_adds_its_search_to_the_total() {
-        let progress = Progress::of(Work { points: 2, runs: 10, most_for_causes: 50 }, true);
+        let progress = Progress::of(Work { points: 2, runs: 10, searches: true }, true);
         progress.update_point(0, 25);
         progress.update_point(1, 4);
         // Threads may report in any order.

@@ -273,11 +273,6 @@ fn perform(plan: &Plan, threads: usize, quiet: bool, outputs: &RaceOutputs<'_>) 
     race
 }
 
-/// Returns the maximum number of runs that search for causes, for the display of progress.
-fn most_for_causes(plan: &Plan) -> usize {
-    if plan.world == World::Virtual { plan.max_experiments() } else { 0 }
-}
-
 /// The maximum number of points of a race whose answer is rendered anew after each step of the search for causes.
 const MOST_RENDERED: usize = 4;
 
@@ -316,7 +311,8 @@ fn carry_out(
     quiet: bool,
     run: impl FnOnce(&Options<'_>) -> Result<Race, RaceError>,
 ) -> Result<Race, Failure> {
-    let work = Work { points: 1, runs: plan.run_count(), most_for_causes: most_for_causes(plan) };
+    let searches = plan.world == World::Virtual && plan.has_experiments();
+    let work = Work { points: 1, runs: plan.run_count(), searches };
     let progress = Progress::of(work, quiet);
     let update = |done: usize| progress.update(done);
     let options = Options { threads, progress: &update, stop: &STOP };
@@ -346,8 +342,8 @@ pub fn failure(error: RaceError) -> Failure {
 /// The destinations of the result, in addition to the table.
 pub struct RaceOutputs<'a> {
     json: Option<&'a str>,
-    /// The version of the format of JSON files.
-    pub json_version: json::Version,
+    /// The format of JSON files.
+    pub json_format: json::Format,
     csv: Option<&'a str>,
     out: Option<&'a Path>,
     pcap: &'a str,
@@ -415,10 +411,10 @@ impl<'a> RaceOutputs<'a> {
         }
         Ok(Self {
             json: text("json"),
-            json_version: if text("json-version") == Some("2") {
-                json::Version::Two
-            } else {
-                json::Version::Three
+            json_format: match (text("json-version"), text("json-detail")) {
+                (Some("2"), _) => json::Format::Two,
+                (_, Some("all")) => json::Format::Whole,
+                _ => json::Format::Drawn,
             },
             csv: text("csv"),
             out: text("out").map(Path::new),
@@ -456,7 +452,7 @@ impl<'a> RaceOutputs<'a> {
         let (printed_warnings, reserved) = (Vec::new(), Vec::new());
         Self {
             json: None,
-            json_version: json::Version::Three,
+            json_format: json::Format::Drawn,
             csv: None,
             out: None,
             pcap: "off",
@@ -533,7 +529,7 @@ impl<'a> RaceOutputs<'a> {
     fn write(self, plan: &Plan, race: &Race, captures: Option<&[HostPackets]>) -> Result<(), Failure> {
         let (style, to_stdout) = (self.style(), self.to_stdout());
         let warnings = self.unprinted(&race.warnings);
-        let text = json::render_as(race, self.json_version);
+        let text = json::render_as(race, self.json_format);
         // All files are written before the first is published, so that none appears if writing fails.
         let mut files = Vec::new();
         for (kind, file) in self.reserved {

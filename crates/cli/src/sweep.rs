@@ -122,8 +122,8 @@ pub fn run(
     let wrong = |error: PlanError| Failure::Usage(error.to_string());
     let people = outline.people().is_some();
     let runs = outline.at(0).map_err(wrong)?.run_count();
-    let most_for_causes = outline.at(0).map_err(wrong)?.max_experiments();
-    let progress = Progress::of(Work { points: missing.len(), runs, most_for_causes }, request.quiet);
+    let searches = outline.at(0).map_err(wrong)?.has_experiments();
+    let progress = Progress::of(Work { points: missing.len(), runs, searches }, request.quiet);
     for (before, &number) in missing.iter().enumerate() {
         let single = outline.at(number - 1).map_err(wrong)?;
         let update = |done: usize| progress.update_point(before, done);

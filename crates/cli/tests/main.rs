@@ -61,6 +61,7 @@ mod smuggling;
 mod stalled;
 mod study;
 mod study_bundle;
+mod study_changes;
 mod study_papers;
 mod sweeps;
 mod threads;

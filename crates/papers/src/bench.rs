@@ -116,14 +116,7 @@ impl<'a> StudyRuns<'a> {
     /// Returns a [`StudyRuns`] that runs plans with `options`, and that stores the measured values in `store`.
     #[must_use]
     pub fn new(options: &'a Options<'a>, store: &'a dyn Store) -> Self {
-        Self {
-            options: Some(options),
-            store,
-            points_by_name: HashMap::new(),
-            by_conditions: HashMap::new(),
-            done: 0,
-            steps: Vec::new(),
-        }
+        Self { options: Some(options), ..Self::counting(store) }
     }
 
     /// Returns a [`StudyRuns`] that executes nothing. It only counts the runs whose figures are not in `store`, and
@@ -187,22 +180,16 @@ impl<'a> StudyRuns<'a> {
             if self.options.is_none() {
                 let point = Point { factors: table_point.factors.clone(), ..Point::default() };
                 self.points_by_name.insert(name.clone(), Rc::new(point));
+                self.share_contestants(name, table_point, heads);
             }
         }
-        match self.options {
-            Some(options) => {
-                for group in groups(&missing, options.threads) {
-                    self.race(group, heads, options)?;
-                }
+        if let Some(options) = self.options {
+            for group in groups(&missing, options.threads) {
+                self.race(group, heads, options)?;
             }
-            None => {
-                for one in &missing {
-                    let step = Step::of(&one.remaining);
-                    self.done += step.runs;
-                    self.steps.push(step);
-                    self.share_contestants(one.name, one.table_point, heads);
-                }
-            }
+        } else {
+            self.steps.extend(missing.iter().map(|one| Step::of(&one.remaining)));
+            self.done = self.steps.iter().map(|step| step.runs).sum();
         }
         let points = names.iter().filter_map(|name| self.points_by_name.get(name).cloned()).collect();
         Ok(Figures { points, cases: distinct_runs(table_points) })

@@ -260,7 +260,9 @@ impl CauseResult {
         let [was, is] = self.numbers.map(|number| number.map_or("nothing".to_owned(), figure));
         if self.elsewhere {
             let (change, of) = (self.cause.change.join(" "), &self.cause.of);
-            return format!("With {change}, too, {of} is {effect} of what it is without ({was}, then {is}).");
+            return format!(
+                "With {change} as well, {of} is {effect} of its value without (geometric means: {was} without, {is} with)."
+            );
         }
         self.cause.says.replace("{}", &effect).replace("{was}", &was).replace("{is}", &is)
     }

@@ -131,7 +131,8 @@ impl Study {
             .collect();
         factors.sort_unstable();
         factors.dedup();
-        format!("{key} varies in no table of {name}; these vary: {}", factors.join(", "))
+        let whole = if key == "object" { "; every run has all objects" } else { "" };
+        format!("{key} varies in no table of {name}; these vary: {}{whole}", factors.join(", "))
     }
 
     /// Removes the causes, so that they are not run, and the claims that a cause decides.

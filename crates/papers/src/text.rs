@@ -276,7 +276,8 @@ fn escape_cell(text: &str) -> String {
 }
 
 /// Returns the names of the causes that bring a cell near its published value. Exploratory and counterfactual causes
-/// are marked. If a cause moves other cells away from their published values, the number of those cells follows.
+/// explain nothing, and are listed apart. If a cause moves other cells away from their published values, the number of
+/// those cells follows.
 pub(super) fn named(cell: &PublishedCell, found: &TableResult) -> String {
     let selected = |id: &String| {
         let effect = found.whole_table_effects.iter().find(|(known, _)| known == id);
@@ -285,11 +286,15 @@ pub(super) fn named(cell: &PublishedCell, found: &TableResult) -> String {
             some => format!("{id} (takes {some} away)"),
         }
     };
-    let explained = cell.explained.iter().map(selected);
-    let perhaps = cell.exploratory_causes.iter().map(|id| format!("perhaps {id}"));
-    let against =
-        cell.counterfactual_causes.iter().map(|id| format!("{id} (counterfactual, explains nothing)"));
-    explained.chain(perhaps).chain(against).collect::<Vec<_>>().join(", ")
+    let explained: Vec<String> = cell.explained.iter().map(selected).collect();
+    let others = [("exploratory", &cell.exploratory_causes), ("counterfactual", &cell.counterfactual_causes)];
+    let others = others.iter().filter(|(_, ids)| !ids.is_empty());
+    let others: Vec<String> = others.map(|(kind, ids)| format!("{kind} {}", ids.join(", "))).collect();
+    match (explained.as_slice(), others.as_slice()) {
+        (explained, []) => explained.join(", "),
+        ([], others) => format!("not explained; near it comes {}", others.join("; ")),
+        (explained, others) => format!("{}; near it comes also {}", explained.join(", "), others.join("; ")),
+    }
 }
 
 /// Renders every published cell with our value.

@@ -79,8 +79,8 @@ impl Protocol for Quic {
 
     fn caveat(&self) -> Option<&'static str> {
         Some(
-            "loss recovery, pacing and acknowledgements are those of the library quinn with every congestion control; it never \
-             undoes a reduction of the window",
+            "loss recovery, pacing and acknowledgements are those of the library quinn with every congestion control; it \
+             does not restore the congestion window if a loss turns out to be false",
         )
     }
 }

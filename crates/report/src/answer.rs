@@ -6,9 +6,9 @@
 //! contestant.
 
 pub use super::medians::Line;
-use super::medians::{Finisher, Standing, ratio};
+use super::medians::{Finisher, Standing, counted, noun, plural, ratio};
 use super::reasons;
-use anabranch_results::stats::decision::{FEWEST_ALIKE, GAP, rounded_up, with_commas};
+use anabranch_results::stats::decision::{FEWEST_ALIKE, GAP, rounded_up};
 use anabranch_results::stats::metrics;
 use anabranch_results::verdict::{and, milliseconds};
 use anabranch_results::{Bound, Comparison, Point, Stat, Verdict};
@@ -210,16 +210,19 @@ fn unclear(standing: &Standing<'_>, first: &Finisher<'_>) -> Line {
     if found.n < 2 && !found.exact {
         clauses.push(format!("One {load} decides nothing here; race more, such as --runs 100."));
     } else if let (None, Some([low, high])) = (found.bound, found.median_ci95) {
-        clauses.push(format!(
-            "With 95\u{a0}% confidence {} takes {} to {} times as long as {}.",
-            rival.name,
-            ratio(low),
-            ratio(high),
-            first.name
-        ));
+        let (rival, first) = (rival.name, first.name);
+        clauses.push(if low < 1.0 && (1.0..1.5).contains(&high) {
+            let [less, more] = [1.0 - low, high - 1.0].map(|part| (100.0 * part).round());
+            format!(
+                "With 95\u{a0}% confidence {rival} needs between {less}\u{a0}% less and {more}\u{a0}% more time than {first}."
+            )
+        } else {
+            let (low, high) = (ratio(low), ratio(high));
+            format!("With 95\u{a0}% confidence {rival} takes {low} to {high} times as long as {first}.")
+        });
         // The medians alone would decide. A winner needs averages that agree.
         if low > 1.0 || high < 1.0 {
-            clauses.push("But their averages are too close.".to_owned());
+            clauses.push("Their means do not confirm a winner.".to_owned());
         }
     }
     clauses.extend(found.more_seeds.filter(|_| found.n > 1).map(|more| {
@@ -264,12 +267,13 @@ fn spread(standing: &Standing<'_>) -> Option<Line> {
     let [p75, p95] = [other.stat.p75?, other.stat.p95?];
     let [p75, p95] = [p75, p95].map(|ms| at_least(point, ms));
     let times = format!("{}. For {} these are {p75} and {p95}.", quantiles(point, first)?, other.name);
-    let mut clauses = vec![frequency(point, first, other, found), times];
+    let is_pair = standing.winner().is_some() || standing.ranked.len() < 3;
+    let mut clauses = vec![frequency(point, (first, other), found, is_pair), times];
     clauses.extend(steadiest(standing));
     Some(Line::new(label, clauses))
 }
 
-/// If there is no clear winner, names the contestant whose slowest runs are the shortest. `None` if its lead in these
+/// If there is no clear winner, names the contestant whose 95th percentile is the smallest. `None` if its lead in these
 /// runs is too small to matter.
 fn steadiest(standing: &Standing<'_>) -> Option<String> {
     let first = standing.ranked.first()?;
@@ -278,17 +282,18 @@ fn steadiest(standing: &Standing<'_>) -> Option<String> {
     let matters = standing.winner().is_none() && p95(first) / p95(best) >= MIN_TAIL;
     matters.then(|| {
         let time = at_least(standing.point, p95(best));
-        format!(
-            "The slowest {} are shortest with {}: 95\u{a0}% take under {time}.",
-            plural(standing.point),
-            best.name
-        )
+        format!("{} has the fewest slow {}: 95\u{a0}% take under {time}.", best.name, plural(standing.point))
     })
 }
 
 /// Describes in how many runs each of two contestants is faster. If both are often faster, also compares the slower
-/// halves of their runs.
-fn frequency(point: &Point, first: &Finisher<'_>, next: &Finisher<'_>, found: &Comparison) -> String {
+/// halves of their runs. Unless `is_pair` is set, the sentence says that no other contestant counts.
+fn frequency(
+    point: &Point,
+    (first, next): (&Finisher<'_>, &Finisher<'_>),
+    found: &Comparison,
+    is_pair: bool,
+) -> String {
     let (n, loads) = (found.n, plural(point));
     let tail = first.stat.p75.zip(next.stat.p75).map_or(1.0, |(first, next)| next / first);
     let (name, wins, other, slower) = if tail >= 1.0 {
@@ -302,7 +307,11 @@ fn frequency(point: &Point, first: &Finisher<'_>, next: &Finisher<'_>, found: &C
             ratio(slower)
         );
     }
-    format!("{} is faster than {} in {} of {n} {loads}.", first.name, next.name, found.more)
+    let (first, next, more) = (first.name, next.name, found.more);
+    match is_pair {
+        true => format!("{first} is faster than {next} in {more} of {n} {loads}."),
+        false => format!("compared with {next} alone, {first} is faster in {more} of {n} {loads}."),
+    }
 }
 
 /// The smallest ratio of the third quartiles of two contestants for which their slower halves are compared.
@@ -371,23 +380,6 @@ fn takes(point: &Point, time: &str) -> String {
         return format!("median run delivers 95\u{a0}% of its messages within {time}");
     }
     format!("median {} takes {time}", noun(point))
-}
-
-/// Returns the noun for one run of this workload, for example `load`.
-fn noun(point: &Point) -> &'static str {
-    match point.workload.workload_noun() {
-        "page" => "load",
-        "transfer" => "transfer",
-        _ => "run",
-    }
-}
-
-pub(super) fn plural(point: &Point) -> String {
-    format!("{}s", noun(point))
-}
-
-pub(super) fn counted(n: u64, noun: &str) -> String {
-    if n == 1 { format!("1\u{a0}{noun}") } else { format!("{}\u{a0}{noun}s", with_commas(n)) }
 }
 
 /// Returns how many times faster the denominator of a comparison is: `1.07 times`, for a quotient of medians of 1.07.

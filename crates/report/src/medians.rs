@@ -1,5 +1,6 @@
 //! Ranks the contestants of a point by their medians, and decides whether one of them is the clear winner.
 
+use anabranch_results::stats::decision::with_commas;
 use anabranch_results::stats::metrics;
 use anabranch_results::{Comparison, Contestant, Point, Stat, Verdict};
 
@@ -97,4 +98,21 @@ impl<'a> Standing<'a> {
 /// Formats a ratio, with two decimals below 2 and with one decimal above.
 pub(super) fn ratio(value: f64) -> String {
     if value >= 1.995 { format!("{value:.1}") } else { format!("{value:.2}") }
+}
+
+/// Returns the noun for one run of this workload, for example `load`.
+pub(super) fn noun(point: &Point) -> &'static str {
+    match point.workload.workload_noun() {
+        "page" => "load",
+        "transfer" => "transfer",
+        _ => "run",
+    }
+}
+
+pub(super) fn plural(point: &Point) -> String {
+    format!("{}s", noun(point))
+}
+
+pub(super) fn counted(n: u64, noun: &str) -> String {
+    if n == 1 { format!("1\u{a0}{noun}") } else { format!("{}\u{a0}{noun}s", with_commas(n)) }
 }

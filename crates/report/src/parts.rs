@@ -87,15 +87,9 @@ pub(super) fn legend(out: &mut String, present: [bool; 13]) {
 /// Returns the mean of each part in milliseconds, over the objects of all runs. Background objects and objects with an
 /// unknown part are left out. `None` if no object is left.
 fn means(contestant: &Contestant) -> Option<[f64; 13]> {
-    let (mut sums, mut n) = ([0.0; 13], 0_u64);
-    for object in contestant.runs.iter().flat_map(|run| &run.objects).filter(|object| !object.background) {
-        let Some(why) = object.why.as_ref().filter(|breakdown| breakdown.is_whole()) else { continue };
-        n += 1;
-        for (sum, part) in sums.iter_mut().zip(values(why, object.send_detail.as_ref())) {
-            *sum += part as f64 / 1e6;
-        }
-    }
-    (n > 0).then(|| sums.map(|sum| sum / n as f64))
+    let sums = contestant.part_sums()?;
+    let sum = values(&sums.why, Some(&sums.send_detail));
+    Some(sum.map(|ns| ns as f64 / 1e6 / sums.objects.max(1) as f64))
 }
 
 /// The mean parts of the response times at one point, for the contestants whose parts are known. Also says which parts

@@ -1,7 +1,7 @@
 //! Sentences about why the winner is faster, and about the changes that would make another contestant win. Every
 //! sentence is based on a run that was made with one change, and quotes the result of that run.
 
-use super::medians::{Line, Standing, ratio};
+use super::medians::{self, Line, Standing, counted, ratio};
 use super::words::number;
 use anabranch_results::stats::decision::GAP;
 use anabranch_results::verdict::and;
@@ -125,10 +125,12 @@ fn described(condition: &Condition) -> (String, String) {
         "queue" => ("the short queue of the network costs", "with an unlimited queue"),
         "rate" => ("the slow network costs", "with unlimited bandwidth"),
         "server time" => ("waiting for the server costs", "with a server that answers at once"),
-        "handshake" => ("opening connections costs", "with all connections open beforehand"),
+        "handshake" => ("opening connections costs", "if both had all connections open beforehand"),
         "failure" => ("the failure of a path costs", "without the failure"),
         "order" => ("waiting for earlier messages costs", "with unordered messages"),
-        "security" => ("TLS or DTLS as a separate layer costs", "without the TLS or DTLS layer"),
+        "security" => {
+            ("the separate layer of TLS or DTLS costs", "if neither had a separate layer of TLS or DTLS")
+        }
         other => return (format!("the condition '{other}' costs"), format!("without '{other}'")),
     };
     (what.to_owned(), without.to_owned())
@@ -236,7 +238,7 @@ fn change(cause: &Cause) -> (String, String) {
 pub(super) fn flips(standing: &Standing<'_>) -> Line {
     let changes = &standing.point.changes;
     let winner = standing.winner();
-    let label = if winner.is_some() { "What changes it" } else { "What decides it" };
+    let label = if winner.is_some() { "What changes it" } else { "What would decide it" };
     if changes.is_empty() {
         let advice = "not tested; race other networks, such as --loss\u{a0}0,1% or --rtt\u{a0}20ms,200ms.";
         return Line::new(label, vec![advice.to_owned()]);
@@ -245,14 +247,16 @@ pub(super) fn flips(standing: &Standing<'_>) -> Line {
     let other = |one: &&Changed| one.winner.as_ref().is_some_and(|it| !is_same(it));
     let others: Vec<&Changed> = changes.iter().filter(other).collect();
     let nouns = |kept: &dyn Fn(&Changed) -> bool| -> Vec<String> {
-        changes.iter().filter(|one| kept(one)).map(|one| noun(&one.change)).collect()
+        changes.iter().filter(|one| kept(one)).map(|one| in_full(&one.change)).collect()
     };
     let open = nouns(&|one| one.winner.is_none());
     let is_only = others.len() == 1 && (open.is_empty() || winner.is_none());
     let mut flipped: Vec<String> = others.iter().map(|one| flip(standing, one, is_only)).collect();
     // If the point has a winner, a change after which there is no clear winner also counts as a flip.
     if winner.is_some() && !open.is_empty() {
-        flipped.push(format!("{} (no clear winner)", and(&open)));
+        let runs = changes.iter().filter(|one| one.winner.is_none()).map(|one| one.n).max();
+        let loads = counted(runs.unwrap_or(0), medians::noun(standing.point));
+        flipped.push(format!("with {}, {loads} of each show no clear winner", or(&open)));
     }
     let mut clauses = vec![match flipped.as_slice() {
         [] => "nothing that was tried.".to_owned(),
@@ -260,10 +264,10 @@ pub(super) fn flips(standing: &Standing<'_>) -> Line {
     }];
     let same = nouns(&|one| one.winner.as_ref().is_some_and(is_same));
     if let (Some(winner), false) = (winner, same.is_empty()) {
-        clauses.push(format!("{} still wins with {}.", winner.name, each(&same)));
+        clauses.push(format!("{} stays the winner with {}.", winner.name, each(&same)));
     }
     if winner.is_none() && !open.is_empty() {
-        clauses.push(format!("Still no clear winner with {}.", each(&open)));
+        clauses.push(format!("There is still no clear winner with {}.", each(&open)));
     }
     Line::new(label, clauses)
 }
@@ -276,15 +280,33 @@ fn each(changes: &[String]) -> String {
     }
 }
 
-/// Names a change and the contestant that wins with it: `1 % loss (http1 wins, 1.25 times faster than http2)`. The lead
-/// is left out unless `with_lead` is set.
+/// Joins changes to a list of alternatives in words.
+fn or(changes: &[String]) -> String {
+    match changes {
+        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        all => all.concat(),
+    }
+}
+
+/// Returns the noun phrase for a change, in words that a sentence about a page load explains.
+fn in_full(change: &str) -> String {
+    let noun = noun(change);
+    match change.split_once('=') {
+        Some(("loss", _)) => noun.replace(" loss", " packet loss"),
+        Some(("cc", _)) => format!("congestion control {noun}"),
+        _ => noun,
+    }
+}
+
+/// Names a change and the contestant that wins with it: `with 1 % packet loss, http1 wins, 1.25 times faster than
+/// http2`. The lead is left out unless `with_lead` is set.
 fn flip(standing: &Standing<'_>, one: &Changed, with_lead: bool) -> String {
     let winner = one.winner.as_deref().map_or(String::new(), |typed| name(standing, typed));
     let lead = one.runner_up.as_deref().zip(one.median_ratio).filter(|_| with_lead);
     let lead = lead.map_or(String::new(), |(next, lead)| {
         format!(", {} times faster than {}", ratio(lead), name(standing, next))
     });
-    format!("{} ({winner} wins{lead})", noun(&one.change))
+    format!("with {}, {winner} wins{lead}", in_full(&one.change))
 }
 
 /// Returns a noun phrase for a change or a factor level as typed, for example `1 % loss` for `loss=1%`.

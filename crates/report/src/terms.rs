@@ -161,7 +161,7 @@ pub(super) fn reproduce(out: &mut String, race: &Race, context: &PageContext<'_>
     let plan = serde_json::to_string_pretty(&race.plan).unwrap_or_default();
     let _ = writeln!(
         out,
-        "<p class=\"note\">All numbers stand in <code>results.json</code> beside this file; packets of the median runs in the \
+        "<p class=\"note\">The numbers stand in <code>results.json</code> beside this file; packets of the median runs in the \
          captures.</p><details><summary>the plan in full</summary><pre>{}</pre></details>",
         escape(&plan)
     );

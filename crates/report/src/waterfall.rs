@@ -6,33 +6,18 @@
 
 use super::chart::{Data, Figure, Width};
 use super::parts::{self, PARTS, Strokes};
-use super::standing;
 use super::svg::{self, Scale, escape, ms, px, span};
 use super::traffic;
 use super::words::{self, term};
-use super::{median_run, outcome, shared_end};
+use super::{outcome, shared_end};
 use anabranch_results::csv::optional;
-use anabranch_results::{Contestant, Object, Point, Run};
+use anabranch_results::{Object, Point, Run};
 use std::fmt::Write;
 
-/// The labels of the runs of a contestant that the reader can select.
+/// The labels of the runs of a contestant that the reader can select, in the order of [`Point::drawn_runs`].
 const STEPS: [&str; 3] = ["best run", "median run", "worst run"];
 /// The index in [`STEPS`] of the run that is shown first and printed on paper.
 const MEDIAN: usize = 1;
-
-/// Returns the indices of the contestant's runs to show, in the order of [`STEPS`].
-fn shown(point: &Point, contestant: &Contestant) -> Option<[usize; 3]> {
-    let mut order: Vec<(f64, usize)> = contestant
-        .runs
-        .iter()
-        .enumerate()
-        .map(|(i, run)| (standing::value(point, run).unwrap_or(f64::INFINITY), i))
-        .collect();
-    order.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let median = median_run(contestant)?;
-    let median = contestant.runs.iter().position(|run| run.seed == median.seed)?;
-    Some([order.first()?.1, median, order.last()?.1])
-}
 
 /// Draws the waterfalls of the median runs. If `all` is set, also draws those of the best and worst runs.
 pub(super) fn render(out: &mut String, point: &Point, all: bool) {
@@ -41,7 +26,7 @@ pub(super) fn render(out: &mut String, point: &Point, all: bool) {
         .contestants
         .iter()
         .enumerate()
-        .filter_map(|(i, contestant)| Some((i, shown(point, contestant)?)))
+        .filter_map(|(i, contestant)| Some((i, point.drawn_runs(contestant)?)))
         .filter(|(i, _)| point.contestants[*i].runs.iter().any(|run| !run.objects.is_empty()))
         .collect();
     if chosen.is_empty() {

@@ -1,11 +1,11 @@
 //! The objects of a run as columns: each field has one list with the values of all objects, in the order of the page.
 //!
 //! A result has up to a hundred thousand objects. As columns they take about a fifth of the space of one JSON object for
-//! each. Nothing is lost:
+//! each. Columns lose nothing:
 //!
-//! - A column without information is left out: all columns if there are no objects, `background` and `failure` if no
-//!   object has them, and a part of `why` or `send_detail` that is 0 for all objects.
-//! - A run whose objects have the names of the contestant's first run has no column `name`.
+//! - A column without information is left out: all columns if there are no objects. `connection`, `stream`, `background`
+//!   and `failure` are left out if no object has them, `bytes` and parts of response times if they are 0 for all objects.
+//! - A run whose objects have the names and sizes of the contestant's first run has no columns `name` and `bytes`.
 //! - Each of `instants` counts from the instant before it, and the first counts from `issued_ns`.
 //!
 //! Older results have a list of objects instead of the columns, which is read as well.
@@ -175,7 +175,9 @@ fn instants(row: &[Option<u64>], issued: Option<u64>) -> Instants {
 
 impl Columns {
     fn of(objects: &[Object]) -> Self {
-        let numbers = |of: fn(&Object) -> Option<u64>| objects.iter().map(of).collect();
+        let numbers = |of: fn(&Object) -> Option<u64>| objects.iter().map(of).collect::<Numbers>();
+        let known =
+            |column: Numbers| if column.iter().any(Option::is_some) { column } else { Numbers::new() };
         let whys: Vec<_> = objects.iter().map(|object| object.why.map(|why| why.parts().to_vec())).collect();
         let detail = |detail: SendDetail| [detail.cwnd_ns, detail.rwnd_ns, detail.turn_ns].map(Some).to_vec();
         let details: Vec<_> = objects.iter().map(|object| object.send_detail.map(detail)).collect();
@@ -189,13 +191,14 @@ impl Columns {
             leave_out_zeros(detail.columns(), &present(&details), 0);
         }
         let is_named = objects.iter().any(|object| !object.name.is_empty());
+        let has_bytes = objects.iter().any(|object| object.bytes > 0);
         let is_background = objects.iter().any(|object| object.background);
         let has_failure = objects.iter().any(|object| object.failure.is_some());
         Self {
             name: objects.iter().filter(|_| is_named).map(|object| object.name.clone()).collect(),
-            bytes: objects.iter().map(|object| object.bytes).collect(),
-            connection: numbers(|object| object.connection),
-            stream: numbers(|object| object.stream),
+            bytes: objects.iter().filter(|_| has_bytes).map(|object| object.bytes).collect(),
+            connection: known(numbers(|object| object.connection)),
+            stream: known(numbers(|object| object.stream)),
             issued_ns: numbers(|object| object.issued_ns),
             first_byte_ns: numbers(|object| object.first_byte_ns),
             delivered_ns: numbers(|object| object.delivered_ns),
@@ -207,13 +210,19 @@ impl Columns {
         }
     }
 
-    /// Returns the objects. They have no names if the run has no column of names.
+    /// Returns the objects. They have no names and no bytes if the run has no columns of these.
     fn objects(self) -> Result<Vec<Object>, String> {
-        let count = self.bytes.len();
-        let numbers =
-            [&self.connection, &self.stream, &self.issued_ns, &self.first_byte_ns, &self.delivered_ns];
-        check(numbers.iter().map(|column| column.len()), count)?;
-        let optional = [self.name.len(), self.background.len(), self.failure.len()];
+        let count = self.bytes.len().max(self.issued_ns.len());
+        let times = [&self.issued_ns, &self.first_byte_ns, &self.delivered_ns];
+        check(times.iter().map(|column| column.len()), count)?;
+        let optional = [
+            self.name.len(),
+            self.bytes.len(),
+            self.connection.len(),
+            self.stream.len(),
+            self.background.len(),
+            self.failure.len(),
+        ];
         check(optional.into_iter().filter(|length| *length > 0), count)?;
         let whys = rows(self.why.unwrap_or_default().columns(), count)?;
         let details = rows(self.send_detail.unwrap_or_default().columns(), count)?;
@@ -224,9 +233,9 @@ impl Columns {
             let issued_ns = self.issued_ns[at];
             Object {
                 name: names.next().unwrap_or_default(),
-                bytes: self.bytes[at],
-                connection: self.connection[at],
-                stream: self.stream[at],
+                bytes: self.bytes.get(at).copied().unwrap_or(0),
+                connection: self.connection.get(at).copied().flatten(),
+                stream: self.stream.get(at).copied().flatten(),
                 issued_ns,
                 first_byte_ns: self.first_byte_ns[at],
                 delivered_ns: self.delivered_ns[at],
@@ -245,21 +254,7 @@ impl Columns {
 const WIRE: usize = 9;
 
 fn breakdown(row: &[Option<u64>]) -> TimeBreakdown {
-    let mut next = row.iter().copied();
-    let mut next = || next.next().flatten();
-    TimeBreakdown {
-        connect_ns: next(),
-        secure_ns: next(),
-        queue_ns: next(),
-        send_ns: next(),
-        stalled_ns: next(),
-        ahead_ns: next(),
-        server_ns: next(),
-        recovery_ns: next(),
-        timeout_ns: next(),
-        wire_ns: next(),
-        blocked_ns: next(),
-    }
+    TimeBreakdown::from_parts(std::array::from_fn(|part| row.get(part).copied().flatten()))
 }
 
 fn detail(row: &[Option<u64>]) -> SendDetail {
@@ -296,28 +291,39 @@ impl<'de> Visitor<'de> for Reader {
     }
 }
 
-/// Gives objects that were read without names these names.
-pub fn name(objects: &mut [Object], names: &[String]) {
-    if objects.len() == names.len() && objects.iter().all(|object| object.name.is_empty()) {
-        objects.iter_mut().zip(names).for_each(|(object, name)| object.name.clone_from(name));
+/// Gives objects that were read without names the names of the objects of the first run, and likewise their sizes.
+pub fn complete(objects: &mut [Object], first: &[Object]) {
+    if objects.len() != first.len() || objects.iter().any(|object| !object.name.is_empty()) {
+        return;
+    }
+    let has_bytes = objects.iter().any(|object| object.bytes > 0);
+    for (object, first) in objects.iter_mut().zip(first) {
+        object.name.clone_from(&first.name);
+        if !has_bytes {
+            object.bytes = first.bytes;
+        }
     }
 }
 
-/// Reads and writes the runs of a contestant. Only the first run has the names of the objects, unless they differ.
+/// Reads and writes the runs of a contestant. Only the first run has the names and sizes of the objects, unless they
+/// differ.
 pub mod runs {
-    use super::{Deserialize, Deserializer, Run, Serializer, name};
+    use super::{Deserialize, Deserializer, Object, Run, Serializer, complete};
 
-    /// Returns whether the objects of two runs have the same names.
-    fn has_names_of(run: &Run, first: &Run) -> bool {
-        run.objects.iter().map(|object| &object.name).eq(first.objects.iter().map(|object| &object.name))
+    /// Returns whether the objects of two runs have the same names and sizes.
+    fn is_like(run: &Run, first: &Run) -> bool {
+        let of = |object: &Object| (object.name.clone(), object.bytes);
+        run.objects.iter().map(of).eq(first.objects.iter().map(of))
     }
 
     /// Writes the runs.
     pub fn serialize<S: Serializer>(runs: &[Run], to: S) -> Result<S::Ok, S::Error> {
         to.collect_seq(runs.iter().enumerate().map(|(at, run)| {
             let mut run = run.clone();
-            if at > 0 && has_names_of(&run, &runs[0]) {
-                run.objects.iter_mut().for_each(|object| object.name.clear());
+            if at > 0 && is_like(&run, &runs[0]) {
+                for object in &mut run.objects {
+                    (object.name, object.bytes) = (String::new(), 0);
+                }
             }
             run
         }))
@@ -327,8 +333,7 @@ pub mod runs {
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Run>, D::Error> {
         let mut runs = Vec::<Run>::deserialize(from)?;
         if let Some((first, others)) = runs.split_first_mut() {
-            let names: Vec<String> = first.objects.iter().map(|object| object.name.clone()).collect();
-            others.iter_mut().for_each(|run| name(&mut run.objects, &names));
+            others.iter_mut().for_each(|run| complete(&mut run.objects, &first.objects));
         }
         Ok(runs)
     }
@@ -400,14 +405,17 @@ mod tests {
     }
 
     #[test]
-    fn names_stand_only_in_the_first_run() {
+    fn names_and_sizes_stand_only_in_the_first_run() {
         let mut race = Race::from_json(include_str!("../tests/data/race-full.json")).expect("a result");
         let runs = &mut race.points[0].contestants[0].runs;
         let mut other = runs[0].clone();
         other.objects[0].name = "/another".to_owned();
-        *runs = vec![runs[0].clone(), runs[0].clone(), other];
-        let text = crate::json::render(&race);
-        assert_eq!(text.matches("\"/b\"").count(), 2, "{text}");
+        let mut longer = runs[0].clone();
+        longer.objects[0].bytes = 10_001;
+        *runs = vec![runs[0].clone(), runs[0].clone(), other, longer];
+        let text = crate::json::render_as(&race, crate::json::Format::Whole);
+        assert_eq!(text.matches("\"/b\"").count(), 3, "{text}");
+        assert_eq!(text.matches("\"bytes\":[1000").count(), 3, "{text}");
         assert_eq!(Race::from_json(&text).expect("a result"), race);
     }
 }

@@ -1,6 +1,6 @@
 //! Counts the objects for which every part of the response time is known.
 
-use super::{Contestant, TimeBreakdown};
+use super::Contestant;
 
 impl Contestant {
     /// Returns two numbers of delivered objects over all runs: those for which every part of the response time is
@@ -8,9 +8,8 @@ impl Contestant {
     #[must_use]
     pub fn coverage(&self) -> (u64, u64) {
         let objects = self.runs.iter().flat_map(|run| &run.objects).filter(|object| !object.background);
-        objects.filter(|object| object.delivered_ns.is_some()).fold((0, 0), |(known, all), object| {
-            (known + u64::from(object.why.as_ref().is_some_and(TimeBreakdown::is_whole)), all + 1)
-        })
+        let delivered = objects.filter(|object| object.delivered_ns.is_some()).count();
+        (self.part_sums().map_or(0, |sums| sums.objects), delivered as u64)
     }
 
     /// Returns a note if the parts of the response time are known for only some of the delivered objects, for example

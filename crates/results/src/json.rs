@@ -5,33 +5,52 @@ use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 use std::io::{self, Write};
 
-/// A version of the format of result files.
+/// The format of a result file: its version, and the runs that it describes in full detail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Version {
-    /// The format `anabranch.race/3`.
+pub enum Format {
+    /// `anabranch.race/3`. Only the runs of [`Point::drawn_runs`] have the parts of the objects' response times.
     #[default]
-    Three,
-    /// The older format `anabranch.race/2`, for readers that do not know the newer one.
+    Drawn,
+    /// `anabranch.race/3` with the parts of the response times of all runs.
+    Whole,
+    /// The older format `anabranch.race/2`, for readers that do not know the newer one. It has every detail.
     Two,
 }
 
 /// Renders the race as JSON, ending in a line feed.
 #[must_use]
 pub fn render(race: &Race) -> String {
-    render_as(race, Version::Three)
+    render_as(race, Format::Drawn)
 }
 
-/// Renders the race as JSON of this version, ending in a line feed.
+/// Renders the race as JSON in this format, ending in a line feed.
 #[must_use]
-pub fn render_as(race: &Race, version: Version) -> String {
-    written(race, Shallow::default(), version, "") + "\n"
+pub fn render_as(race: &Race, format: Format) -> String {
+    if race.points.is_empty() {
+        return written(race, Shallow::default(), format, "") + "\n";
+    }
+    let (mut text, after) = around_points(race, format);
+    for (index, one) in race.points.iter().enumerate() {
+        text += &point(one, index == 0, format);
+    }
+    text + &after
 }
 
 /// Returns the text before and after the points of a race. The caller writes each point between the two texts, as
 /// [`point`] renders it.
 #[must_use]
-pub fn around_points(race: &Race, version: Version) -> (String, String) {
-    let text = render_as(&Race { points: Vec::new(), ..race.clone() }, version);
+pub fn around_points(race: &Race, format: Format) -> (String, String) {
+    let frame = Race {
+        schema: race.schema.clone(),
+        plan: race.plan.clone(),
+        world: race.world,
+        host: race.host.clone(),
+        warnings: race.warnings.clone(),
+        calibrations: race.calibrations.clone(),
+        points: Vec::new(),
+        expectations: race.expectations.clone(),
+    };
+    let text = render_as(&frame, format);
     // `EMPTY` begins with a line feed. JSON escapes line feeds in keys and strings, so `EMPTY` occurs only once in the
     // text.
     let (before, after) = text.split_once(EMPTY).unwrap_or((&text, ""));
@@ -42,25 +61,33 @@ const EMPTY: &str = "\n  \"points\": [],";
 
 /// Renders one point exactly as [`render_as`] writes it within its race. `first` is set for the first point of the race.
 #[must_use]
-pub fn point(point: &Point, first: bool, version: Version) -> String {
+pub fn point(point: &Point, first: bool, format: Format) -> String {
     let mut within = Shallow::default();
     for _ in 0..POINT_DEPTH {
         let array = within.begin_array(&mut io::sink());
         assert!(array.is_ok(), "{array:?}");
     }
     let separator = if first { "" } else { "," };
-    format!("{separator}\n    {}", written(point, within, version, "points"))
+    let text = match format {
+        Format::Drawn => {
+            let mut point = point.clone();
+            point.keep_drawn_detail();
+            written(&point, within, format, "points")
+        }
+        Format::Whole | Format::Two => written(point, within, format, "points"),
+    };
+    format!("{separator}\n    {text}")
 }
 
 /// The nesting depth of a point in the JSON document. The two outer levels are the race and its list of points.
 const POINT_DEPTH: usize = 2;
 
 /// Returns a race or a part of it as text. `within` is the field that contains the part; empty for a whole race.
-fn written(value: &impl Serialize, formatter: Shallow, version: Version, within: &str) -> String {
-    if version == Version::Two {
+fn written(value: &impl Serialize, formatter: Shallow, format: Format, within: &str) -> String {
+    if format == Format::Two {
         let json = serde_json::to_string(value).unwrap_or_default();
         let older =
-            version2::convert(&json, within, |older| written(older, formatter, Version::Three, within));
+            version2::convert(&json, within, |older| written(older, formatter, Format::Whole, within));
         return older.unwrap_or_default();
     }
     let mut out = Vec::new();
@@ -142,10 +169,9 @@ mod tests {
         race.warnings.push("\n  \"points\": [],".to_owned());
         race.points = race.points.iter().cycle().take(4).cloned().collect();
         assert_eq!(race.points.len(), 4);
-        for version in [Version::Three, Version::Two] {
-            let (before, after) = around_points(&race, version);
-            let points = race.points.iter().enumerate().map(|(at, one)| point(one, at == 0, version));
-            assert!(before + &points.collect::<String>() + &after == render_as(&race, version));
+        for format in [Format::Whole, Format::Two] {
+            let whole = written(&race, Shallow::default(), format, "") + "\n";
+            assert!(render_as(&race, format) == whole, "{format:?}");
         }
     }
 
@@ -154,6 +180,6 @@ mod tests {
         let old = include_str!("../tests/data/race-2.json");
         let race = Race::from_json(old).expect("a result of the older version");
         assert_eq!(race.schema, crate::SCHEMA);
-        assert_eq!(render_as(&race, Version::Two), old);
+        assert_eq!(render_as(&race, Format::Two), old);
     }
 }

@@ -21,6 +21,7 @@ mod columns;
 pub mod course;
 mod coverage;
 pub mod csv;
+mod detail;
 pub mod json;
 pub mod label;
 pub mod stats;
@@ -30,6 +31,7 @@ mod version2;
 
 pub use cause::{Cause, Condition, Effect, Experiment, TestedFactor};
 pub use changes::Changed;
+pub use detail::PartSums;
 pub use summary::{Bound, Comparison, Sharing, Stat, Summary, Verdict};
 pub use version2::current_knob;
 
@@ -189,6 +191,10 @@ pub struct Contestant {
     /// The number of different results among the runs. Two results are different if the outcome, the page time, or the
     /// times of an object differ.
     pub distinct_runs: u64,
+    /// The sums of the parts of the response times over all runs. Result files have them, because they have the parts of
+    /// each object only for the runs of [`Point::drawn_runs`]. [`Contestant::part_sums`] computes them otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part_sums: Option<PartSums>,
     /// The runs, one for each seed, in the order of the seeds.
     #[serde(with = "columns::runs")]
     pub runs: Vec<Run>,
@@ -438,6 +444,26 @@ impl TimeBreakdown {
             self.wire_ns,
             self.blocked_ns,
         ]
+    }
+
+    /// Returns the response time with these parts, in the order of [`PARTS`].
+    #[must_use]
+    pub const fn from_parts(parts: [Option<u64>; 11]) -> Self {
+        let [connect_ns, secure_ns, queue_ns, send_ns, stalled_ns, ahead_ns, rest @ ..] = parts;
+        let [server_ns, recovery_ns, timeout_ns, wire_ns, blocked_ns] = rest;
+        Self {
+            connect_ns,
+            secure_ns,
+            queue_ns,
+            send_ns,
+            stalled_ns,
+            ahead_ns,
+            server_ns,
+            recovery_ns,
+            timeout_ns,
+            wire_ns,
+            blocked_ns,
+        }
     }
 
     /// Returns whether every part of the response time is known.

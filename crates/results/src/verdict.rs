@@ -17,21 +17,8 @@ use anabranch_base::units::format_duration;
 /// `None` if no object is left.
 #[must_use]
 pub fn mean_parts(contestant: &Contestant) -> Option<[f64; PARTS.len()]> {
-    let mut sums = [0.0; PARTS.len()];
-    let mut n = 0_u64;
-    for why in contestant
-        .runs
-        .iter()
-        .flat_map(|run| &run.objects)
-        .filter(|object| !object.background)
-        .filter_map(|object| object.why.as_ref().filter(|breakdown| breakdown.is_whole()))
-    {
-        n += 1;
-        for (sum, part) in sums.iter_mut().zip(why.parts()) {
-            *sum += part.unwrap_or(0) as f64 / 1e6;
-        }
-    }
-    (n > 0).then(|| sums.map(|sum| sum / n as f64))
+    let sums = contestant.part_sums()?;
+    Some(sums.why.parts().map(|sum| sum.unwrap_or(0) as f64 / 1e6 / sums.objects.max(1) as f64))
 }
 
 /// Formats the largest parts of a contestant's response time with their shares, for example `blocked 41 %, send 22 %,

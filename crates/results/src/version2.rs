@@ -3,7 +3,7 @@
 //! The older format has other names for some fields, and lacks the newer fields. All other fields have the same bytes.
 
 use crate::stats::metrics;
-use crate::{Race, Run, changes, columns, label};
+use crate::{Object, Race, Run, changes, columns, label};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -13,11 +13,12 @@ use std::fmt;
 pub const SCHEMA: &str = "anabranch.race/2";
 
 /// The fields that the older format lacks.
-const NEWER: [&str; 10] = [
+const NEWER: [&str; 11] = [
     "p75",
     "median_ratio",
     "median_ci95",
     "changes",
+    "part_sums",
     "start_render_ns",
     "largest_image_ns",
     "byte_index_ns",
@@ -207,16 +208,16 @@ impl Ordered {
             Self::Object(fields) => fields.iter_mut().find(|(name, _)| name == "objects"),
             _ => None,
         });
-        let mut names: Vec<String> = Vec::new();
+        let mut first: Vec<Object> = Vec::new();
         for (_, objects) in columns {
             let text = serde_json::to_string(objects).unwrap_or_default();
             let mut reader = serde_json::Deserializer::from_str(&text);
             let Ok(mut list) = columns::deserialize(&mut reader) else { continue };
-            columns::name(&mut list, &names);
-            if names.is_empty() {
-                names = list.iter().map(|object| object.name.clone()).collect();
-            }
+            columns::complete(&mut list, &first);
             let text = serde_json::to_string(&list).unwrap_or_default();
+            if first.is_empty() {
+                first = list;
+            }
             if let Ok(list) = serde_json::from_str(&text) {
                 *objects = list;
             }

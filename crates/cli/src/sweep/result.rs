@@ -47,9 +47,9 @@ pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completi
     let mut compared = String::new();
     let mut factors: Vec<String> = Vec::new();
     let frame = directory.manifest.frame();
-    let version = outputs.json_version;
+    let format = outputs.json_format;
     let results = results_by_medians(directory)?;
-    send(ResultFormat::Json, &json::around_points(&frame, version).0)?;
+    send(ResultFormat::Json, &json::around_points(&frame, format).0)?;
     for number in directory.numbers() {
         let mut record = read(directory, number)?;
         if !results.is_empty() {
@@ -65,7 +65,7 @@ pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completi
         if number == 1 {
             send(ResultFormat::Csv, &csv::header(&factors))?;
         }
-        send(ResultFormat::Json, &json::point(&point, number == 1, version))?;
+        send(ResultFormat::Json, &json::point(&point, number == 1, format))?;
         send(ResultFormat::Csv, &csv::rows(&factors, &point))?;
         if let Some(old) = &outputs.baseline {
             compared += &compare::point(old, &point);
@@ -75,7 +75,7 @@ pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completi
         }
     }
     let whole = Race { expectations: tally.expectations.clone(), ..frame };
-    send(ResultFormat::Json, &json::around_points(&whole, version).1)?;
+    send(ResultFormat::Json, &json::around_points(&whole, format).1)?;
     let mut filled = Vec::new();
     for (_, sink) in sinks {
         if let Sink::File(file) = sink {

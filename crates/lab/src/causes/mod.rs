@@ -58,21 +58,10 @@ impl Plan {
         self.run_count().saturating_add(experiments).saturating_add(changes::run_count(self))
     }
 
-    /// Returns a closer limit of the runs that search for causes and try changes, for the display of progress. It counts
-    /// the sets of settings that a quick search can choose, and the seeds that it takes.
+    /// Returns whether runs search for causes or try changes.
     #[must_use]
-    pub fn max_experiments(&self) -> usize {
-        let all = self.max_runs() - self.run_count();
-        if self.causes != Causes::Quick || self.together || self.contestants.len() < 2 {
-            return all;
-        }
-        let most = factors::MOST;
-        // All settings together, each alone, all except one, and the pairs; then the conditions.
-        let subjects = 1 + 2 * most + most * (most - 1) / 2 + conditions::MOST;
-        let budget = self.causes.max_runs(self.contestants.len()) * self.seeds.len();
-        let of_point = |point: &PointPlan| (subjects * experiment_seeds(self, point)).min(budget);
-        let gaps: usize = self.points.iter().map(of_point).sum();
-        (gaps + self.claims.len() * self.points.len() * self.seeds.len() + changes::run_count(self)).min(all)
+    pub fn has_experiments(&self) -> bool {
+        self.max_runs() > self.run_count()
     }
 }
 

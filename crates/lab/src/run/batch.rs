@@ -270,6 +270,7 @@ pub fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
                 median_seed: metrics::median_seed(&runs, metric),
                 summary: metrics::summarise(&runs, terms),
                 distinct_runs: metrics::distinct(&runs),
+                part_sums: None,
                 runs,
             })
             .collect();

@@ -18,18 +18,24 @@ pub struct SizeEstimate {
     pub captures: u64,
 }
 
-/// JSON bytes for each object of a run in the results.
-const OBJECT: u64 = 750;
-/// JSON bytes for each run in the results, without the run's objects and series.
-const RUN: u64 = 750;
+/// JSON bytes for each object of a run with the parts of the response times.
+const OBJECT: u64 = 140;
+/// JSON bytes for each object of a run without these parts.
+const BARE_OBJECT: u64 = 35;
+/// The number of runs of a contestant that the report draws object by object. Only they have the parts in the results.
+const DRAWN_RUNS: u64 = 3;
+/// JSON bytes for each run in the results, without the run's objects.
+const RUN: u64 = 1000;
 /// JSON bytes for each contestant in the results, without its runs: settings, figures and comparisons.
 const CONTESTANT: u64 = 12_000;
 /// The factor by which compression makes the files of points smaller than their JSON.
-const PACKED: u64 = 8;
+const PACKED: u64 = 4;
 /// The size in bytes of a report without any points.
 const REPORT: u64 = 120_000;
 /// The size in bytes that each point adds to the report, without the charts of runs.
 const REPORT_POINT: u64 = 100_000;
+/// The size in bytes that each drawn object adds to the report.
+const REPORT_OBJECT: u64 = 550;
 /// The size in bytes that each object adds to a HAR file.
 const ENTRY: u64 = 900;
 
@@ -54,15 +60,15 @@ pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> 
         let bytes = bytes / PACKED + bytes * whole;
         return SizeEstimate { files: 1 + people + 2 * whole, bytes, captures: 0 };
     }
-    let mut results = 0;
+    let (mut results, mut drawn_objects) = (0, 0);
     for (index, point) in outline.points().enumerate() {
         if !shard.is_none_or(|shard| shard.has(index + 1)) {
             continue;
         }
-        let json = json_bytes(plan, &point);
-        results += json;
+        results += json_bytes(plan, &point, true);
+        drawn_objects += drawn_objects_of(plan, &point);
         estimate.files += 1;
-        estimate.bytes += json / PACKED;
+        estimate.bytes += json_bytes(plan, &point, false) / PACKED;
         let captured = add_point(&mut estimate, plan, &point, pcap);
         if index < drawn && captured > 0 {
             estimate.files += contestants;
@@ -71,10 +77,9 @@ pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> 
     }
     estimate.bytes += estimate.captures;
     if shard.is_none() {
-        // A sweep that is not divided into shards also writes the report and `results.json`, which holds all points
-        // with indentation.
+        // A sweep that is not divided into shards also writes the report and `results.json`, which holds all points.
         estimate.files += 2;
-        estimate.bytes += results + results / 8 + report_bytes(results, outline.count() as u64);
+        estimate.bytes += results + report_bytes(drawn_objects, outline.count() as u64);
     }
     estimate
 }
@@ -84,25 +89,34 @@ pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> 
 pub fn of_race(plan: &Plan, pcap: &str) -> SizeEstimate {
     // The two files are `results.json` and the report.
     let mut estimate = SizeEstimate { files: 2, ..SizeEstimate::default() };
-    let mut results = 0;
+    let (mut results, mut drawn_objects) = (0, 0);
     for point in &plan.points {
-        results += json_bytes(plan, point);
+        results += json_bytes(plan, point, true);
+        drawn_objects += drawn_objects_of(plan, point);
         add_point(&mut estimate, plan, point, pcap);
     }
-    estimate.bytes +=
-        results + results / 8 + report_bytes(results, plan.points.len() as u64) + estimate.captures;
+    let report = report_bytes(drawn_objects, plan.points.len() as u64);
+    estimate.bytes += results + report + estimate.captures;
     estimate
 }
 
-/// Returns the bytes of the report on `points` points, whose results have `results` bytes.
-fn report_bytes(results: u64, points: u64) -> u64 {
-    REPORT + points * REPORT_POINT + results * 4 / 5
+/// Returns the bytes of the report on `points` points, which draws `objects` objects.
+fn report_bytes(objects: u64, points: u64) -> u64 {
+    REPORT + points * REPORT_POINT + objects * REPORT_OBJECT
 }
 
-/// Estimates the number of JSON bytes in the results of one point.
-fn json_bytes(plan: &Plan, point: &PointPlan) -> u64 {
+/// Returns the number of objects of a point that the report draws.
+fn drawn_objects_of(plan: &Plan, point: &PointPlan) -> u64 {
+    let runs = if point.workload.messages.is_some() { 1 } else { DRAWN_RUNS.min(plan.seeds.len() as u64) };
+    plan.contestants.len() as u64 * runs * point.workload.page.objects.len() as u64
+}
+
+/// Estimates the number of JSON bytes in the results of one point. With `thin`, only the drawn runs have every detail.
+fn json_bytes(plan: &Plan, point: &PointPlan, thin: bool) -> u64 {
     let (contestants, seeds) = (plan.contestants.len() as u64, plan.seeds.len() as u64);
-    contestants * (CONTESTANT + seeds * (RUN + point.workload.page.objects.len() as u64 * OBJECT))
+    let whole = if thin { seeds.min(DRAWN_RUNS) } else { seeds };
+    let of_object = whole * OBJECT + (seeds - whole) * BARE_OBJECT;
+    contestants * (CONTESTANT + seeds * RUN + point.workload.page.objects.len() as u64 * of_object)
 }
 
 /// Adds the page loads and the captures of a point. Returns the number of runs that are captured.

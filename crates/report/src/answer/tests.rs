@@ -28,11 +28,11 @@ fn medians_that_would_decide_do_not_overrule_averages() {
     best_two(&mut point).verdict = Verdict::Undecided;
     assert_eq!(winner(&point), None);
     let text = line(&lines(&point), "No clear winner").text();
-    assert!(text.contains("But their averages are too close."), "{text}");
+    assert!(text.contains("Their means do not confirm a winner."), "{text}");
     // The medians do not decide, either.
     best_two(&mut point).median_ci95 = Some([0.9, 1.1]);
     let text = line(&lines(&point), "No clear winner").text();
-    assert!(text.contains("too close to call") && !text.contains("averages"), "{text}");
+    assert!(text.contains("too close to call") && !text.contains("confirm"), "{text}");
 }
 
 /// A point that is a change of another point has the winner that its own answer names.
@@ -63,7 +63,7 @@ fn an_interrupted_search_for_causes_is_not_an_answer() {
     let changed = Changed { change: "loss=0".to_owned(), ..Changed::none(&point) };
     point.changes.push(changed);
     let cut = all_lines(&point, true);
-    assert!(text(&cut, "What changes it").contains("no loss"), "the changes so far: {cut:?}");
+    assert!(text(&cut, "What changes it").contains("no packet loss"), "the changes so far: {cut:?}");
     assert!(text(&cut, "Why").contains("interrupted"));
 }
 

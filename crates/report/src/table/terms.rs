@@ -81,8 +81,9 @@ pub fn brief(point: &Point, protocols: Protocols<'_>, width: usize) -> Vec<Strin
     let differs = |values: &[Option<String>]| values.windows(2).any(|pair| pair[0] != pair[1]);
     let mut line = String::new();
     for (name, values) in settings.iter().filter(|(_, values)| differs(values)) {
-        let part = format!("{name} {}", by_contestant(contestants, values));
-        let longer = if line.is_empty() { format!("Not equal: {part}") } else { format!("{line}; {part}") };
+        let part = format!("{name} ({})", by_contestant(contestants, values));
+        let longer =
+            if line.is_empty() { format!("Contestants differ in {part}") } else { format!("{line}, {part}") };
         if longer.chars().count() + MORE.len() > width {
             break;
         }
@@ -92,8 +93,8 @@ pub fn brief(point: &Point, protocols: Protocols<'_>, width: usize) -> Vec<Strin
     line.into_iter().collect()
 }
 
-/// Lists the values of a setting, each with the contestants that have it. The most frequent value is listed without
-/// contestants, for example `TLS 1.3 (sctp-dtls DTLS 1.3)`.
+/// Lists the values of a setting, each with the contestant that has it. The most frequent value comes last, for example
+/// `sctp-dtls DTLS 1.3, others TLS 1.3`.
 fn by_contestant(contestants: &[Contestant], values: &[Option<String>]) -> String {
     let shown: Vec<&str> = values.iter().map(|value| value.as_deref().unwrap_or("none")).collect();
     let count = |value: &str| shown.iter().filter(|other| **other == value).count();
@@ -105,7 +106,7 @@ fn by_contestant(contestants: &[Contestant], values: &[Option<String>]) -> Strin
     if count(usual) < 2 {
         return named(&|_| true).join(", ");
     }
-    format!("{usual} ({})", named(&|value| value != usual).join(", "))
+    format!("{}, others {usual}", named(&|value| value != usual).join(", "))
 }
 
 /// The hint at the end of a shortened line: how to see all terms.

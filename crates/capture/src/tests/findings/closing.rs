@@ -42,6 +42,14 @@ fn handshakes_with_several_attempts_are_found() {
     assert!(found[0].text.starts_with("B never answered: A sent its INIT 3 times"), "{}", found[0].text);
     assert!(found[1].text.contains("before B answered in packet 3"), "{}", found[1].text);
     assert!(found[2].text.contains("although the INIT ACK of B was captured"), "{}", found[2].text);
+    let silent = [0, 1_000].into_iter().fold(nothing(), init);
+    let unanswered =
+        silent.chunk(1_500, B, |b| Heartbeat { info: &[1; 8], rest: &[] }.emit(b)).end(10_000).conversation();
+    let text = &unanswered.findings[0].text;
+    assert!(
+        text.contains("no INIT ACK was captured. B sent 1 packet meanwhile, so it is reachable"),
+        "{text}"
+    );
     let cookies = [50, 1_050, 3_050].into_iter().fold(once(), cookie_echo).conversation();
     let [finding] = &cookies.findings[..] else { panic!("{:?}", cookies.findings) };
     assert_eq!((finding.cost_ns, &finding.packets[..]), (3_000_000_000, &[3, 4, 5][..]));

@@ -7,6 +7,7 @@
 use super::cell::{Evidence, PublishedCell};
 use super::table::Table;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 /// Two published values are tied if the ratio of the larger value to the smaller value is below this number.
 pub const TIE: f64 = 1.02;
@@ -27,6 +28,9 @@ pub struct Orders {
     /// The number of published orders whose two contestants have equal values in our results. `same` does not count
     /// these orders.
     pub alike: usize,
+    /// The number of published orders that our means do not confirm, but means of as many consecutive runs as the paper
+    /// averaged can ([`PublishedCell::running`]).
+    pub possible: usize,
     /// The number of pairs whose published values are tied.
     pub ties: usize,
     /// The published orders that our values confirm. Each entry has two parts: the names of both contestants, such as
@@ -67,6 +71,7 @@ impl Orders {
                 orders.all += 1;
                 orders.same += usize::from(same);
                 orders.alike += usize::from(a == b);
+                orders.possible += usize::from(!same && can_be_as_published(one, other));
                 let row = table.definition.rows.iter();
                 let row = row.map(|column| one.labels.get(column).map_or("", String::as_str)).collect();
                 *rows.entry(row).or_insert(true) &= same;
@@ -79,6 +84,12 @@ impl Orders {
         (orders.rows, orders.same_rows) = (rows.len(), rows.values().filter(|same| **same).count());
         orders
     }
+}
+
+/// Returns whether the order of two cells is as published for some means of consecutive runs.
+fn can_be_as_published(one: &PublishedCell, other: &PublishedCell) -> bool {
+    let (larger, smaller) = if one.published > other.published { (one, other) } else { (other, one) };
+    larger.running.zip(smaller.running).is_some_and(|([_, most], [least, _])| most > least)
 }
 
 impl Orders {
@@ -96,7 +107,15 @@ impl Orders {
         }
         let pairs =
             pairs.into_iter().map(|(pair, level_lists)| format!("{pair} at {}", level_lists.join(", ")));
-        pairs.collect::<Vec<_>>().join("; ")
+        let mut text = pairs.collect::<Vec<_>>().join("; ");
+        if self.possible > 0 {
+            let _ = write!(
+                text,
+                "; {} of them are as published in some means of consecutive runs",
+                self.possible
+            );
+        }
+        text
     }
 }
 
@@ -137,5 +156,10 @@ mod tests {
         let orders = Orders::of(&table, &cells);
         assert_eq!((orders.all, orders.same, orders.rows, orders.same_rows, orders.ties), (2, 1, 2, 1, 1));
         assert_eq!(orders.not_preserved_in_words(), "a and b at 1%");
+        let mut cells = cells;
+        (cells[2].running, cells[3].running) = (Some([0.5, 1.5]), Some([1.5, 2.5]));
+        assert_eq!(Orders::of(&table, &cells).possible, 0, "a has at most what b has");
+        cells[3].running = Some([1.4, 2.5]);
+        assert_eq!(Orders::of(&table, &cells).possible, 1);
     }
 }

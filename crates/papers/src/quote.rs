@@ -91,6 +91,7 @@ pub(super) enum Count {
     Explained,
     Unexplained,
     Orders,
+    PossibleOrders,
     Model(Model),
     /// The error of the cells, not their number.
     Error,
@@ -135,6 +136,7 @@ impl Quote {
             "explained" => Count::Explained,
             "unexplained" => Count::Unexplained,
             "orders" => Count::Orders,
+            "orders-possible" => Count::PossibleOrders,
             "arithmetic" => Count::Model(Model::Arithmetic),
             "pftk" => Count::Model(Model::Pftk),
             "error" => Count::Error,
@@ -214,6 +216,7 @@ impl Count {
     fn of(self, found: &TableResult, at: &BTreeMap<String, String>) -> String {
         match self {
             Self::Orders => return format!("{} of {}", found.orders.same, found.orders.all),
+            Self::PossibleOrders => return found.orders.possible.to_string(),
             Self::Model(model) => {
                 let one = found.baselines.iter().find(|one| one.model == model);
                 return one
@@ -226,7 +229,7 @@ impl Count {
         let off = found.mismatches();
         let count = match self {
             Self::Error => return error_of(found.cells.iter().filter(|cell| is_there(cell))),
-            Self::Cells | Self::Orders | Self::Model(_) => {
+            Self::Cells | Self::Orders | Self::PossibleOrders | Self::Model(_) => {
                 found.cells.iter().filter(|cell| is_there(cell)).count()
             }
             Self::Of(verdict) => {

@@ -14,8 +14,8 @@ use anabranch_quic::{
 };
 use anabranch_sim::{Network, SimWorld};
 use anabranch_tls::{
-    Client, ClientSettings, Fingerprint, HostTls, Identity, Pair, ResumptionMode, Server, ServerSettings,
-    Simulation, Surroundings, Trust, Versions,
+    Client, ClientSettings, Fingerprint, HostTls, Identity, Pair, PairSettings, ResumptionMode, Server,
+    ServerSettings, Simulation, Surroundings, Trust, Versions,
 };
 use anabranch_transport::{CloseReason, Connector, Listener, ONE_WAY, OpenError, Session, Stream};
 use anabranch_world::{Detach, World};
@@ -290,7 +290,7 @@ fn streams_come_and_go() {
 #[test]
 fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
     let simulated = Surroundings::Simulated(Simulation::new(anabranch_base::Rng::new(1), || Instant::ZERO));
-    let pair = Pair::new(3_000, ResumptionMode::Never, &["test"], &simulated).expect("a pair");
+    let pair = Pair::new(PairSettings::default(), &["test"], &simulated).expect("a pair");
     let begin = |surroundings: &Surroundings| {
         Endpoint::new(EndpointOptions {
             config: Config::default(),
@@ -314,9 +314,12 @@ fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
 fn an_earlier_connection_leaves_tickets_for_early_data() {
     let simulated = Surroundings::Simulated(Simulation::new(anabranch_base::Rng::new(1), || Instant::ZERO));
     let begins_early = |resumption| {
-        let pair = Pair::with_resumption(3_000, resumption, &["test"], &simulated, &|client, server| {
-            obtain_tickets(&Config::default(), client, server)
-        });
+        let pair = Pair::with_resumption(
+            PairSettings { resumption, ..PairSettings::default() },
+            &["test"],
+            &simulated,
+            &|client, server| obtain_tickets(&Config::default(), client, server),
+        );
         let mut endpoint = Endpoint::new(EndpointOptions {
             config: Config::default(),
             local: SocketAddr::from(([10, 0, 0, 1], 1000)),

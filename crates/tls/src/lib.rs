@@ -17,6 +17,7 @@
 //! - `scope`: holds random numbers and the clock while a call in a simulation runs
 //! - `signatures`: verifies signatures in simulations, each of them once
 //! - `placeholder`: a cipher for simulations that costs almost no time
+//! - `hybrid`: the key exchange X25519MLKEM768
 //! - `host`: wraps the host of a transport, so that each of the transport's sessions carries TLS
 //! - `pair`: the client and server of an experiment, with matching certificates, and the secrets of their sessions
 //! - `fault`: converts errors to one-line messages for people
@@ -43,6 +44,7 @@ mod client;
 mod connector;
 mod fault;
 mod host;
+mod hybrid;
 mod identity;
 mod names;
 mod pair;
@@ -65,7 +67,7 @@ pub use fault::{ended_by_peer, ended_here};
 pub use host::TlsHost;
 pub use identity::{Identity, IdentityError};
 pub use names::CertificateNames;
-pub use pair::{HostTls, Pair, ResumptionMode, Secrets};
+pub use pair::{HostTls, KeyExchange, Pair, PairSettings, ResumptionMode, Secrets};
 pub use placeholder::PlaceholderKey;
 pub use rejection::CertificateRejection;
 pub use rustls::pki_types::CertificateDer;

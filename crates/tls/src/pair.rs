@@ -28,6 +28,49 @@ pub enum ResumptionMode {
     Early,
 }
 
+/// The key exchange of the sessions. The client always offers both, as browsers do; the server selects this one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum KeyExchange {
+    /// X25519MLKEM768 (draft-ietf-tls-ecdhe-mlkem).
+    #[default]
+    X25519MlKem768,
+    /// X25519 (RFC 7748).
+    X25519,
+}
+
+impl KeyExchange {
+    /// Returns the name of the group as in the registry of TLS.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::X25519MlKem768 => "X25519MLKEM768",
+            Self::X25519 => "X25519",
+        }
+    }
+}
+
+/// What the handshakes of a pair have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PairSettings {
+    /// The size of the server's certificate chain in bytes.
+    pub chain: usize,
+    /// How the client's sessions begin.
+    pub resumption: ResumptionMode,
+    /// The key exchange that the server selects.
+    pub key_exchange: KeyExchange,
+}
+
+impl PairSettings {
+    /// The algorithms of all sessions but the key exchange, as text.
+    pub const CIPHER: &'static str = "TLS 1.3, AES-128-GCM, Ed25519";
+}
+
+impl Default for PairSettings {
+    fn default() -> Self {
+        Self { chain: 3_000, resumption: ResumptionMode::Never, key_exchange: KeyExchange::default() }
+    }
+}
+
 /// The TLS client and TLS server of one host, each with its certificates.
 #[derive(Clone, Debug)]
 pub struct HostTls {
@@ -57,22 +100,14 @@ impl std::fmt::Debug for Pair {
 impl Pair {
     /// The server's name in the certificate.
     pub const NAME: &'static str = "server.test";
-    /// The protocol version and algorithms of all sessions, as text.
-    pub const SPOKEN: &'static str = "TLS 1.3, AES-128-GCM, X25519, Ed25519";
 
-    /// Creates a pair. The server's certificate chain has `chain` bytes, and both ends support the application
-    /// protocols `protocols` (ALPN, RFC 7301). `before` is the source of randomness and time for the sessions that
-    /// obtain tickets before the experiment.
+    /// Creates a pair. Both ends support the application protocols `protocols` (ALPN, RFC 7301). `before` is the source
+    /// of randomness and time for the sessions that obtain tickets before the experiment.
     ///
     /// # Errors
     /// A one-line text that says why the pair could not be created.
-    pub fn new(
-        chain: usize,
-        resumption: ResumptionMode,
-        protocols: &[&str],
-        before: &Surroundings,
-    ) -> Result<Self, String> {
-        Self::with_resumption(chain, resumption, protocols, before, &|client, server| {
+    pub fn new(settings: PairSettings, protocols: &[&str], before: &Surroundings) -> Result<Self, String> {
+        Self::with_resumption(settings, protocols, before, &|client, server| {
             obtain_tickets(client, server).map_err(|error| fault::line(&error))
         })
     }
@@ -83,12 +118,12 @@ impl Pair {
     /// # Errors
     /// A one-line text that says why the pair could not be created.
     pub fn with_resumption(
-        chain: usize,
-        resumption: ResumptionMode,
+        settings: PairSettings,
         protocols: &[&str],
         before: &Surroundings,
         visit: &dyn Fn(&Client, &Server) -> Result<(), String>,
     ) -> Result<Self, String> {
+        let PairSettings { chain, resumption, key_exchange } = settings;
         let early_data = resumption == ResumptionMode::Early;
         let protocols: Vec<Vec<u8>> = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         let (identity, root) = Identity::simulated(Self::NAME, chain).map_err(|error| error.to_string())?;
@@ -98,7 +133,7 @@ impl Pair {
             early_data,
             ..ServerSettings::of(identity)
         };
-        let server = Server::with(server_settings, before.clone(), provider(before))?;
+        let server = Server::with(server_settings, before.clone(), provider(before, key_exchange))?;
         let secrets = Arc::new(Secrets::default());
         let client_settings = ClientSettings {
             trust: Trust::Authorities(vec![root]),
@@ -108,7 +143,8 @@ impl Pair {
             early_data,
             key_log: Some(secrets.clone()),
         };
-        let client = Client::with(client_settings, before.clone(), provider(before));
+        let client =
+            Client::with(client_settings, before.clone(), provider(before, KeyExchange::X25519MlKem768));
         let client = client.map_err(|error| error.to_string())?;
         if resumption != ResumptionMode::Never {
             // Each session gives the client two tickets, and each ticket is used for one session (RFC 8446 §C.4).
@@ -150,11 +186,14 @@ impl Pair {
     }
 }
 
-/// Returns the cryptographic provider for `surroundings`, reduced to the algorithms of [`Pair::SPOKEN`].
-fn provider(surroundings: &Surroundings) -> CryptoProvider {
+/// Returns the cryptographic provider for `surroundings`, reduced to the algorithms of [`PairSettings`].
+fn provider(surroundings: &Surroundings, key_exchange: KeyExchange) -> CryptoProvider {
     let mut provider = surroundings.provider();
     provider.cipher_suites.retain(|suite| suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256);
     provider.kx_groups.retain(|group| group.name() == NamedGroup::X25519);
+    if key_exchange == KeyExchange::X25519MlKem768 {
+        provider.kx_groups.insert(0, surroundings.hybrid());
+    }
     provider
 }
 
@@ -242,7 +281,8 @@ mod tests {
     #[test]
     fn a_simulated_pair_fails_on_a_real_network() {
         let pair = |before: &Surroundings| {
-            Pair::new(3_000, ResumptionMode::Before, &["h2"], before).expect("a pair")
+            let settings = PairSettings { resumption: ResumptionMode::Before, ..PairSettings::default() };
+            Pair::new(settings, &["h2"], before).expect("a pair")
         };
         for (before, then, meet) in [
             (simulated(), simulated(), true),
@@ -256,7 +296,7 @@ mod tests {
     #[test]
     fn the_secrets_of_each_session_are_there_once() {
         let here = simulated();
-        let pair = Pair::new(3_000, ResumptionMode::Never, &["http/1.1"], &here).expect("a pair");
+        let pair = Pair::new(PairSettings::default(), &["http/1.1"], &here).expect("a pair");
         assert_eq!(pair.secrets(), "", "of what was before nothing is said");
         for sessions in 1..=2 {
             meets(&pair, &here).expect("met");

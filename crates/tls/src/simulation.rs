@@ -11,6 +11,7 @@
 //! the key exchange and the signatures of handshakes ([`Encryption`]). Everything else is the same as in the provider
 //! for real networks.
 
+use crate::hybrid::Hybrid;
 use crate::scope::{self, Encryption, Simulation, draw};
 use crate::{placeholder, signatures};
 use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
@@ -58,6 +59,19 @@ impl Surroundings {
         }
     }
 
+    /// Returns the group X25519MLKEM768 with random numbers of this source.
+    pub(crate) fn hybrid(&self) -> &'static dyn SupportedKxGroup {
+        static REAL: Hybrid =
+            Hybrid { x25519: rustls::crypto::ring::kx_group::X25519, random: fill, computes: true };
+        static SEEDED: Hybrid = Hybrid { x25519: &SeededX25519, random: draw, computes: true };
+        static PLACEHOLDER: Hybrid = Hybrid { x25519: &PlaceholderX25519, random: draw, computes: false };
+        match self {
+            Self::Real => &REAL,
+            Self::Simulated(simulation) if simulation.encryption == Encryption::Real => &SEEDED,
+            Self::Simulated(_) => &PLACEHOLDER,
+        }
+    }
+
     /// Returns whether records are encrypted with the placeholder cipher.
     #[must_use]
     pub fn uses_placeholder(&self) -> bool {
@@ -96,6 +110,11 @@ fn provider(encryption: Encryption) -> CryptoProvider {
         secure_random: &SeededRandom,
         key_provider: signatures::keys(encryption),
     }
+}
+
+/// Fills a buffer with random numbers of the operating system.
+fn fill(out: &mut [u8]) -> Result<(), GetRandomFailed> {
+    rustls::crypto::ring::default_provider().secure_random.fill(out)
 }
 
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use super::*;
 use anabranch_quic::{QuicHost, obtain_tickets};
-use anabranch_tls::{Pair, ResumptionMode};
+use anabranch_tls::{Pair, PairSettings, ResumptionMode};
 
 /// Returns the server's listener and the client's connector. `resumption` states whether the client has a ticket from
 /// an earlier connection. If `remembered` is false, the server cannot decrypt this ticket.
@@ -17,7 +17,13 @@ async fn visited(
     };
     let pair = |label: &str| {
         let visit = |client: &Client, server: &Server| obtain_tickets(&Config::default(), client, server);
-        Pair::with_resumption(3_000, resumption, &["h3"], &within(there, label), &visit).expect("a pair")
+        Pair::with_resumption(
+            PairSettings { resumption, ..PairSettings::default() },
+            &["h3"],
+            &within(there, label),
+            &visit,
+        )
+        .expect("a pair")
     };
     let (known, elsewhere) = (pair("before"), pair("elsewhere"));
     let host = async |world: &SimWorld, port: u16, ends: HostTls| -> QuicHost<SimWorld> {

@@ -286,14 +286,14 @@ fn security(
         return changes;
     }
     // If both contestants use the same transport, the comparison of their settings has already added the changes of
-    // `tls` and `dtls`. Then only the keys that depend on `tls` or `dtls` (`resume` and `chain`) are added here.
+    // `tls` and `dtls`. Then only the keys that depend on `tls` or `dtls` (`resume`, `chain` and `group`) are added here.
     let layer = ["tls", "dtls"].into_iter().find_map(|key| Some((key, mine.get(key)?)));
     match layer.filter(|_| !same) {
         Some((key, was)) if subject.is_secured() => changes.push(change(key, was, "no", Some("no"))),
         Some((key, was)) => changes.push(change(key, was, "yes", Some("yes"))),
         None => {}
     }
-    for (key, default) in [("resume", "full"), ("chain", "3kB")] {
+    for (key, default) in [("resume", "full"), ("chain", "3kB"), ("group", "x25519mlkem768")] {
         match (mine.get(key), other.get(key)) {
             (Some(own), None) if own != default => changes.push(change(key, own, default, None)),
             (None, Some(own)) if same && own != default => changes.push(change(key, "none", own, Some(own))),

@@ -185,6 +185,7 @@ pub const SETTINGS: &[Setting] = &[
     row("dtls", Own(Security)),
     row("resume", Shared(Security)),
     row("chain", Shared(Security)),
+    row("group", Own(Security)),
     row("backlog", Own(Connections)),
     row("syncookies", Own(Connections)),
     row("syn_queue", Own(Connections)),

@@ -1,11 +1,12 @@
 //! The keys for the encryption of a contestant:
-//! - `tls=yes` enables TLS. It allows the keys `resume=full|session` and `chain=3kB`.
-//! - A transport with TLS built in has no `tls`, but accepts `chain` and `resume`, also `resume=0rtt`.
+//! - `tls=yes` enables TLS. It allows the keys `resume=full|session`, `chain=3kB` and
+//!   `group=x25519mlkem768|x25519`.
+//! - A transport with TLS built in has no `tls`, but accepts the three others, also `resume=0rtt`.
 //! - `dtls=yes|1.2|1.3` enables DTLS below the transport. It allows the key `chain=3kB`.
 
 use anabranch_base::units::Bytes;
 use anabranch_dtls::Version;
-use anabranch_tls::{Pair, ResumptionMode, Surroundings};
+use anabranch_tls::{KeyExchange, Pair, PairSettings, ResumptionMode, Surroundings};
 use anabranch_transport::{Capabilities, Settings};
 use anabranch_transports::Transport;
 
@@ -16,6 +17,8 @@ pub struct Security {
     pub resumption: ResumptionMode,
     /// The size of the server's certificate chain in bytes.
     pub chain: Bytes,
+    /// The key exchange that the server selects.
+    pub key_exchange: KeyExchange,
 }
 
 impl Security {
@@ -26,7 +29,7 @@ impl Security {
     /// One line with the accepted forms.
     pub fn read(given: &[(&str, &str)], can: &Capabilities) -> Result<Option<Self>, String> {
         let value = |key: &str| given.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
-        let (tls, resume, chain) = (value("tls"), value("resume"), value("chain"));
+        let [tls, resume, chain, group] = ["tls", "resume", "chain", "group"].map(value);
         if tls.is_some() && can.secure {
             return Err("tls: it has TLS 1.3 inside, always; leave it out".to_owned());
         }
@@ -36,11 +39,11 @@ impl Security {
         match tls {
             None if can.secure => {}
             Some("yes") => {}
-            // TLS does not run over a multi-stream transport. The keys `resume` and `chain` are then not TLS settings,
-            // and are not checked here.
+            // TLS does not run over a multi-stream transport. The other keys are then not TLS settings, and are not
+            // checked here.
             None if can.is_multistream() => return Ok(None),
             None | Some("no") => {
-                let without = [("resume", resume), ("chain", chain)];
+                let without = [("resume", resume), ("chain", chain), ("group", group)];
                 return match without.into_iter().find_map(|(key, value)| Some((key, value?))) {
                     Some((key, value)) => Err(format!("{key}={value}: needs tls=yes")),
                     None => Ok(None),
@@ -60,12 +63,17 @@ impl Security {
             }
             Some(other) => return Err(format!("resume={other}: write full or session")),
         };
-        Ok(Some(Self { resumption, chain: certificates(chain, 60_000)? }))
+        let key_exchange = match group {
+            None | Some("x25519mlkem768") => KeyExchange::X25519MlKem768,
+            Some("x25519") => KeyExchange::X25519,
+            Some(other) => return Err(format!("group={other}: write x25519mlkem768 or x25519")),
+        };
+        Ok(Some(Self { resumption, chain: certificates(chain, 60_000)?, key_exchange }))
     }
 
     /// Returns the TLS keys with their values, and the cipher.
     #[must_use]
-    pub fn settings(&self) -> [(&'static str, String); 3] {
+    pub fn settings(&self) -> [(&'static str, String); 4] {
         let resume = match self.resumption {
             ResumptionMode::Never => "full",
             ResumptionMode::Before => "session",
@@ -74,7 +82,8 @@ impl Security {
         [
             ("resume", resume.to_owned()),
             ("chain", self.chain.to_string()),
-            ("cipher", Pair::SPOKEN.to_owned()),
+            ("group", self.key_exchange.name().to_ascii_lowercase()),
+            ("cipher", PairSettings::CIPHER.to_owned()),
         ]
     }
 
@@ -90,14 +99,16 @@ impl Security {
         protocol: &str,
         before: &Surroundings,
     ) -> Result<Pair, String> {
-        let chain = self.chain.0 as usize;
+        let pair_settings = PairSettings {
+            chain: self.chain.0 as usize,
+            resumption: self.resumption,
+            key_exchange: self.key_exchange,
+        };
         match transport.visit() {
-            None => Pair::new(chain, self.resumption, &[protocol], before),
-            Some(visit) => {
-                Pair::with_resumption(chain, self.resumption, &[protocol], before, &|client, server| {
-                    visit(settings, client, server)
-                })
-            }
+            None => Pair::new(pair_settings, &[protocol], before),
+            Some(visit) => Pair::with_resumption(pair_settings, &[protocol], before, &|client, server| {
+                visit(settings, client, server)
+            }),
         }
     }
 }

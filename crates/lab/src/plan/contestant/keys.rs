@@ -80,6 +80,12 @@ pub const CONTESTANT_KEYS: &[ContestantKey] = &[
          default 3kB",
     ),
     key(
+        "group",
+        TLS,
+        "key exchange of TLS that the server selects: x25519mlkem768 or x25519; the client offers both; default \
+         x25519mlkem768",
+    ),
+    key(
         "dtls",
         |can| can.layered,
         "DTLS beneath the transport, over UDP, on one path: yes (1.3), 1.2, 1.3 or no; default no",

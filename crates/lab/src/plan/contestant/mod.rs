@@ -255,7 +255,7 @@ impl Contestant {
         let change = |key: &str, value: Option<&str>| (key.to_owned(), value.map(str::to_owned));
         let changes = match (&self.security, &self.dtls) {
             (Some(_), _) if !self.transport.capabilities().secure => {
-                vec![change("tls", None), change("resume", None), change("chain", None)]
+                ["tls", "resume", "chain", "group"].map(|key| change(key, None)).to_vec()
             }
             (_, Some(_)) => {
                 let udp = Some("udp").filter(|_| self.transport.capabilities().carriers.is_choice());

@@ -184,7 +184,7 @@ impl Contestant {
             "byte-cost" => self.cost.per_byte = span(key, value)?,
             "connection-cost" => self.cost.per_connection = span(key, value)?,
             "request-cost" => self.cost.per_request = span(key, value)?,
-            "profile" | "tls" | "resume" | "chain" | "dtls" => {}
+            "profile" | "tls" | "resume" | "chain" | "group" | "dtls" => {}
             "http" | "windows" | "stream-window" | "connection-window" | "frame" | "concurrent" => {}
             _ => self.set_knob(key, value, transports)?,
         }

@@ -183,7 +183,7 @@ fn check_kernel_keys(contestant: &Contestant) -> Result<(), PlanError> {
 }
 
 /// The settings that a plan may give a contestant that uses the kernel's TCP.
-const KERNEL_KEYS: [&str; 17] = [
+const KERNEL_KEYS: [&str; 18] = [
     "transport",
     "connections",
     "objects-per-connection",
@@ -197,6 +197,7 @@ const KERNEL_KEYS: [&str; 17] = [
     "tls",
     "resume",
     "chain",
+    "group",
     "cipher",
     "cc",
     "paths",

@@ -124,7 +124,10 @@ export class Controls {
       return [h('p', { class: 'note' }, `The network has ${several || 'its'} ${several === 1 ? 'path' : 'paths'} of its own: see “All settings”. `,
         h('button', { type: 'button', class: 'link', click: () => { join(choice); this.changed(true) } }, 'Use one path'))]
     }
-    return [this.count(1), this.preset(), ...SLIDERS.map((slider) => this.slider(slider, this.flag(slider.flag))), ...this.loss()]
+    const traced = ['trace', 'down-trace'].some((flag) => choice.get(flag) !== undefined)
+    const sliders = SLIDERS.filter(({ flag }) => !traced || flag !== 'rate')
+    return [this.count(1), this.preset(), ...(traced ? [h('p', { class: 'note' }, 'The download rate follows a recorded trace.')] : []),
+      ...sliders.map((slider) => this.slider(slider, this.flag(slider.flag))), ...this.loss()]
   }
 
   /** The choice between one path and two. */
@@ -192,7 +195,8 @@ export class Controls {
     const select = h('select', { id: 'preset', change: () => {
       const preset = this.tables.presets.find((known) => known.name === select.value)
       if (!preset) return
-      for (const flag of ['rate', 'up-rate', 'down-rate', 'rtt', 'jitter', 'queue', 'loss', 'preset']) choice.set(flag, undefined)
+      const known = this.tables.presets.flatMap(({ settings }) => parts(settings).map(([flag]) => flag))
+      for (const flag of ['rate', 'up-rate', 'down-rate', 'preset', ...known]) choice.set(flag, undefined)
       for (const [flag, value] of parts(preset.settings)) choice.set(flag, value)
       this.changed(true)
     } })

@@ -28,7 +28,7 @@ export const GUIDES: Guide[] = [
     steps: [
       { text: 'Fifty messages a second, over one TCP connection and over the streams of one SCTP association. Nothing is lost, and all messages take half a round trip.', flags: messages('0') },
       { text: 'Now 2 % of the packets are lost. TCP is one ordered stream: messages that arrive after a lost packet wait for it. In SCTP only the stream of the lost message waits. Compare the times that 95 % of the messages need.', flags: messages('2%') },
-      { text: 'Does a page load wait in the same way? HTTP/2 has one ordered stream, and HTTP/3 has many. Look at the part “blocked” of the waterfalls, and at what else decides.', flags: one('gallery', '10mbit', '80ms', '2%', 'http2', 'http3') },
+      { text: 'Does a page load wait in the same way? HTTP/2 has one ordered stream, and HTTP/3 has many. The median loads differ little: in HTTP/2 objects wait some hundredths of a second for packets of others. The part “blocked” of the waterfalls is what an object waited for others: press “Show packets and waterfalls”.', flags: one('gallery', '10mbit', '80ms', '2%', 'http2', 'http3') },
     ],
   },
   {

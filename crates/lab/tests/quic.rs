@@ -47,7 +47,8 @@ fn one_round_trip_is_the_whole_handshake_and_early_data_needs_none() {
     let (full, bytes, page) = parts("quic");
     assert!((100 * MS..106 * MS).contains(&full), "{full}");
     let (resumed, fewer, faster) = parts("quic:resume=session");
-    assert!((100 * MS..103 * MS).contains(&resumed), "{resumed}");
+    // The key shares of both ends take 2 ms.
+    assert!((100 * MS..105 * MS).contains(&resumed), "{resumed}");
     assert!(fewer + 2_000 < bytes && faster < page, "{fewer} {bytes}, {faster} {page}");
     let (early, _, fastest) = parts("quic:resume=0rtt");
     assert!(early < MS && fastest + 95 * MS < faster, "{early}, {fastest} {faster}");

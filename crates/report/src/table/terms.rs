@@ -203,10 +203,11 @@ fn value(contestant: &Contestant, key: &str, protocols: Protocols<'_>) -> Option
         // A contestant encrypts with DTLS below the transport, with TLS above it, or with encryption built into the
         // transport.
         if let Some(dtls) = contestant.settings.get("dtls").filter(|dtls| *dtls != "no") {
-            return Some(format!("DTLS {dtls}"));
+            return Some(format!("DTLS {dtls} with X25519"));
         }
         if contestant.settings.contains_key("cipher") {
-            return Some("TLS 1.3".to_owned());
+            let group = contestant.settings.get("group").map(|group| format!(" with {}", group.to_uppercase()));
+            return Some(format!("TLS 1.3{}", group.unwrap_or_default()));
         }
         let transport = find(protocols, contestant.settings.get("transport")?)?;
         return Some(if transport.capabilities().secure { "secured" } else { "in the clear" }.to_owned());

@@ -48,7 +48,10 @@ fn the_two_handshakes_are_told_apart() {
     assert!((101 * MS..104 * MS).contains(&resumed), "{resumed}");
     assert!(plain + 3_000 < bytes && fewer + 3_000 < bytes && plain < fewer, "{plain} {fewer} {bytes}");
     let (_, quicker, less) = parts("tcp:tls=yes,group=x25519");
-    assert!(quicker < secure && (1_000..1_200).contains(&(bytes - less)), "the server's share: {bytes} {less}");
+    assert!(
+        quicker < secure && (1_000..1_200).contains(&(bytes - less)),
+        "the server's share: {bytes} {less}"
+    );
     let (_, long, more) = parts("tcp:tls=yes,chain=9kB");
     assert!(long > secure + 4 * MS && more > bytes + 6_000, "{long} {more}");
 }

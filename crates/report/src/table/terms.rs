@@ -206,7 +206,8 @@ fn value(contestant: &Contestant, key: &str, protocols: Protocols<'_>) -> Option
             return Some(format!("DTLS {dtls} with X25519"));
         }
         if contestant.settings.contains_key("cipher") {
-            let group = contestant.settings.get("group").map(|group| format!(" with {}", group.to_uppercase()));
+            let group =
+                contestant.settings.get("group").map(|group| format!(" with {}", group.to_uppercase()));
             return Some(format!("TLS 1.3{}", group.unwrap_or_default()));
         }
         let transport = find(protocols, contestant.settings.get("transport")?)?;

@@ -92,13 +92,15 @@ impl Piece {
 }
 
 impl SharedPieces {
-    /// Adds a piece directly behind the last piece. Its first byte is at the position `start`. It must not be empty.
-    ///
-    /// # Panics
-    /// There are 4 GiB or more.
-    pub fn push(&mut self, start: u64, bytes: Bytes) {
-        assert!(u32::try_from(bytes.len()).is_ok(), "less than 4 GiB");
-        self.pieces.push_back(Piece { start, memory: Arc::new(bytes) });
+    /// Adds bytes directly behind the last piece. The first of them is at the position `start`. Usually they are one
+    /// piece, but a piece has less than 4 GiB.
+    pub fn push(&mut self, mut start: u64, mut bytes: Bytes) {
+        while !bytes.is_empty() {
+            let memory = Arc::new(bytes.split_to(bytes.len().min(u32::MAX as usize)));
+            let piece = Piece { start, memory };
+            start = piece.end();
+            self.pieces.push_back(piece);
+        }
     }
 
     /// Returns whether the list has its maximum length. The pieces should then be copied into one buffer.

@@ -503,6 +503,7 @@ impl<W: World, E: SessionEngine> Stream for EngineStream<W, E> {
                 None => {
                     // One byte more than there is, so that the engine notices that no data is left.
                     let length = most.min(engine.readable_bytes(id, stream).saturating_add(1));
+                    let length = length.min(u32::MAX as usize);
                     let mut buffer = vec![0; length];
                     let (read, dry) = engine.recv(now, id, stream, &mut buffer);
                     buffer.truncate(read);

@@ -216,9 +216,10 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }));
     }
 
-    /// Starts a timer for the first connection to `server`. If the transport is not established in time, a backup
-    /// connection is opened, because the first packets may be lost. Source: net `transport_client_socket_pool.cc`,
-    /// `OnBackupJobTimerFired`.
+    /// Starts a timer for the first connection to `server`. When the timer expires, and the transport of the first
+    /// connection that is being opened is not established, a backup connection is opened, because packets may be lost.
+    /// Source: net `transport_client_socket_pool.cc`, `OnBackupJobTimerFired`. Chromium also stops the timer when no
+    /// connection is being opened (`RemoveJob`), which is not modelled.
     pub(super) fn watch_first(&mut self, server: usize) {
         let Some(rules) = self.browser.as_ref().filter(|_| self.is_pooled()).map(Browser::rules) else {
             return;

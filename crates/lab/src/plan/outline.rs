@@ -228,13 +228,13 @@ impl Outline {
                 format!("a contestant that {shared} cannot be raced again with one change; leave it out");
             return Err(PlanError::at(place, what));
         }
-        // The size of the certificates is a property of the servers, which the recording does not show.
-        let chain = contestants.iter().find_map(|contestant| Some(contestant.security.as_ref()?.chain));
+        // The certificates' size and the key exchange are properties of the servers, which the recording does not show.
+        let servers = contestants.iter().find_map(|contestant| contestant.security);
         let recorded_by = RECORDED.map(|texts| {
             texts.map(|text| {
                 let mut contestant = Contestant::parse(text, "recording", transports).ok()?;
-                if let (Some(own), Some(chain)) = (&mut contestant.security, chain) {
-                    own.chain = chain;
+                if let (Some(own), Some(servers)) = (&mut contestant.security, servers) {
+                    (own.chain, own.key_exchange) = (servers.chain, servers.key_exchange);
                 }
                 Some(contestant)
             })

@@ -122,7 +122,7 @@ fn a_gap_of_handshakes_alone_is_only_where_they_are_waited_for() {
     };
     let (gap, condition, causes) = without("1x1kB", "sctp:cookie_data=no");
     assert!(gap > 1.3 && condition.needed && (condition.gap - 1.0).abs() < 1e-9, "{gap} {condition:?}");
-    assert!(causes.contains("with all connections open beforehand, "), "{causes}");
+    assert!(causes.contains("if both had all connections open beforehand, "), "{causes}");
     let (gap, condition, _) = without("1x20kB", "tcp:iw=2");
     assert!(
         !condition.needed && condition.gap > gap,

@@ -1,3 +1,5 @@
+//! Tests of batches: segments of one size, and payload that a packet shares with its sender.
+
 use super::*;
 
 #[test]

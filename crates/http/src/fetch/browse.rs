@@ -221,7 +221,12 @@ impl<W: World, C: Connector> Fetch<W, C> {
     /// Source: net `transport_client_socket_pool.cc`, `OnBackupJobTimerFired`. Chromium also stops the timer when no
     /// connection is being opened (`RemoveJob`), which is not modelled.
     pub(super) fn watch_first(&mut self, server: usize) {
-        let Some(rules) = self.browser.as_ref().filter(|_| self.is_pooled()).map(Browser::rules) else {
+        // Contestants with one connection over HTTP/1.1, or a connection for each object, are no browser's pool.
+        let is_chosen = self.policy.version == Version::Http1 && self.policy.connections == 1
+            || self.policy.objects_per_connection.is_some();
+        let Some(rules) =
+            self.browser.as_ref().filter(|_| self.is_pooled() && !is_chosen).map(Browser::rules)
+        else {
             return;
         };
         let (world, me, at) = (self.world.clone(), self.me.clone(), self.world.now() + rules.backup_delay);

@@ -429,18 +429,23 @@ fn a_server_that_closes_between_exchanges_costs_a_connection_and_no_object() {
 #[test]
 fn a_browser_opens_a_backup_connection() {
     let page = page(1_000, &[]);
-    let begins = |client: Client| {
+    let begins = |client: Client, connections: usize| {
         let rig = Rig::new(&[DEFAULT], 1);
         rig.network.outage(rig.links[0], Instant::ZERO, Some(Duration::from_millis(100)));
-        let load = load(&rig, &tcp(Choices::default()), &page, |policy| policy.client = client);
+        let load = load(&rig, &tcp(Choices::default()), &page, |policy| {
+            (policy.client, policy.connections) = (client, connections);
+        });
         assert_eq!(load.outcome.end, FetchStatus::Done);
         let opened: Vec<Instant> =
             load.record.connections.values().map(|connection| connection.opened).collect();
         (opened, load.outcome.elapsed())
     };
-    let (opened, elapsed) = begins(Client::Chromium);
+    let (opened, elapsed) = begins(Client::Chromium, 6);
     assert_eq!(opened, [Instant::ZERO, Instant::from_millis(250)]);
     assert!(elapsed < Duration::from_secs(1), "{elapsed:?}");
-    let (opened, elapsed) = begins(Client::Plain);
-    assert!(opened.len() == 1 && elapsed > Duration::from_secs(1), "{opened:?} {elapsed:?}");
+    // A plain client opens none, and neither does a contestant that has one connection only.
+    for (client, connections) in [(Client::Plain, 6), (Client::Chromium, 1)] {
+        let (opened, elapsed) = begins(client, connections);
+        assert!(opened.len() == 1 && elapsed > Duration::from_secs(1), "{opened:?} {elapsed:?}");
+    }
 }

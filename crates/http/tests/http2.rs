@@ -11,6 +11,7 @@ use anabranch_http::http2::Windows;
 use anabranch_http::mapping::{Choices, Policy, Version};
 use anabranch_http::observe::Recorder;
 use anabranch_http::serve::{self, PageSite, Versions};
+use anabranch_link::spec::Direction;
 use anabranch_sim::SimWorld;
 use anabranch_transport::tcp::{TcpConnector, TcpStream};
 use anabranch_transport::{Connector, Listener, Session, Stream};
@@ -48,6 +49,30 @@ fn a_page_comes_whole_over_streams_of_one_connection() {
             assert!(served.written <= object.first_byte, "{number}: {served:?}");
         }
     }
+}
+
+/// The fields that all requests of a page have are sent once, and then referred to (RFC 7541 §2.3.2). So a request after
+/// the first one adds fewer than 100 bytes to the link, although its head has 400 bytes in HTTP/1.1.
+#[test]
+fn requests_are_compressed_against_earlier_ones() {
+    let sent = |objects: usize| {
+        let rig = Rig::new(&[LINK], 1);
+        let page = page(1_000, &vec![1_000; objects]);
+        assert!(page.objects.iter().all(|object| object.request_head == 400));
+        let policy = Choices::default().policy(false, false).expect("a policy");
+        let policy = Policy { version: Version::Http2(Windows::default()), ..policy };
+        let run = async {
+            let (client, server) = tcp_hosts(&rig, "modern").await;
+            let listener = server.listen(80, 0).expect("listening");
+            let connector = TcpConnector::new(client, vec![tcp_server(&rig)]);
+            fetch_page(&rig, connector, listener, &page, policy, options(Versions::Http2)).await
+        };
+        let (outcome, _) = rig.network.run(run, Instant::MAX).expect_done();
+        assert_eq!(outcome.end, FetchStatus::Done, "{outcome:?}");
+        rig.network.link_counters(rig.links[0], Direction::Up).meter.entered.bytes
+    };
+    let (few, many) = (sent(20), sent(60));
+    assert!(many - few < 40 * 100, "20 requests: {few} bytes, 60 requests: {many} bytes");
 }
 
 /// Returns the bytes of an HTTP/2 frame (RFC 9113 §4.1).

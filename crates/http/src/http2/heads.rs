@@ -7,14 +7,12 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// Adds padding fields with a total size of `bytes` in HTTP/1.1 format. A remainder shorter than a line is left out.
 pub(crate) fn fill(fields: &mut HeaderMap, bytes: usize) {
-    let name = HeaderName::from_static(NAME);
     for line in 0..bytes / LINE {
-        // The padding lines of a head differ, so that header compression does not encode one as a reference to another
-        // line of the same head.
-        let letter = char::from(b'a' + (line % 26) as u8);
-        let value = letter.to_string().repeat(LINE - NAME.len() - 4);
-        if let Ok(value) = HeaderValue::from_str(&value) {
-            fields.append(name.clone(), value);
+        // Each line has a name of its own, because h2 compresses only the first of several fields with one name.
+        let name = format!("{NAME}-{line}");
+        let value = "x".repeat(LINE - name.len() - 4);
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            fields.insert(name, value);
         }
     }
 }

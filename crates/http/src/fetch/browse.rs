@@ -78,10 +78,11 @@ impl<W: World, C: Connector> Fetch<W, C> {
             return;
         }
         let rules = browser.rules();
-        let took: Duration =
-            released.iter().map(|&object| rules.request * self.page.objects[object].processing / 1000).sum();
+        let share = |object: usize| self.page.objects[object].processing;
+        let took: Duration = released.iter().map(|&object| rules.request * share(object) / 1000).sum();
         let now = self.world.now();
-        self.requests_free = self.requests_free.max(now + rules.dispatch) + took;
+        let dispatched = now + rules.dispatch * share(released[0]) / 1000;
+        self.requests_free = self.requests_free.max(dispatched) + took;
         let span = self.requests_free - now;
         for object in released {
             self.after(span, move |browser| browser.receive(object));
@@ -168,7 +169,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
             browser.takes_priorities(if self.policy.keep_origins { host } else { 0 });
         }
         if browser.is_committed_later(object) {
-            let span = browser.rules().commit;
+            let span = browser.rules().commit * self.page.objects[object].processing / 1000;
             self.after(span, Browser::commit);
         }
     }

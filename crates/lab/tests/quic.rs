@@ -202,3 +202,18 @@ fn losses_on_a_slow_link_are_no_timeouts() {
     let timeouts: u64 = runs.iter().map(|run| run.events.timeouts).sum();
     assert!(lost > 20 && timeouts < lost / 4, "{lost} lost, {timeouts} timeouts");
 }
+
+/// Chromium acknowledges ten packets of HTTP/3 together. Other clients acknowledge every second packet.
+#[test]
+fn browsers_acknowledge_ten_packets_together() {
+    let together = |client: &'static str| {
+        let flags = [NET[0], NET[1], ("page", "gallery"), ("client", client)];
+        let packets = run("quic", &flags, 1).packets;
+        packets.down.sent as f64 / packets.up.sent as f64
+    };
+    let (plain, chromium) = (together("plain"), together("chromium"));
+    assert!(
+        plain < 2.0 && chromium > 2.0 * plain,
+        "packets for each packet of the client: {plain}, {chromium}"
+    );
+}

@@ -124,6 +124,9 @@ anabranch_base::knobs! {
             SWITCH, "packets grow to the path MTU (RFC 8899): yes or no";
     }
     beside {
+        /// The number of packets that the peer acknowledges together, and the maximum delay of an acknowledgement. The
+        /// sender asks its peer for them (draft-ietf-quic-ack-frequency). With `None`, `ack_frequency` decides.
+        acknowledgements: Option<(u32, Duration)> = None;
         /// The memory budget that the connections of all endpoints share. With a budget, a send buffer has at most
         /// `sndbuf` bytes, and fewer if little memory is left. Unread data is buffered only in the memory that the
         /// budget reserves for each connection (the floor). With `None`, only the other settings limit a connection's

@@ -6,6 +6,7 @@ use crate::endpoint::{Endpoint, Event, Id};
 use crate::keys::{alert, is_of_certificates};
 use anabranch_base::Budget;
 use anabranch_base::knobs::Table;
+use anabranch_base::time::Duration;
 use anabranch_base::time::Instant;
 use anabranch_transport::engine::{EngineHost, SessionEngine, Write, WriteRefusal};
 use anabranch_transport::network::{Figures, Needs, StreamNeed};
@@ -218,6 +219,10 @@ impl Settings for Config {
         {
             self.streams = streams.into();
         }
+    }
+
+    fn delay_acknowledgements(&mut self, packets: u32, delay: Duration) {
+        self.acknowledgements = (!self.ack_frequency).then_some((packets, delay));
     }
 
     fn share_memory(&mut self, memory: Budget) {

@@ -4,6 +4,7 @@ pub use anabranch_base::knobs::Knob;
 
 use crate::network::Needs;
 use anabranch_base::Budget;
+use anabranch_base::time::Duration;
 use std::any::Any;
 use std::fmt::Debug;
 use std::io;
@@ -52,6 +53,12 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
 
     /// Adapts the settings to a lower layer, such as DTLS, that detects every damaged packet.
     fn rely_on_layer(&mut self) {}
+
+    /// Lets peers acknowledge less often: one acknowledgement for `packets` packets, or `delay` after the first of them.
+    /// The default implementation does nothing, because most protocols let the receiver of data decide alone.
+    fn delay_acknowledgements(&mut self, packets: u32, delay: Duration) {
+        let _ = (packets, delay);
+    }
 
     /// Makes all sessions take the memory for their buffers from the budget `memory`, which limits the sum. The default
     /// implementation does nothing.

@@ -158,9 +158,9 @@ fn what_would_change_the_workload_is_left_out() {
 fn drawn_values(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<usize>) {
     let built = topology::build(&point.network, 1, 1, 7).expect("a network");
     built.network.record_link_events();
-    let (lane, workload) = (&built.lanes[0], &point.workload);
+    let lane = &built.lanes[0];
     let main = async {
-        let mut contest = contest::start(&built.network, lane, contestant, workload, Encryption::Real, false)
+        let mut contest = contest::start(&built.network, lane, contestant, point, Encryption::Real, false)
             .await
             .expect("it starts");
         (&mut contest.task).await

@@ -2,7 +2,7 @@
 
 use super::contest::{self, Contest};
 use super::topology::{Built, ContestantHosts};
-use super::{bound, failover, paint, traffic};
+use super::{bound, failover, host, paint, traffic};
 use crate::attribution::{self, Attributed, Records};
 use crate::limit::Item;
 use crate::plan::workload::BESIDE;
@@ -56,8 +56,10 @@ pub fn run(
     (point, contestant, seed): (&PointPlan, &Contestant, u64),
 ) -> Result<Run, String> {
     // The result shows the settings of the contestant. This check makes sure that the engines really used them.
-    for host in std::iter::once(&contest.client).chain(&contest.servers) {
-        let other = host.settings().is_some_and(|settings| !settings.same(&*contestant.engine));
+    let servers = contest.servers.iter().map(|host| (host, true));
+    for (at, is_server) in servers.chain([(&contest.client, false)]) {
+        let asked = host::settings(point, contestant, is_server);
+        let other = at.settings().is_some_and(|settings| !settings.same(&*asked));
         assert!(!other, "the engine of {} runs with other settings", contestant.text);
     }
     let record = contest.recorder.take();

@@ -4,7 +4,7 @@ use super::host;
 use super::topology::ContestantHosts;
 use crate::plan::contestant::SecurityConfigs;
 use crate::plan::workload::MAX_CONNECTIONS;
-use crate::plan::{BackgroundTraffic, Contestant, Workload};
+use crate::plan::{BackgroundTraffic, Contestant, PointPlan, Workload};
 use anabranch_base::time::Duration;
 use anabranch_http::fetch::{self, Outcome};
 use anabranch_http::head::Strictness;
@@ -65,21 +65,21 @@ pub async fn start(
     network: &Network,
     lane: &ContestantHosts,
     contestant: &Contestant,
-    workload: &Workload,
+    point: &PointPlan,
     encryption: Encryption,
     logs: bool,
 ) -> Result<Contest, String> {
-    let job = job(contestant, workload)?;
+    let job = job(contestant, &point.workload)?;
     let recorder = Recorder::new();
     for node in lane.servers.iter().chain([&lane.client]) {
         network.set_processing_cost(*node, contestant.cost);
     }
     let before = host::surroundings(&network.world(lane.client), encryption);
-    let pairs = contestant.pairs(&before, workload.visit)?;
+    let pairs = contestant.pairs(&before, point.workload.visit)?;
     let mut servers = Vec::new();
     for node in &lane.servers {
         let world = network.world(*node);
-        let host = host::start(world.clone(), contestant, &pairs, true, encryption).await?;
+        let host = host::start(world.clone(), point, contestant, &pairs, true, encryption).await?;
         if logs {
             host.start_logging();
         }
@@ -89,7 +89,7 @@ pub async fn start(
         servers.push(host);
     }
     let world = network.world(lane.client);
-    let client = host::start(world.clone(), contestant, &pairs, false, encryption).await?;
+    let client = host::start(world.clone(), point, contestant, &pairs, false, encryption).await?;
     if logs {
         client.start_logging();
     }

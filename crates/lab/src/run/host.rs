@@ -1,7 +1,9 @@
 //! Starts the transport of a contestant on a simulated host.
 
-use crate::plan::Contestant;
 use crate::plan::contestant::SecurityConfigs;
+use crate::plan::{Contestant, PointPlan};
+use anabranch_http::browser::Client;
+use anabranch_http::browser::rules::CHROMIUM;
 use anabranch_sim::SimWorld;
 use anabranch_tls::{Encryption, Pair, Simulation, Surroundings};
 use anabranch_transport::protocol::{Server, StartOptions};
@@ -19,13 +21,15 @@ use std::rc::Rc;
 /// The error of the simulation.
 pub async fn start(
     world: SimWorld,
+    point: &PointPlan,
     contestant: &Contestant,
     pairs: &SecurityConfigs,
     server: bool,
     encryption: Encryption,
 ) -> Result<Rc<dyn Host>, String> {
     let protocol = contestant.transport.in_simulation().ok_or("a virtual host has no kernel")?;
-    let (begin, above) = beginning(&world, contestant, pairs, server, || surroundings(&world, encryption))?;
+    let (begin, above) =
+        beginning(&world, point, contestant, pairs, server, || surroundings(&world, encryption))?;
     let host = protocol.start(world.clone(), begin).await.map_err(|error| error.to_string())?;
     let host = above.map_or(Ok(host.clone()), |above| above.over(&world, host))?;
     host.set_tracing(true);
@@ -47,6 +51,7 @@ pub fn surroundings(world: &SimWorld, encryption: Encryption) -> Surroundings {
 /// One line that says why the TLS or DTLS layer cannot be created.
 pub fn beginning<W: World>(
     world: &W,
+    point: &PointPlan,
     contestant: &Contestant,
     pairs: &SecurityConfigs,
     server: bool,
@@ -54,7 +59,7 @@ pub fn beginning<W: World>(
 ) -> Result<(StartOptions, Option<Security>), String> {
     let can = contestant.transport.capabilities();
     let start = StartOptions {
-        settings: Box::<dyn Settings>::clone(&contestant.engine),
+        settings: settings(point, contestant, server),
         carrier: match contestant.dtls {
             // For SCTP over DTLS, a server listens on the UDP port for which protocol analysers expect DTLS packets. On
             // the port of SCTP over UDP they would expect SCTP packets.
@@ -78,6 +83,16 @@ pub fn beginning<W: World>(
         (None, None) => return Ok((start, None)),
     };
     Ok(security.begin(world, start))
+}
+
+/// Returns the settings of the engine at one of the contestant's hosts. A server lets the client of `point` acknowledge
+/// as often as a browser does.
+pub fn settings(point: &PointPlan, contestant: &Contestant, server: bool) -> Box<dyn Settings> {
+    let mut settings = Box::<dyn Settings>::clone(&contestant.engine);
+    if let (true, Client::Chromium, [path, ..]) = (server, point.workload.client, &*point.network.paths) {
+        settings.delay_acknowledgements(CHROMIUM.ack_packets, CHROMIUM.ack_delay(path.rtt()));
+    }
+    settings
 }
 
 /// Returns the addresses and ports of a contestant's server.

@@ -161,7 +161,7 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
         let mut contests: Vec<Contest> = Vec::new();
         for (lane, contestant) in built.lanes.iter().zip(&scenario.contestants) {
             contests.push(
-                contest::start(network, lane, contestant, workload, encryption(scenario, capture), capture)
+                contest::start(network, lane, contestant, point, encryption(scenario, capture), capture)
                     .await?,
             );
         }

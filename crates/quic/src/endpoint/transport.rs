@@ -1,7 +1,7 @@
 //! Creates quinn's transport settings for a connection.
 
 use super::Endpoint;
-use crate::config::{Cc, Scheduler};
+use crate::config::{Cc, Config, Scheduler};
 use crate::watch::Watch;
 use crate::window::ConnectionControllers;
 use anabranch_congestion::{AlgorithmConfig, cubic, reno};
@@ -32,7 +32,7 @@ impl Endpoint {
             .mtu_discovery_config(config.pmtud.then(MtuDiscoveryConfig::default))
             .packet_threshold(config.dupthresh as u32)
             .send_fairness(config.scheduler == Scheduler::RoundRobin)
-            .ack_frequency_config(config.ack_frequency.then(AckFrequencyConfig::default))
+            .ack_frequency_config(ack_frequency(config))
             .enable_segmentation_offload(self.segments > 1);
         // RFC 9002 §7.3.1: in slow start, the window grows by all acknowledged bytes. The limit on the growth for each
         // acknowledgement is so high that it is never reached.
@@ -75,3 +75,17 @@ const MIN_WINDOW: u64 = 32 * 1024;
 /// The number of unidirectional streams that a peer may have open at the same time. HTTP/3 uses three (RFC 9114 §6.2);
 /// streams of unknown types are ignored, but they also count.
 const ONE_WAY_STREAMS: u64 = 16;
+
+/// Returns what this endpoint asks the peer for: how often it acknowledges. `None` if it does not ask.
+fn ack_frequency(config: &Config) -> Option<AckFrequencyConfig> {
+    let mut asked = AckFrequencyConfig::default();
+    let Some((packets, delay)) = config.acknowledgements else {
+        return config.ack_frequency.then_some(asked);
+    };
+    // The threshold is the number of packets that may arrive without an acknowledgement. A gap is reported at once.
+    asked
+        .ack_eliciting_threshold(packets.saturating_sub(1).into())
+        .max_ack_delay(Some(delay))
+        .reordering_threshold(1_u8.into());
+    Some(asked)
+}

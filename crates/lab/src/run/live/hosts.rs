@@ -158,7 +158,8 @@ impl Task {
     async fn host(&self, world: &OsWorld, server: bool) -> Result<Rc<dyn Host>, String> {
         let transport = &self.contestant.transport;
         let protocol = transport.in_emulation().ok_or("it does not run in the emulated world")?;
-        let (begin, above) = beginning(world, &self.contestant, &self.pairs, server, || Surroundings::Real)?;
+        let (begin, above) =
+            beginning(world, &self.point, &self.contestant, &self.pairs, server, || Surroundings::Real)?;
         let host = protocol.start(world.clone(), begin).await;
         let host = host.map_err(|error| format!("{}: {error}", transport.name().to_uppercase()))?;
         let host = above.map_or(Ok(host.clone()), |above| above.over(world, host))?;

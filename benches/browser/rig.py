@@ -344,16 +344,23 @@ def table(options):
     if not rows:
         return
     within = {bound: sum(1 - bound <= ratio <= 1 + bound for _, ratio in rows) / len(rows) for bound in (0.15, 0.25)}
-    wrong = wrong_orders([cell for cell, _ in rows], done)
+    compared = pairs([cell for cell, _ in rows], done)
+    wrong = [name for name, real, spread, found in compared if abs(real) > spread and (real < 0) != (found < 0)]
     print(f"{len(rows)} cells; within 0.85 to 1.15: {within[0.15]:.0%}; within 0.75 to 1.25: {within[0.25]:.0%}; "
           f"orders of two transports that differ: {', '.join(wrong) or 'none'}")
+    print(f"\n{'ratio of two transports':58}  real  simulated")
+    for name, real, _, found in compared:
+        print(f"{name:58} {math.exp(real):5.2f} {math.exp(found):10.2f}")
+    near = sum(abs(found - real) <= math.log(1.1) for _, real, _, found in compared)
+    print(f"{near} of {len(compared)} ratios are within a factor of 1.1 of the real one")
     if options.judge and (within[0.15] < 0.9 or within[0.25] < 0.95 or set(wrong) - set(PLAN["differ"])):
         sys.exit(1)
 
 
-def wrong_orders(cells, done):
-    """Pairs of transports whose order the browser decides, and the simulation reverses."""
-    wrong = []
+def pairs(cells, done):
+    """Pairs of transports under the same conditions: name, ratio of the real times, its 95 % spread, and the simulated
+    ratio. The last three are logarithms."""
+    found = []
     for one in cells:
         for other in cells:
             if one >= other or one.rsplit("/", 1)[0] != other.rsplit("/", 1)[0]:
@@ -361,9 +368,8 @@ def wrong_orders(cells, done):
             (a, _, a_high), (b, _, b_high) = (geometric(done[cell, "real"]["times"]) for cell in (one, other))
             spread = math.hypot(math.log(a_high / a), math.log(b_high / b))
             x, y = (geometric(done[cell, "simulated"]["times"])[0] for cell in (one, other))
-            if abs(math.log(a / b)) > spread and (a < b) != (x < y):
-                wrong.append(f"{one} and {other.rsplit('/', 1)[1]}")
-    return wrong
+            found.append((f"{one} and {other.rsplit('/', 1)[1]}", math.log(a / b), spread, math.log(x / y)))
+    return found
 
 
 if __name__ == "__main__":

@@ -129,8 +129,8 @@ fn a_population_of_ones_own_is_read_and_what_is_wrong_is_said_in_one_line() {
         "--rtt: each person's is drawn",
     );
     refused(
-        &[&["--population", "world", "--page", "news"], &base[..]].concat(),
-        "--page: each person's is drawn",
+        &[&["--population", "world:bytes=x2", "--page", "news"], &base[..]].concat(),
+        "'world:bytes=x2': all people load the page that the plan has",
     );
     refused(
         &["--population", "world", "--people", "0", "--out", "x"],

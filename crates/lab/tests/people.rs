@@ -1,6 +1,7 @@
 //! Tests sweeps over a population, in which each person is one point. The properties of a person must depend only on
 //! the seed and the person's number. The search for causes must find a known cause.
 
+use anabranch_http::browser::Client;
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Outline};
 use anabranch_lab::run::batch::Options;
@@ -47,6 +48,21 @@ fn a_planted_cause_is_named() {
         causes.len() == 1 && causes[0].people == later.count && causes[0].people >= 10,
         "{causes:?} of {later:?}"
     );
+}
+
+/// If the plan has a page, all people load this page in a browser, and the networks of the people stay as they are.
+#[test]
+fn people_may_load_one_page_in_a_browser() {
+    let flags = [("population", "world"), ("people", "3"), ("runs", "2"), ("transport", "tcp")];
+    let person = |more: &[(&str, &str)]| {
+        let mut outline = outline(&[&flags[..], more].concat());
+        outline.at(2).expect("a person").points[0].clone()
+    };
+    let (own, news) = (person(&[]), person(&[("page", "news")]));
+    assert_eq!(own.network, news.network);
+    assert_eq!((own.workload.client, news.workload.client), (Client::Plain, Client::Chromium));
+    assert!(news.workload.keep_origins && news.workload.page.hosts.len() == 7);
+    assert!(own.factors.contains_key("objects") && !news.factors.contains_key("objects"));
 }
 
 #[test]

@@ -50,8 +50,8 @@ pub fn html(tally: &Tally, command: &str, sources: &[(String, Vec<Parameter>)]) 
     let styles = [("", STYLE), ("", OWN_STYLE)];
     let mut out = document::head("Which transport is best for how many people?", &styles, None);
     out.push_str("<p class=\"over\">anabranch: a population</p><h1>Which transport is best for how many people?</h1>\n\
-         <p class=\"note\">Simulated: each person's network and page are drawn from a population, and loaded over a virtual network, \
-         alone, from an empty cache. No real person's page was measured. The end of this page lists the contestants, the values of \
+         <p class=\"note\">Simulated: each person's network is drawn from a population, and so is the page unless the command names one. \
+         Pages are loaded over a virtual network, alone, from an empty cache. No real person's page was measured. The end of this page lists the contestants, the values of \
          the population with their sources, the people who are missing, and all assumptions.</p>\n");
     for population in tally.populations() {
         write_population(&mut out, tally, population);

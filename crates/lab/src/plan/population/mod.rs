@@ -39,6 +39,8 @@ pub struct People {
     numbers: Vec<String>,
     seed: u64,
     runs: u64,
+    /// Whether all people load the page of the plan, and not one that is drawn.
+    has_page: bool,
 }
 
 impl People {
@@ -90,7 +92,13 @@ impl People {
         let people = number("people", 1000, MOST_PEOPLE as u64)?;
         let (seed, runs) = (number("seed", 1, u64::from(u32::MAX))?, number("runs", 100, 1_000_000)?);
         let numbers = (1..=people).map(|number| number.to_string()).collect();
-        Ok(Some(Self { levels, numbers, seed, runs }))
+        let has_page = draft.value("page").is_some();
+        if let Some(level) = levels.iter().find(|level| has_page && level.scales(ScaledParameter::Bytes)) {
+            let what =
+                format!("'{}': all people load the page that the plan has; leave bytes out", level.text);
+            return Err(PlanError::at(&given.place, what));
+        }
+        Ok(Some(Self { levels, numbers, seed, runs, has_page }))
     }
 
     /// Returns the number of people.
@@ -110,7 +118,7 @@ impl People {
         self.levels.iter().map(|level| level.text.as_str())
     }
 
-    /// Adds the network and the page of the person with this index to `concrete`. Indices are counted from 0.
+    /// Adds the network of the person with this index to `concrete`, and the page if the plan has none. Indices are counted from 0.
     pub fn apply(&self, index: usize, concrete: &mut Concrete) {
         let named = concrete.setting("population").map(|setting| setting.value.clone());
         let level = self.levels.iter().find(|level| Some(&level.text) == named.as_ref());
@@ -121,11 +129,13 @@ impl People {
         factor("country", &person.country);
         factor("region", &person.region);
         factor("access", person.access);
-        for (name, value) in &person.settings {
+        let is_used = |name: &str| !(self.has_page && OF_PAGE.contains(&name));
+        let settings: Vec<_> = person.settings.into_iter().filter(|(name, _)| is_used(name)).collect();
+        for (name, value) in &settings {
             factor(name, value);
         }
         let place = format!("person {}", index + 1);
-        concrete.settings.extend(person.settings.into_iter().map(|(name, value)| Setting {
+        concrete.settings.extend(settings.into_iter().map(|(name, value)| Setting {
             name: name.to_owned(),
             value,
             place: format!("{place}: {name}"),
@@ -187,10 +197,17 @@ const DRAWN: [&str; 15] = [
 ];
 /// The plan keys that a plan with a population must not set. They select a workload or network, which each person
 /// already has.
-const OTHER_WORKLOADS: [&str; 9] =
-    ["page", "bulk", "messages", "up-loss", "down-loss", "up-queue", "down-queue", "arrivals", "handover"];
+const OTHER_WORKLOADS: [&str; 8] =
+    ["bulk", "messages", "up-loss", "down-loss", "up-queue", "down-queue", "arrivals", "handover"];
+/// The keys that describe the page of a person. They are not drawn if the plan has a page, which all people load.
+const OF_PAGE: [&str; 2] = ["first-object", "objects"];
 
 impl Level {
+    /// Returns whether this population multiplies a parameter.
+    fn scales(&self, parameter: ScaledParameter) -> bool {
+        self.scaled.iter().any(|(scaled, _)| *scaled == parameter)
+    }
+
     /// Parses a population with the multipliers of its parameters, for example `world`, `people.toml` or
     /// `world:loss=x0:queue=x4`.
     fn parse(text: &str) -> Result<Self, String> {

@@ -1,7 +1,7 @@
 // The form: page, network and seeds. Each control shows and sets flags.
 
 import { at, bytes, h } from './dom'
-import { bdp, type Choice, duration, type Form, rate, readLoss, writeLoss } from './model'
+import { bdp, BROWSERS, type Choice, duration, type Form, percent, rate, readLoss, writeLoss } from './model'
 import { type Failure, join, type Paths, readPaths, split, writePaths } from './paths'
 import type { Tables } from './tables'
 
@@ -50,7 +50,6 @@ const BURSTS = [1, 2, 3, 4, 6, 8, 12, 20]
 const nearest = (values: number[], value: number): number =>
   values.reduce((best, known, i) => (Math.abs(Math.log1p(known) - Math.log1p(value)) < Math.abs(Math.log1p(values[best]!) - Math.log1p(value)) ? i : best), 0)
 
-const percent = (share: number): string => `${Number((share * 100).toPrecision(3))}\u00a0%`
 const spaced = (text: string): string => text.replace(/^([\d.]+)([a-z]+)$/, '$1\u00a0$2').replace('mbit', 'Mbit').replace('gbit', 'Gbit').replace('bit', 'bit/s')
 
 /** Makes the form anew from the choice. `changed` is called after each change; `drop` with a page that the user gives. */
@@ -126,7 +125,7 @@ export class Controls {
     }
     const traced = ['trace', 'down-trace'].some((flag) => choice.get(flag) !== undefined)
     const sliders = SLIDERS.filter(({ flag }) => !traced || flag !== 'rate')
-    return [this.count(1), this.preset(), ...(traced ? [h('p', { class: 'note' }, 'The download rate follows a recorded trace.')] : []),
+    return [this.count(1), this.preset(), ...(traced ? [h('p', { class: 'note' }, 'The download rate follows a recorded ', h('button', { type: 'button', class: 'term', 'data-term': 'trace' }, 'trace'), '.')] : []),
       ...sliders.map((slider) => this.slider(slider, this.flag(slider.flag))), ...this.loss()]
   }
 
@@ -135,6 +134,8 @@ export class Controls {
     const choice = this.choice()
     const button = (count: number, text: string): HTMLElement => h('button', { type: 'button', id: `paths-${count}`, 'aria-pressed': String(paths === count), click: () => {
       if (paths === count) return
+      // None of the contestants that browsers offer uses two paths.
+      if (choice.all('transport').join() === BROWSERS.join()) choice.setAll('transport', [])
       if (count === 1) join(choice)
       else split(choice, (rtt) => duration.write((duration.read(rtt) ?? 80) * 1.5))
       this.changed(true)
@@ -204,7 +205,10 @@ export class Controls {
     const is = (settings: string): boolean => parts(settings).every(([flag, value]) =>
       (choice.get(flag) ?? (flag === 'jitter' ? '0ms' : undefined)) === value)
     const found = this.tables.presets.find((preset) => is(preset.settings))
-    for (const preset of this.tables.presets) select.append(h('option', { value: preset.name }, preset.name))
+    const figure = (settings: string, key: string): string => new Map(parts(settings)).get(key) ?? ''
+    for (const { name, about, settings } of this.tables.presets) {
+      select.append(h('option', { value: name }, `${name}: ${[about, ...['rate', 'rtt'].map((key) => spaced(figure(settings, key)))].filter((part) => part !== '').join(', ')}`))
+    }
     select.value = found?.name ?? ''
     return h('div', { class: 'row' }, h('label', { for: 'preset' }, 'Preset'), select,
       found ? h('details', { class: 'source' }, h('summary', {}, 'where it is from'), h('p', {}, found.source)) : null)
@@ -277,6 +281,6 @@ export class Controls {
     for (const count of ['1', '10', '30', '100']) {
       group.append(h('button', { type: 'button', id: `runs-${count}`, 'aria-pressed': String(runs === count), click: () => { choice.set('runs', count); this.changed(true) } }, count))
     }
-    return h('div', { class: 'row' }, h('span', { class: 'label' }, 'Loads'), group, h('small', {}, 'of each contestant, with as many seeds'))
+    return h('div', { class: 'row inline' }, h('span', { class: 'label' }, 'Loads of each contestant'), group)
   }
 }

@@ -14,7 +14,7 @@ const SHARES = [0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05]
 const [FEWEST, MOST] = [10, 100]
 
 /** Settings with which one share of lost packets does not describe the network. */
-const OTHERS = ['path', 'network', 'trace', 'up-trace', 'down-trace', 'up-loss', 'down-loss', 'handover']
+const OTHERS = ['path', 'network', 'trace', 'up-trace', 'down-trace', 'up-loss', 'down-loss', 'handover', 'preset']
 
 /** The flags of a curve. The loss of the race is no part of them. */
 function flagsOf(choice: Choice, loss: Loss): Flag[] {

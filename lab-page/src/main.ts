@@ -15,7 +15,7 @@ import { Papers } from './papers'
 import { MOST_BYTES, Pool, Refusal, Superseded } from './pool'
 import { type Progress, Race } from './race'
 import type { Drawn, Facts, PointState, Tables } from './tables'
-import { legend, totals, waterfall } from './waterfall'
+import { legend, waterfall } from './waterfall'
 
 let choice = Choice.of(location.hash)
 let pool: Pool
@@ -191,7 +191,7 @@ function drawPoint({ facts, points }: Progress): void {
   const table = changes(point)
   at('distribution').replaceChildren(compare(point, () => drawPoint(latest!)), distribution(point))
   at('changes').classList.toggle('wanted', facts.explains)
-  at('changes').replaceChildren(...(table ? [h('h2', {}, 'What would change this'), table] : []))
+  at('changes').replaceChildren(...(facts.explains ? [h('h2', {}, 'What would change this'), table ?? h('p', { class: 'note' }, 'Experiments follow when all loads are done.')] : []))
 }
 
 function clearDrawing(): void {
@@ -243,7 +243,7 @@ async function draw(): Promise<void> {
     const end = Math.max(1, ...runs.map((run) => (run.page_ns ?? Math.max(0, ...run.objects.map((object) => object.delivered_ns ?? 0))) / 1e6)) * 1.02
     at('waterfalls').replaceChildren(
       h('p', { class: 'note' }, `All with seed ${seed}, whose times are the nearest to the medians of all contestants.`),
-      totals(runs.map((run) => ({ name: run.name, drawn: run }))), legend(),
+      legend(runs),
       ...runs.map((run, i) => h('figure', {}, h('figcaption', {}, h('b', {}, run.name), h('span', { class: 'note' }, ` ${run.page_ns === null ? 'did not finish' : time(run.page_ns / 1e6)}; median ${time(point.contestants[i]!.median)}`)), waterfall(run, end))))
   } catch (error) {
     if (!(error instanceof Superseded)) complain(error instanceof Error ? error.message : String(error))
@@ -312,6 +312,7 @@ function listen(): void {
   }
   addEventListener('popstate', () => {
     choice = Choice.of(location.hash)
+    controls.expand()
     controls.render()
     contestants.render()
     changed(false)
@@ -336,6 +337,7 @@ async function boot(): Promise<void> {
   papers = new Papers(pool, (busy) => (busy ? curve.stop() : void background()))
   at('papers').replaceChildren(papers.cards())
   listen()
+  controls.expand()
   controls.render()
   contestants.render()
   at('form').hidden = false

@@ -113,6 +113,9 @@ export function writeLoss({ share, burst }: Loss): string {
   return `ge:${round(enter * 100)}%/${round(leave * 100)}%`
 }
 
+/** A value with its unit, as a form shows it. */
+export const spaced = (text: string): string => text.replace(/^([\d.]+)([a-z]+)$/, '$1\u00a0$2').replace('mbit', 'Mbit').replace('gbit', 'Gbit').replace('bit', 'bit/s')
+
 /** The share of lost packets as text. */
 export const percent = (share: number): string => `${Number((share * 100).toPrecision(3))}\u00a0%`
 
@@ -123,6 +126,7 @@ export function plain(text: string): string {
     return read ? `${percent(read.share)} in bursts of ${round(Number(read.burst.toPrecision(2)))}` : form
   }
   return text.replace(/, such as --runs (\d+)/, ', such as $1').replace(/, such as --loss.*?(?=\.$)/, ' with another loss or round trip')
+    .replace(/up-rate ([\w.]+),down-rate=([\w.]+)/g, (_, up: string, down: string) => `${spaced(down)} down and ${spaced(up)} up`)
     .replace(/ge:[\d.]+%\/[\d.]+%(\/100%\/0%)?/g, loss).replace(/(^|[\s(])--(?=[a-z])/g, '$1')
 }
 

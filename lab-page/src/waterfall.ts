@@ -50,20 +50,15 @@ export function waterfall(drawn: Drawn, endMs: number): HTMLElement {
   return h('div', {}, region, detail)
 }
 
-/** Returns a table of the parts of the response times: for each run, the sum over its objects. */
-export function totals(runs: { name: string; drawn: Drawn }[]): HTMLElement {
+/** The legend of the waterfalls: each part with its colour, its meaning in the glossary, and its sum for each run. */
+export function legend(runs: Drawn[]): HTMLElement {
   const sum = (drawn: Drawn, key: string): number => drawn.objects.reduce((all, object) => all + (object.why?.[`${key}_ns`] ?? 0), 0) / 1e6
-  const parts = PARTS.filter(([key]) => runs.some(({ drawn }) => sum(drawn, key) > 0))
-  return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Sums of waiting times' }, h('table', { id: 'totals' },
-    h('caption', { class: 'note' }, 'What the objects waited for: the sums over all objects'),
-    h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'contestant'), ...parts.map(([key, label]) => h('th', { scope: 'col' }, term(key, label))))),
-    h('tbody', {}, ...runs.map(({ name, drawn }) => h('tr', {}, h('th', { scope: 'row' }, name), ...parts.map(([key]) => {
-      const ms = sum(drawn, key)
-      return h('td', {}, ms === 0 ? '0' : time(ms))
-    }))))))
+  const row = ([key, label]: [string, string]): HTMLElement => h('tr', {}, h('th', { scope: 'row' }, h('i', { class: `p-${key}` }), h('button', { type: 'button', class: 'term', 'data-term': `${key} (part of a response time)` }, label)),
+    ...runs.map((drawn) => h('td', {}, sum(drawn, key) === 0 ? '0' : time(sum(drawn, key)))))
+  return h('div', {}, h('p', { class: 'note' }, 'A bar is the response time of an object: from the moment when it could be requested until its last byte is delivered. The colours are what it waited for; the table has the sums over all objects. Press a part for its meaning.'),
+    h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Parts of the response times' }, h('table', { class: 'legend' },
+      h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'waiting for'), ...runs.map(({ name }) => h('th', { scope: 'col' }, name)))), h('tbody', {}, ...PARTS.map(row)))))
 }
-
-const term = (key: string, label: string): HTMLElement => h('button', { type: 'button', class: 'term', 'data-term': `${key} (part of a response time)` }, label)
 
 function bars(drawn: Drawn, objects: RunObject[], endMs: number): SVGSVGElement {
   const row = rowOf(objects.length)
@@ -104,10 +99,4 @@ function about(object: RunObject): string {
   const parts = PARTS.map(([key, label]): [string, number] => [label, object.why?.[`${key}_ns`] ?? 0]).filter(([, ns]) => ns > 0)
   const took = object.issued_ns !== null && object.delivered_ns !== null ? `, ${time((object.delivered_ns - object.issued_ns) / 1e6)} from ${time(object.issued_ns / 1e6)}` : ''
   return `${short(object.name)} (${bytes(object.bytes)})${took}: ${object.failure ?? parts.map(([label, ns]) => `${label} ${time(ns / 1e6)}`).join(', ')}`
-}
-
-/** The legend of the waterfalls. Each part opens its entry of the glossary. */
-export function legend(): HTMLElement {
-  return h('div', {}, h('p', { class: 'note' }, 'A bar is the response time of an object: from the moment when it could be requested until its last byte is delivered. The colours are what it waited for. Press a part for its meaning.'),
-    h('p', { class: 'legend' }, ...PARTS.map(([key, label]) => h('span', {}, h('i', { class: `p-${key}` }), term(key, label)))))
 }

@@ -75,25 +75,25 @@ impl Preset {
 pub const PRESETS: &[Preset] = &[
     preset(
         "gprs",
-        "slow mobile network of 2G",
+        "very slow mobile, 2G (GPRS)",
         "down-rate=50kbit,up-rate=20kbit,rtt=500ms,jitter=0ms,loss=ge:1%/49%,queue=1bdp",
         COMCAST_RADIO,
     ),
     preset(
         "edge",
-        "mobile network of 2G",
+        "very slow mobile, 2G (EDGE)",
         "down-rate=250kbit,up-rate=50kbit,rtt=300ms,jitter=0ms,loss=ge:0.75%/49.25%,queue=1bdp",
         COMCAST_RADIO,
     ),
     preset(
         "3g",
-        "mobile network of 3G",
+        "slow mobile, 3G",
         "down-rate=750kbit,up-rate=250kbit,rtt=250ms,jitter=0ms,loss=ge:0.75%/49.25%,queue=1bdp",
         COMCAST_RADIO,
     ),
     preset(
         "lte",
-        "mobile network of 4G",
+        "mobile, 4G",
         "down-rate=13mbit,up-rate=6mbit,rtt=70ms,jitter=5ms,loss=ge:0.05%/49.95%,queue=4bdp",
         "rates: medians of Huang et al., \"A Close Examination of Performance and Power Characteristics of 4G LTE \
          Networks\", MobiSys 2012; round trip: WebPageTest's LTE profile; bursts of two: the \
@@ -101,20 +101,20 @@ pub const PRESETS: &[Preset] = &[
     ),
     preset(
         "lte-recorded",
-        "4G whose rate changes, recorded while walking",
+        "mobile, 4G, whose rate was recorded while walking",
         "down-trace=lte-walking,up-rate=6mbit,rtt=70ms,jitter=0ms,loss=ge:0.05%/49.95%,queue=150p",
         "downlink: 20 s of trace-1553204803-ts-walking of github.com/Soheil-ab/DeepCC.v1.0 (Abbasloo, Yen and Chao, IEEE \
          JSAC 2021), 6 Mbit/s in the mean; other rate, round trip and losses: as lte; queue: assumed",
     ),
     preset(
         "5g",
-        "mobile network of 5G",
+        "fast mobile, 5G",
         "down-rate=166mbit,up-rate=21mbit,rtt=33ms,jitter=3ms,loss=ge:0.05%/49.95%,queue=4bdp",
         "rates: Ookla, global 5G medians of Q3 2021; round trip: Ookla, US operators, Q1 2021; losses: as lte; jitter, \
          queue: assumed",
     ),
     preset("dialup", "telephone modem", "rate=40kbit,rtt=185ms,jitter=0ms,loss=2%,queue=1bdp", COMCAST),
-    preset("dsl-poor", "DSL with many losses", "rate=2mbit,rtt=70ms,jitter=0ms,loss=2%,queue=1bdp", COMCAST),
+    preset("dsl-poor", "poor DSL", "rate=2mbit,rtt=70ms,jitter=0ms,loss=2%,queue=1bdp", COMCAST),
     preset("dsl", "DSL", "rate=8mbit,rtt=40ms,jitter=0ms,loss=0.5%,queue=1bdp", COMCAST),
     preset(
         "vdsl",
@@ -145,14 +145,14 @@ pub const PRESETS: &[Preset] = &[
     ),
     preset(
         "wifi-weak",
-        "Wi-Fi that loses one packet in twenty",
+        "weak Wi-Fi",
         "down-rate=30mbit,up-rate=15mbit,rtt=40ms,jitter=0ms,loss=ge:2.5%/47.5%,queue=1bdp",
         "rates and round trip: as wifi; share of lost packets (5 %) and bursts of two: the model \
          of lossy Wi-Fi in str0m-netem 0.2; jitter (none), queue: assumed",
     ),
     preset(
         "wifi-lossy",
-        "Wi-Fi that loses one packet in fifty",
+        "Wi-Fi with losses in bursts",
         "rate=30mbit,rtt=40ms,jitter=2ms,loss=ge:0.5%/25%,queue=1bdp",
         "rate and round trip: comcast README, Wi-Fi, with the same rate up; bursts of four packets that lose 2 % in all, \
          jitter, queue: assumed",

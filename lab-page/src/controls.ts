@@ -292,6 +292,6 @@ export class Controls {
     for (const count of ['1', '10', '30', '100']) {
       group.append(h('button', { type: 'button', id: `runs-${count}`, 'aria-pressed': String(runs === count), click: () => { choice.set('runs', count); this.changed(true) } }, count))
     }
-    return h('div', { class: 'row inline' }, h('span', { class: 'label' }, 'Loads of each'), group)
+    return h('div', { class: 'row inline' }, h('span', {}, 'Loads of each', h('span', { class: 'long' }, ' contestant')), group)
   }
 }

@@ -249,7 +249,7 @@ async function looking() {
   await page.waitForSelector('#waterfalls svg', WAIT)
   check(await page.$eval('#wire', (one) => Math.abs(one.getBoundingClientRect().top) < innerHeight / 2), 'the packets are not in view')
   const parts = await page.$eval('#waterfalls .legend', (table) => [...table.rows].map((row) => [...row.cells].map((cell) => cell.textContent)))
-  check(parts[0].join() === 'waiting for,http2,http3' && / m?s$/.test(parts.find(([name]) => name === 'blocked')?.[1] ?? ''), `the sums of the parts are ${JSON.stringify(parts)}`)
+  check(parts[0].join() === 'waiting for,http2,http3' && /m?s$/.test(parts.find(([name]) => name === 'blocked')?.[1] ?? ''), `the sums of the parts are ${JSON.stringify(parts)}`)
   const detail = () => text(page, '#waterfalls .detail')
   await page.focus('#waterfalls .chart')
   const first = await detail()
@@ -277,7 +277,7 @@ async function first() {
   await page.waitForFunction(() => /median of 30 loads/.test(document.querySelector('#curve').textContent), WAIT)
   await page.select('#rival', 'http2')
   const compared = await page.$$eval('#distribution tr', (all) => all.map((row) => [...row.cells].slice(0, 5).map((cell) => cell.textContent)))
-  check(compared[0][2] === 'against http2' && compared[2][2] === '–' && compared[3][3] !== '' && / %\)$/.test(compared[3][4]), `the comparison is ${JSON.stringify(compared)}`)
+  check(compared[0][2] === 'against http2' && compared[2][2] === '–' && compared[3][3] !== '' && /%\)$/.test(compared[3][4]), `the comparison is ${JSON.stringify(compared)}`)
   for (const name of ['http1', 'http2', 'http3']) {
     await page.$$eval('#distribution .term', (all, name) => all.find((one) => one.textContent === name).click(), name)
     await page.waitForSelector('#glossary[open]')

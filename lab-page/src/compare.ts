@@ -46,19 +46,21 @@ export function compare(point: PointState, again: () => void): HTMLElement {
   offer(point, again)
   const against = point.contestants[to]!
   const term = (name: string, entry = name): HTMLElement => h('button', { type: 'button', class: 'term', 'data-term': entry }, name)
+  const finished = (one: Standing): number => one.times.filter((ms) => ms !== null).length
+  const failed = point.contestants.some((one) => finished(one) < one.times.length)
   const row = (one: Standing, i: number): HTMLElement => {
     const pair = i === to ? undefined : pairOf(point, i, to)
     const [verdict, interval] = pair ? words(pair) : [i === to ? '–' : 'not known', '']
-    const finished = one.times.filter((ms) => ms !== null).length
     return h('tr', {}, h('th', { scope: 'row' }, h('span', { class: `swatch c${colorOf(one.typed)}`, 'aria-hidden': 'true' }), term(one.name, one.typed.split(':')[0]!.split('=').at(-1))),
       h('td', { class: i === fastest ? 'best' : '' }, time(one.median)), h('td', { class: 'left verdict' }, verdict), h('td', {}, interval),
       h('td', {}, i === to || one.median === null || against.median === null ? '' : signed(one.median - against.median, against.median)),
-      h('td', {}, pair ? `${pair.faster} of ${pair.n}` : ''), h('td', {}, time(one.p75)), h('td', {}, time(one.p95)), h('td', {}, `${finished} of ${one.times.length}`))
+      h('td', {}, pair && pair.n > 1 ? `${pair.faster} of ${pair.n}` : ''), h('td', {}, time(one.p75)), h('td', {}, time(one.p95)),
+      failed ? h('td', {}, `${finished(one)} of ${one.times.length}`) : null)
   }
   const heading = (name: string, entry?: string): HTMLElement => h('th', { scope: 'col' }, entry ? term(name, entry) : name)
   return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Times' }, h('table', {},
     h('thead', {}, h('tr', {}, heading('contestant', 'contestant'), heading('median', 'median, p75, p95'), h('th', { scope: 'col', class: 'left' }, `against ${against.name}`),
-      heading('95 % interval', 'interval'), heading('difference'), heading('faster in'), heading('p75', 'median, p75, p95'), heading('p95', 'median, p75, p95'), heading('finished'))),
+      heading('95 % interval', 'interval'), heading('difference'), heading('faster in'), heading('p75', 'median, p75, p95'), heading('p95', 'median, p75, p95'), failed ? heading('finished') : null)),
     h('tbody', {}, ...point.contestants.map(row))))
 }
 

@@ -41,7 +41,7 @@ const element = (id: string): string => at(id).textContent ?? ''
 /** Shows one line instead of an answer. */
 function complain(line: string): void {
   at('answer').classList.add('stale')
-  at('error').textContent = line
+  at('error').textContent = plain(line)
   at('error').hidden = false
   answered(line)
   status('')

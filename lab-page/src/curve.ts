@@ -14,7 +14,7 @@ const SHARES = [0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05]
 const [FEWEST, MOST] = [10, 100]
 
 /** Settings with which one share of lost packets does not describe the network. */
-const OTHERS = ['path', 'network', 'trace', 'up-trace', 'down-trace', 'up-loss', 'down-loss', 'handover', 'preset']
+const OTHERS = ['path', 'network', 'trace', 'up-trace', 'up-loss', 'down-loss', 'handover', 'preset']
 
 /** The flags of a curve. The loss of the race is no part of them. */
 function flagsOf(choice: Choice, loss: Loss): Flag[] {
@@ -28,7 +28,9 @@ const ONE = 'The curve needs one network, and one share of lost packets.'
 
 /** Says why a race has no curve; `undefined` if it may have one. */
 function obstacle(choice: Choice): string | undefined {
-  const other = OTHERS.find((flag) => choice.get(flag) !== undefined)
+  // Without a loss of its own, a race with a trace may have the losses of the trace.
+  const others = choice.get('loss') === undefined ? [...OTHERS, 'down-trace'] : OTHERS
+  const other = others.find((flag) => choice.get(flag) !== undefined)
   if (other !== undefined) return `The curve needs a network of one path whose loss is one number; this one has ${other}.`
   return readLoss(choice.get('loss')) ? undefined : ONE
 }

@@ -8,7 +8,7 @@ export const BROWSERS = ['http1', 'http2', 'http3']
 
 /** The flags that the page shows if the address has none. */
 export const DEFAULTS: Flag[] = [
-  ['page', 'news'], ['rate', '10mbit'], ['rtt', '80ms'], ['loss', '1%'], ['runs', '10'], ...BROWSERS.map((name): Flag => ['transport', name]),
+  ['page', 'news'], ['rate', '10mbit'], ['rtt', '80ms'], ['loss', '1%'], ['runs', '30'], ...BROWSERS.map((name): Flag => ['transport', name]),
 ]
 
 /** The flags in the order in which the command shows them. */
@@ -126,7 +126,7 @@ export function plain(text: string): string {
     return read ? `${percent(read.share)} in bursts of ${round(Number(read.burst.toPrecision(2)))}` : form
   }
   return text.replace(/, such as --runs (\d+)/, ', such as $1').replace(/, such as --loss.*?(?=\.$)/, ' with another loss or round trip')
-    .replace(/up-rate ([\w.]+),down-rate=([\w.]+)/g, (_, up: string, down: string) => `${spaced(down)} down and ${spaced(up)} up`)
+    .replace(/up-rate ([\d.]+[a-z]+),down-rate=([\d.]+[a-z]+)/g, (_, up: string, down: string) => `${spaced(down)} down and ${spaced(up)} up`)
     .replace(/ge:[\d.]+%\/[\d.]+%(\/100%\/0%)?/g, loss).replace(/(^|[\s(])--(?=[a-z])/g, '$1')
 }
 

@@ -77,10 +77,17 @@ function changed(redraw: boolean, push = redraw): void {
   pending = setTimeout(start, redraw ? 0 : 150)
 }
 
+/** Makes room for the answer. */
+function reserve(): void {
+  at('answer').style.setProperty('--points', String(Math.min(6, networks(choice))))
+  at('points').hidden = networks(choice) < 2
+  at('versus').style.setProperty('--rows', String(choice.all('transport').length || 4))
+}
+
 /** Makes room for the next answer, and takes away what belongs to another race. */
 function prepare(): void {
   curve.update(choice)
-  at('answer').style.setProperty('--points', String(Math.min(6, networks(choice))))
+  reserve()
   if (!at<HTMLInputElement>('auto').checked) clearDrawing()
   for (const id of ['motion', 'waterfalls']) at(id).classList.add('stale')
 }
@@ -189,7 +196,8 @@ function drawPoint({ facts, points }: Progress): void {
   } }, Object.entries(facts.points[i]!.factors).map(([key, value]) => `${key} ${value}`).join(', '))))
   const point = points[shownPoint]!
   const table = changes(point)
-  at('distribution').replaceChildren(compare(point, () => drawPoint(latest!)), distribution(point))
+  at('compare').replaceChildren(compare(point, () => drawPoint(latest!)))
+  at('distribution').replaceChildren(distribution(point))
   at('changes').classList.toggle('wanted', facts.explains)
   at('changes').replaceChildren(...(facts.explains ? [h('h2', {}, 'What would change this'), table ?? h('p', { class: 'note' }, 'Experiments follow when all loads are done.')] : []))
 }
@@ -321,6 +329,7 @@ function listen(): void {
 
 async function boot(): Promise<void> {
   status('Starting …')
+  reserve()
   const module = await WebAssembly.compile(await unpack(element('program')))
   at('program').remove()
   const cores = Math.max(2, Math.min(navigator.hardwareConcurrency || 2, 8))

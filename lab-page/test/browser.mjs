@@ -278,10 +278,10 @@ async function first() {
   await page.waitForFunction(() => location.hash.includes('runs=10'), WAIT)
   await curved(page)
   await page.select('#rival', 'http2')
-  const compared = await page.$$eval('#distribution tr', (all) => all.map((row) => [...row.cells].slice(0, 5).map((cell) => cell.textContent)))
+  const compared = await page.$$eval('#compare tr', (all) => all.map((row) => [...row.cells].slice(0, 5).map((cell) => cell.textContent)))
   check(compared[0][2] === 'against http2' && compared[2][2] === '–' && compared[3][3] !== '' && /%\)$/.test(compared[3][4]), `the comparison is ${JSON.stringify(compared)}`)
   for (const name of ['http1', 'http2', 'http3']) {
-    await page.$$eval('#distribution .term', (all, name) => all.find((one) => one.textContent === name).click(), name)
+    await page.$$eval('#compare .term', (all, name) => all.find((one) => one.textContent === name).click(), name)
     await page.waitForSelector('#glossary[open]')
     check(/[Cc]ontestant/.test(await text(page, '#glossary dl > div:first-child')), `${name} has the entry ${await text(page, '#glossary dl > div:first-child')}`)
     await page.keyboard.press('Escape')
@@ -354,13 +354,13 @@ async function colors() {
     const of = (rows, name) => Object.fromEntries([...document.querySelectorAll(rows)].map((row) => [name(row), color(row.querySelector('.swatch'))]))
     return {
       form: of('.contestants li', (row) => row.querySelector('.name').textContent),
-      times: of('#distribution tbody tr', (row) => row.querySelector('th').textContent),
+      times: of('#compare tbody tr', (row) => row.querySelector('th').textContent),
       curve: of('#curve .legend > span', (row) => row.textContent),
       packets: of('#motion figcaption', (row) => row.querySelector('b').textContent),
     }
   })
   const race = async (names) => {
-    await page.waitForFunction((names) => document.querySelector('#answer:not(.stale)[data-explained=true]') !== null && [...document.querySelectorAll('#distribution tbody th')].map((one) => one.textContent).join() === names, WAIT, names)
+    await page.waitForFunction((names) => document.querySelector('#answer:not(.stale)[data-explained=true]') !== null && [...document.querySelectorAll('#compare tbody th')].map((one) => one.textContent).join() === names, WAIT, names)
     await curved(page)
     await page.click('#draw')
     await page.waitForFunction((names) => [...document.querySelectorAll('#motion figcaption b')].map((one) => one.textContent).join() === names, WAIT, names)

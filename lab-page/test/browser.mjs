@@ -274,6 +274,8 @@ async function first() {
   check((await names('.contestants .name')).join() === 'http1,http2,http3', `the page begins with ${await names('.contestants .name')}`)
   check(await page.$eval('#runs-30', (one) => one.getBoundingClientRect().bottom < innerHeight), 'the number of loads is not where the answer stands')
   await page.waitForFunction(() => /median of 30 loads/.test(document.querySelector('#curve').textContent), WAIT)
+  await steady(page, 'first')
+  await accessible(page, 'first')
   await page.click('#runs-10')
   await page.waitForFunction(() => location.hash.includes('runs=10'), WAIT)
   await curved(page)

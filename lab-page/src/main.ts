@@ -186,7 +186,7 @@ function alone(facts: Facts): string[] {
 }
 
 /** Draws the figures of the point that is shown. */
-function drawPoint({ facts, points }: Progress): void {
+function drawPoint({ facts, points, explained }: Progress): void {
   const tabs = at('points')
   tabs.hidden = points.length < 2
   tabs.replaceChildren(...points.map((_, i) => h('button', { type: 'button', 'aria-pressed': String(i === shownPoint), click: () => {
@@ -199,7 +199,7 @@ function drawPoint({ facts, points }: Progress): void {
   at('compare').replaceChildren(compare(point, () => drawPoint(latest!)))
   at('distribution').replaceChildren(distribution(point))
   at('changes').classList.toggle('wanted', facts.explains)
-  at('changes').replaceChildren(...(facts.explains ? [h('h2', {}, 'What would change this'), table ?? h('p', { class: 'note' }, 'Experiments follow when all loads are done.')] : []))
+  at('changes').replaceChildren(...(facts.explains ? [h('h2', {}, 'What would change this'), table ?? h('p', { class: 'note' }, explained ? 'No change was tried with this race.' : 'Experiments follow when all loads are done.')] : []))
 }
 
 function clearDrawing(): void {

@@ -81,7 +81,8 @@ function changed(redraw: boolean, push = redraw): void {
 function reserve(): void {
   at('answer').style.setProperty('--points', String(Math.min(6, networks(choice))))
   at('points').hidden = networks(choice) < 2
-  at('versus').style.setProperty('--rows', String(choice.all('transport').length || 4))
+  // Up to four contestants have the same room, so that buttons below stay where they are.
+  at('versus').style.setProperty('--rows', String(Math.max(4, choice.all('transport').length)))
 }
 
 /** Makes room for the next answer, and takes away what belongs to another race. */

@@ -51,7 +51,7 @@ export class Contestants {
   }
 
   render(): void {
-    const list = this.list()
+    const [list, choice] = [this.list(), this.choice()]
     assign(list)
     const items = list.map((text, i) => h('li', {},
       h('span', { class: `swatch c${colorOf(text)}`, 'aria-hidden': 'true' }),
@@ -59,12 +59,16 @@ export class Contestants {
       h('button', { type: 'button', class: 'icon', 'aria-label': `Remove ${text}`, disabled: list.length < 2, click: () => this.set(list.filter((_, k) => k !== i)) }, '×')))
     const select = h('select', { id: 'add', 'aria-label': 'Add a contestant', change: () => { if (select.value) this.set([...list, select.value]) } },
       h('option', { value: '' }, 'Add a contestant …'))
+    const fits = (name: string): boolean => !choice.get('messages') || this.transport(name)?.messages !== false
     const named = h('optgroup', { label: 'names' })
-    for (const [name, spec] of this.tables.names) if (!list.includes(name)) named.append(h('option', { value: name }, `${name} (${spec})`))
+    for (const [name, spec] of this.tables.names) if (!list.includes(name) && fits(name)) named.append(h('option', { value: name }, `${name} (${spec})`))
     const bare = h('optgroup', { label: 'transports in the clear' })
-    for (const { name } of this.tables.transports) if (!list.includes(name) && name !== 'quic') bare.append(h('option', { value: name }, name))
+    for (const { name } of this.tables.transports) if (!list.includes(name) && name !== 'quic' && fits(name)) bare.append(h('option', { value: name }, name))
     select.append(named, bare)
-    at('contestants').replaceChildren(h('ul', { class: 'contestants' }, ...items), select)
+    // The contestants of a race that names none are one click away.
+    const absent = this.usual().filter((name) => !list.includes(name) && fits(name))
+    const add = absent.map((name) => h('button', { type: 'button', id: `add-${name}`, click: () => this.set([...list, name]) }, `Add ${name}`))
+    at('contestants').replaceChildren(h('ul', { class: 'contestants' }, ...items), h('div', { class: 'buttons' }, ...add), select)
   }
 
   /** Opens the form of a contestant's settings. */

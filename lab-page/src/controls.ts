@@ -1,7 +1,7 @@
 // The form: page, network and seeds. Each control shows and sets flags.
 
 import { at, bytes, h } from './dom'
-import { bdp, type Choice, duration, type Form, rate, readLoss, writeLoss } from './model'
+import { bdp, BROWSERS, type Choice, duration, type Form, percent, rate, readLoss, spaced, writeLoss } from './model'
 import { type Failure, join, type Paths, readPaths, split, writePaths } from './paths'
 import type { Tables } from './tables'
 
@@ -17,6 +17,12 @@ interface Slider {
   /** Whether the flag is left out at its usual value. */
   optional: boolean
 }
+
+/** The settings of a preset. It names the rates of both directions; the form has a rate, and an uplink that may differ. */
+const parts = (settings: string): [string, string][] => settings.split(',').map((setting) => {
+  const [flag, ...value] = setting.split('=')
+  return [flag === 'down-rate' ? 'rate' : flag!, value.join('=')]
+})
 
 /** Where a control reads and sets its value, and the id of its element. */
 interface Source {
@@ -50,8 +56,6 @@ const BURSTS = [1, 2, 3, 4, 6, 8, 12, 20]
 const nearest = (values: number[], value: number): number =>
   values.reduce((best, known, i) => (Math.abs(Math.log1p(known) - Math.log1p(value)) < Math.abs(Math.log1p(values[best]!) - Math.log1p(value)) ? i : best), 0)
 
-const percent = (share: number): string => `${Number((share * 100).toPrecision(3))}\u00a0%`
-const spaced = (text: string): string => text.replace(/^([\d.]+)([a-z]+)$/, '$1\u00a0$2').replace('mbit', 'Mbit').replace('gbit', 'Gbit').replace('bit', 'bit/s')
 
 /** Makes the form anew from the choice. `changed` is called after each change; `drop` with a page that the user gives. */
 export class Controls {
@@ -126,7 +130,7 @@ export class Controls {
     }
     const traced = ['trace', 'down-trace'].some((flag) => choice.get(flag) !== undefined)
     const sliders = SLIDERS.filter(({ flag }) => !traced || flag !== 'rate')
-    return [this.count(1), this.preset(), ...(traced ? [h('p', { class: 'note' }, 'The download rate follows a recorded trace.')] : []),
+    return [this.count(1), this.preset(), ...(traced ? [h('p', { class: 'note' }, 'The download rate follows a recorded ', h('button', { type: 'button', class: 'term', 'data-term': 'trace' }, 'trace'), '.')] : []),
       ...sliders.map((slider) => this.slider(slider, this.flag(slider.flag))), ...this.loss()]
   }
 
@@ -135,6 +139,8 @@ export class Controls {
     const choice = this.choice()
     const button = (count: number, text: string): HTMLElement => h('button', { type: 'button', id: `paths-${count}`, 'aria-pressed': String(paths === count), click: () => {
       if (paths === count) return
+      // None of the contestants that browsers offer uses two paths.
+      if (choice.all('transport').join() === BROWSERS.join()) choice.setAll('transport', [])
       if (count === 1) join(choice)
       else split(choice, (rtt) => duration.write((duration.read(rtt) ?? 80) * 1.5))
       this.changed(true)
@@ -185,13 +191,17 @@ export class Controls {
       failure ? when('at', 'It fails after', 'from the start of the load') : null, failure?.for ? when('for', 'It is down for', 'then it carries packets again') : null)
   }
 
+  /** Replaces the flag of one preset by its settings, which the form and the curve show. Other flags take precedence. */
+  expand(): void {
+    const choice = this.choice()
+    const preset = this.tables.presets.find(({ name }) => name === choice.get('preset'))
+    if (!preset || ['rate', 'up-rate', 'down-rate', 'trace', 'down-trace'].some((flag) => choice.get(flag))) return
+    choice.set('preset', undefined)
+    for (const [flag, value] of parts(preset.settings)) if (choice.get(flag) === undefined) choice.set(flag, value)
+  }
+
   private preset(): HTMLElement {
     const choice = this.choice()
-    // A preset names the rates of both directions. The form has a rate, and an uplink that may differ from it.
-    const parts = (settings: string): [string, string][] => settings.split(',').map((setting) => {
-      const [flag, ...value] = setting.split('=')
-      return [flag === 'down-rate' ? 'rate' : flag!, value.join('=')]
-    })
     const select = h('select', { id: 'preset', change: () => {
       const preset = this.tables.presets.find((known) => known.name === select.value)
       if (!preset) return
@@ -204,7 +214,12 @@ export class Controls {
     const is = (settings: string): boolean => parts(settings).every(([flag, value]) =>
       (choice.get(flag) ?? (flag === 'jitter' ? '0ms' : undefined)) === value)
     const found = this.tables.presets.find((preset) => is(preset.settings))
-    for (const preset of this.tables.presets) select.append(h('option', { value: preset.name }, preset.name))
+    for (const { name, about, settings } of this.tables.presets) {
+      const values = new Map(parts(settings))
+      const lost = readLoss(values.get('loss'))
+      const figures = [...['rate', 'rtt'].map((key) => spaced(values.get(key) ?? '')), lost && lost.share > 0 ? `${percent(lost.share)} lost` : '']
+      select.append(h('option', { value: name }, `${name}: ${[about, ...figures].filter((part) => part !== '').join(', ')}`))
+    }
     select.value = found?.name ?? ''
     return h('div', { class: 'row' }, h('label', { for: 'preset' }, 'Preset'), select,
       found ? h('details', { class: 'source' }, h('summary', {}, 'where it is from'), h('p', {}, found.source)) : null)
@@ -277,6 +292,6 @@ export class Controls {
     for (const count of ['1', '10', '30', '100']) {
       group.append(h('button', { type: 'button', id: `runs-${count}`, 'aria-pressed': String(runs === count), click: () => { choice.set('runs', count); this.changed(true) } }, count))
     }
-    return h('div', { class: 'row' }, h('span', { class: 'label' }, 'Loads'), group, h('small', {}, 'of each contestant, with as many seeds'))
+    return h('div', { class: 'row inline' }, h('span', {}, 'Loads of each', h('span', { class: 'long' }, ' contestant')), group)
   }
 }

@@ -2,7 +2,7 @@
 
 import { colorOf } from './colors'
 import { at, h, s, step, time } from './dom'
-import { type Choice, type Flag, type Loss, readLoss, writeLoss } from './model'
+import { type Choice, type Flag, type Loss, percent, readLoss, writeLoss } from './model'
 import { type Pool, Superseded } from './pool'
 import { type Progress, Race } from './race'
 import type { Facts, PointState } from './tables'
@@ -10,26 +10,27 @@ import type { Facts, PointState } from './tables'
 /** The shares of lost packets of the curve. */
 const SHARES = [0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05]
 
-/** The loads of each contestant at each share. */
-const LOADS = 10
+/** The fewest and the most loads of each contestant at each share. Between them, the curve has as many as the race. */
+const [FEWEST, MOST] = [10, 100]
 
 /** Settings with which one share of lost packets does not describe the network. */
-const OTHERS = ['path', 'network', 'trace', 'up-trace', 'down-trace', 'up-loss', 'down-loss', 'handover']
+const OTHERS = ['path', 'network', 'trace', 'up-trace', 'up-loss', 'down-loss', 'handover', 'preset']
 
-const percent = (share: number): string => `${Number((share * 100).toPrecision(3))}\u00a0%`
-
-/** The flags of a curve. The loss of the race and the number of its loads are no part of them. */
+/** The flags of a curve. The loss of the race is no part of them. */
 function flagsOf(choice: Choice, loss: Loss): Flag[] {
   const kept = choice.flags.filter(([name]) => !['loss', 'runs', 'causes'].includes(name))
+  const loads = Math.min(MOST, Math.max(FEWEST, Number(choice.get('runs') ?? MOST) || FEWEST))
   return [...kept.map(([name, value]): Flag => [name, value]),
-    ['loss', SHARES.map((share) => writeLoss({ ...loss, share })).join(',')], ['runs', String(LOADS)], ['causes', 'off']]
+    ['loss', SHARES.map((share) => writeLoss({ ...loss, share })).join(',')], ['runs', String(loads)], ['causes', 'off']]
 }
 
 const ONE = 'The curve needs one network, and one share of lost packets.'
 
 /** Says why a race has no curve; `undefined` if it may have one. */
 function obstacle(choice: Choice): string | undefined {
-  const other = OTHERS.find((flag) => choice.get(flag) !== undefined)
+  // Without a loss of its own, a race with a trace may have the losses of the trace.
+  const others = choice.get('loss') === undefined ? [...OTHERS, 'down-trace'] : OTHERS
+  const other = others.find((flag) => choice.get(flag) !== undefined)
   if (other !== undefined) return `The curve needs a network of one path whose loss is one number; this one has ${other}.`
   return readLoss(choice.get('loss')) ? undefined : ONE
 }
@@ -112,12 +113,15 @@ export class Curve {
     const open = at('curve').querySelector('details')?.open ?? this.open
     const set = (share: number): void => this.choose(writeLoss({ ...loss, share }))
     const runs = { page: 'loads', transfer: 'transfers' }[points[0]!.unit] ?? 'runs'
-    const done = seeds === facts.seeds.length
-    this.put(h('p', { role: 'status' }, inWords(points), done ? '' : ` Seeds so far: ${seeds} of ${facts.seeds.length}.`),
+    const all = facts.seeds.length
+    const judged = seeds >= Math.min(all, FEWEST)
+    const bursts = loss.burst > 1 ? `, in bursts of ${Number(loss.burst.toPrecision(2))} in the mean` : ', each at random'
+    const state = judged ? inWords(points) + (seeds < all ? ` So far from ${seeds} of ${all} ${runs}.` : '') : `${seeds} of ${all} ${runs} at each loss so far. Winners follow from ${FEWEST} on.`
+    this.put(h('p', { role: 'status', class: 'state' }, state),
       h('p', { class: 'legend' }, ...points[0]!.contestants.map((one) => h('span', {}, h('span', { class: `swatch c${colorOf(one.typed)}`, 'aria-hidden': 'true' }), one.name))),
-      chart(points, loss.share, set),
-      h('p', { class: 'note' }, `Lines: the median of ${seeds === 1 ? `one of the ${runs}` : `${seeds} ${runs}`}, with its 95 % interval from six on. Squares: the winner; an empty square has no clear one. The dashed line is the loss of this race. A click sets it.`),
-      h('details', { open }, h('summary', {}, 'The curve as a table'), table(points, set)))
+      chart(points, loss.share, judged, set),
+      h('p', { class: 'note' }, `Lines: the median of ${seeds} ${runs}, with its 95 % interval from six on. Packets are lost as in the race${bursts}. Squares: the winner; an empty square has no clear one. The dashed line is the loss of this race. A click sets it.`),
+      h('details', { open }, h('summary', {}, 'The curve as a table'), table(points, judged, set)))
     if (focus) document.getElementById(focus)?.focus()
   }
 }
@@ -132,11 +136,11 @@ function inWords(points: PointState[]): string {
   })
   const range = (from: number, to: number): string =>
     from === to ? `at ${percent(SHARES[from]!)}` : `from ${percent(SHARES[from]!)} to ${percent(SHARES[to]!)}`
-  const parts = spans.map(({ winner, from, to }) => `${winner === null ? 'nobody clearly' : winner} ${range(from, to)}`)
+  const parts = spans.map(({ winner, from, to }) => `${winner === null ? 'no clear winner' : winner} ${range(from, to)}`)
   return `Fastest, by the share of lost packets: ${parts.join('; ')}.`
 }
 
-function chart(points: PointState[], current: number, set: (share: number) => void): HTMLElement {
+function chart(points: PointState[], current: number, judged: boolean, set: (share: number) => void): HTMLElement {
   const width = Math.max(300, Math.min(860, at('views').clientWidth)), height = 280
   const left = 52, right = 16, top = 26, bottom = height - 26
   const end = SHARES.at(-1)!
@@ -155,7 +159,7 @@ function chart(points: PointState[], current: number, set: (share: number) => vo
     svg.append(s('text', { class: 'tick', x: x(share), y: height - 8, 'text-anchor': 'middle' }, percent(share)))
   }
   svg.append(s('line', { class: 'limit', x1: x(current), x2: x(current), y1: 4, y2: bottom }))
-  points.forEach((point, i) => {
+  if (judged) points.forEach((point, i) => {
     const winner = point.contestants.find((one) => one.name === point.winner)
     svg.append(s('rect', { class: winner ? `f${colorOf(winner.typed)}` : 'nobody', x: x(SHARES[i]!) - 6, y: 6, width: 12, height: 12 }))
   })
@@ -177,11 +181,11 @@ function chart(points: PointState[], current: number, set: (share: number) => vo
   return h('div', { class: 'chart', tabindex: '0', role: 'region', 'aria-label': 'Chart of times over loss' }, svg)
 }
 
-function table(points: PointState[], set: (share: number) => void): HTMLElement {
+function table(points: PointState[], judged: boolean, set: (share: number) => void): HTMLElement {
   return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Times over loss' }, h('table', {},
     h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'loss'), h('th', { scope: 'col', class: 'left' }, 'winner'), ...points[0]!.contestants.map((one) => h('th', { scope: 'col' }, one.name)))),
     h('tbody', {}, ...points.map((point, i) => h('tr', {},
       h('th', { scope: 'row' }, h('button', { type: 'button', class: 'link', id: `curve-${i}`, title: 'Race with this loss', click: () => set(SHARES[i]!) }, percent(SHARES[i]!))),
-      h('td', { class: 'left' }, point.winner ?? 'no clear winner'),
+      h('td', { class: 'left' }, judged ? point.winner ?? 'no clear winner' : '–'),
       ...point.contestants.map((one) => h('td', {}, one.interval ? `${time(one.median)} (${time(one.interval[0])} to ${time(one.interval[1])})` : time(one.median))))))))
 }

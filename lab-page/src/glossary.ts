@@ -1,19 +1,26 @@
 // The glossary, which the build takes from the documentation. A term in a text is a button that opens its entry.
 
 import { at, h } from './dom'
+import type { Tables } from './tables'
 
 interface Entry { term: string; text: string; section: string }
 
 const entries: Entry[] = JSON.parse(at('glossary-data').textContent ?? '[]')
 
 /** The terms that are marked in texts. Common words have entries, but are not marked. */
-const MARKED = ['head-of-line blocking', 'congestion window', 'retransmission timer', 'slow start', 'fast retransmission', 'handshake', 'blocked', 'recovery', 'stalled', 'seed', 'median', 'interval', 'tie', 'contestant', 'bdp', '0-RTT', 'ge:']
+const MARKED = ['head-of-line blocking', 'congestion window', 'retransmission timer', 'slow start', 'fast retransmission', 'handshake', 'blocked', 'recovery', 'stalled', 'seed', 'median', 'interval', 'tie', 'contestant', 'layer', 'bdp', '0-RTT', 'ge:']
 
 /** The names of an entry: its term may have several, and a short form in brackets. */
 const names = (entry: Entry): string[] => entry.term.split(/, | \/ | \(|\)/)
 
 const find = (term: string): Entry | undefined =>
   entries.find((entry) => entry.term === term) ?? entries.find((entry) => names(entry).includes(term))
+
+/** Adds the names of contestants that the documentation does not explain. */
+export function add({ names: standard, transports }: Tables): void {
+  const own = [...standard.map(([name, spec]) => [name, `A contestant: short for ${spec}.`]), ...transports.map(({ name }) => [name, 'A contestant: this transport in the clear, unless its settings say otherwise.'])]
+  for (const [term, text] of own) if (!find(term!)) entries.push({ term: term!, text: text!, section: '' })
+}
 
 /** Returns a text as nodes, in which each known term is a button the first time. */
 export function marked(text: string): Node[] {

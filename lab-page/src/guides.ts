@@ -3,7 +3,8 @@
 import { h } from './dom'
 import type { Flag } from './model'
 
-interface Step { text: string; flags?: Flag[] }
+/** A step. With `look`, its text asks to look at packets or waterfalls. */
+interface Step { text: string; flags?: Flag[]; look?: boolean }
 interface Guide { title: string; question: string; steps: Step[] }
 
 const one = (page: string, rate: string, rtt: string, loss: string, ...transports: string[]): Flag[] => [
@@ -28,7 +29,7 @@ export const GUIDES: Guide[] = [
     steps: [
       { text: 'Fifty messages a second, over one TCP connection and over the streams of one SCTP association. Nothing is lost, and all messages take half a round trip.', flags: messages('0') },
       { text: 'Now 2 % of the packets are lost. TCP is one ordered stream: messages that arrive after a lost packet wait for it. In SCTP only the stream of the lost message waits. Compare the times that 95 % of the messages need.', flags: messages('2%') },
-      { text: 'Does a page load wait in the same way? HTTP/2 has one ordered stream, and HTTP/3 has many. The median loads differ little: in HTTP/2 objects wait some hundredths of a second for packets of others. The part “blocked” of the waterfalls is what an object waited for others: press “Show packets and waterfalls”.', flags: one('gallery', '10mbit', '80ms', '2%', 'http2', 'http3') },
+      { text: 'Does a page load wait in the same way? HTTP/2 has one ordered stream, and HTTP/3 has many. The median loads differ little: in HTTP/2 objects wait some hundredths of a second for packets of others. Look at the part “blocked”: it is what an object waited for others.', flags: one('gallery', '10mbit', '80ms', '2%', 'http2', 'http3'), look: true },
     ],
   },
   {
@@ -43,7 +44,7 @@ export const GUIDES: Guide[] = [
     title: 'Handshakes', question: 'What do round trips cost before the first byte?',
     steps: [
       { text: 'A small page over a long way. TCP and TLS 1.3 need two round trips before the first request, QUIC one.', flags: one('article', '20mbit', '300ms', '0', 'http1', 'http2', 'http3', 'http3:resume=0rtt') },
-      { text: 'With 0-RTT the request goes with the first packet of a repeated visit. Look at “connect” and “secure” in the waterfalls.' },
+      { text: 'With 0-RTT the request goes with the first packet of a repeated visit. Look at “connect” and “secure” in the waterfalls.', look: true },
       { text: 'Over a short way there is little to gain.', flags: one('article', '20mbit', '20ms', '0', 'http1', 'http2', 'http3', 'http3:resume=0rtt') },
     ],
   },
@@ -52,7 +53,7 @@ export const GUIDES: Guide[] = [
     steps: [
       { text: 'A download of 10 MB without random loss: both fill the link.', flags: bulk('0') },
       { text: 'Now 1 % of the packets are lost at random. CUBIC takes each loss for congestion and shrinks its window. BBR measures rate and round trip, and goes on.', flags: bulk('1%') },
-      { text: 'Play the packets: the curve is the congestion window.' },
+      { text: 'Play the packets: the curve is the congestion window.', look: true },
     ],
   },
   {
@@ -65,12 +66,32 @@ export const GUIDES: Guide[] = [
   },
 ]
 
-/** Makes the cards. `set` replaces all flags. */
-export function cards(set: (flags: Flag[]) => void): HTMLElement {
+/** Where the answer of the step that races is shown. */
+let place: HTMLElement | undefined
+
+/** Shows the answer of the race below the step that began it. */
+export function answered(text: string): void {
+  if (place) place.textContent = text
+}
+
+/** Takes away the answer of a step, because another race begins. */
+export function forget(): void {
+  answered('')
+  place = undefined
+}
+
+/** Makes the cards. `set` replaces all flags, and `look` shows packets and waterfalls. */
+export function cards(set: (flags: Flag[]) => void, look: () => void): HTMLElement {
+  const step = ({ text, flags, look: looks }: Step): HTMLElement => {
+    const answer = h('output', { class: 'step-answer' })
+    const race = flags && h('button', { type: 'button', class: 'race', click: () => {
+      set(flags.map(([name, value]) => [name, value]))
+      place = answer
+      answer.textContent = 'The race runs …'
+    } }, 'Race this')
+    const show = looks && h('button', { type: 'button', class: 'look', click: look }, 'Look at packets and waterfalls')
+    return h('li', {}, text, ' ', race, race && show ? ' ' : null, show, flags ? answer : null)
+  }
   return h('div', { class: 'guides' }, ...GUIDES.map((guide) => h('details', { class: 'guide' },
-    h('summary', {}, h('b', {}, guide.title), h('span', {}, guide.question)),
-    h('ol', {}, ...guide.steps.map((step) => h('li', {}, step.text, ' ', step.flags ? h('button', { type: 'button', click: () => {
-      set(step.flags!.map(([name, value]) => [name, value]))
-      document.getElementById('answer')?.scrollIntoView({ block: 'start' })
-    } }, 'Race this') : null))))))
+    h('summary', {}, h('b', {}, guide.title), h('span', {}, guide.question)), h('ol', {}, ...guide.steps.map(step)))))
 }

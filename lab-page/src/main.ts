@@ -1,19 +1,21 @@
 // The page: reads the choice from the address, races, and shows the answer as seeds finish.
 
-import { changes, distribution, figures, legend, waterfall } from './charts'
+import { changes, distribution } from './charts'
 import { adopt } from './colors'
+import { compare } from './compare'
 import { Contestants } from './contestants'
 import { Controls } from './controls'
 import { Curve } from './curve'
-import { at, bytes, h, save } from './dom'
+import { at, bytes, h, save, time } from './dom'
 import * as glossary from './glossary'
-import { cards } from './guides'
-import { Choice, type Flag, networks } from './model'
+import { answered, cards, forget } from './guides'
+import { Choice, type Flag, networks, plain } from './model'
 import { Motion, type Run } from './motion'
 import { Papers } from './papers'
 import { MOST_BYTES, Pool, Refusal, Superseded } from './pool'
 import { type Progress, Race } from './race'
-import type { Drawn, Facts, Tables } from './tables'
+import type { Drawn, Facts, PointState, Tables } from './tables'
+import { legend, waterfall } from './waterfall'
 
 let choice = Choice.of(location.hash)
 let pool: Pool
@@ -26,6 +28,8 @@ let latest: Progress | undefined
 let shownPoint = 0
 let pending: ReturnType<typeof setTimeout> | undefined
 let motion: Motion | undefined
+/** Whether packets and waterfalls are wanted as soon as the race has its answer. */
+let wanted = false
 /** The race whose changes are being tried again. */
 let trying: Race | undefined
 /** When the race began, for the figures that tests read. */
@@ -37,8 +41,9 @@ const element = (id: string): string => at(id).textContent ?? ''
 /** Shows one line instead of an answer. */
 function complain(line: string): void {
   at('answer').classList.add('stale')
-  at('error').textContent = line
+  at('error').textContent = plain(line)
   at('error').hidden = false
+  answered(line)
   status('')
 }
 
@@ -67,13 +72,23 @@ function changed(redraw: boolean, push = redraw): void {
   prepare()
   clearTimeout(pending)
   at('answer').classList.add('stale')
+  forget()
+  wanted = false
   pending = setTimeout(start, redraw ? 0 : 150)
+}
+
+/** Makes room for the answer. */
+function reserve(): void {
+  at('answer').style.setProperty('--points', String(Math.min(6, networks(choice))))
+  at('points').hidden = networks(choice) < 2
+  // Up to four contestants have the same room, so that buttons below stay where they are.
+  at('versus').style.setProperty('--rows', String(Math.max(4, choice.all('transport').length)))
 }
 
 /** Makes room for the next answer, and takes away what belongs to another race. */
 function prepare(): void {
   curve.update(choice)
-  at('answer').style.setProperty('--points', String(Math.min(6, networks(choice))))
+  reserve()
   if (!at<HTMLInputElement>('auto').checked) clearDrawing()
   for (const id of ['motion', 'waterfalls']) at(id).classList.add('stale')
 }
@@ -137,21 +152,29 @@ function show(of: Race, progress: Progress): void {
     const heading = points.length > 1 ? h('p', { class: 'over' }, factors || facts.points[i]!.network) : null
     const waits = facts.explains && !progress.explained
     const lines = waits ? rest.filter((line) => !/^(Why|What )/.test(line.label)) : rest
-    const fewest = Math.min(...point.changes.map(({ n }) => n).filter((n) => n > 1), total)
-    const tried = (label: string): string => (label.startsWith('What ') && fewest < total ? ` (Tried with ${fewest} loads of each contestant so far.)` : '')
+    const tried = (label: string): string => (label.startsWith('What ') ? soFar(point, total) : '')
     if (waits) lines.push({ label: 'Why', text: 'experiments look for the reason when all loads are done.' })
-    return [heading, h('h2', { class: 'result' }, h('b', {}, `${first?.label ?? ''}: `), ...glossary.marked(first?.text ?? '')),
-      ...lines.map((line) => h('p', { class: 'lead' }, h('b', {}, `${line.label}: `), ...glossary.marked(line.text + tried(line.label))))].filter((node) => node !== null)
+    return [heading, h('h2', { class: 'result' }, h('b', {}, `${first?.label ?? ''}: `), ...glossary.marked(plain(first?.text ?? ''))),
+      ...lines.map((line) => h('p', { class: 'lead' }, h('b', {}, `${line.label}: `), ...glossary.marked(plain(line.text) + tried(line.label))))].filter((node) => node !== null)
   }))
+  if (seeds === total) answered(points.map(({ lines }) => `${lines[0]?.label}: ${plain(lines[0]?.text ?? '')}`).join(' '))
   at('views').hidden = false
-  at('about').replaceChildren(...glossary.marked(`${facts.points[shownPoint]!.workload} over ${facts.points[shownPoint]!.network}`))
-  at('warnings').replaceChildren(...facts.warnings.concat(alone(facts)).map((warning) => h('li', {}, warning)))
+  at('about').replaceChildren(...glossary.marked(plain(`${facts.points[shownPoint]!.workload} over ${facts.points[shownPoint]!.network}`)))
+  at('warnings').replaceChildren(...facts.warnings.concat(alone(facts)).map((warning) => h('li', {}, plain(warning))))
   at('command').textContent = facts.command
   at('plan-text').textContent = facts.toml
   drawPoint(progress)
   at<HTMLButtonElement>('draw').disabled = false
   at<HTMLButtonElement>('results').disabled = at<HTMLButtonElement>('captures').disabled = !of.finished
-  if (of.finished && !again && at<HTMLInputElement>('auto').checked) void draw()
+  if (of.finished && !again && (wanted || at<HTMLInputElement>('auto').checked)) void draw()
+}
+
+/** Says with how many loads changes were tried, if these are fewer than the race has. */
+function soFar({ changes }: PointState, total: number): string {
+  const counts = changes.map(({ n }) => n).filter((n) => n > 1)
+  const [fewest, most] = [Math.min(...counts, total), Math.max(...counts)]
+  if (fewest >= total) return ''
+  return ` (Tried with ${fewest === most ? fewest : `${fewest} to ${most}`} loads of each contestant so far.)`
 }
 
 /** Says which contestants use only the first of several paths. */
@@ -164,7 +187,7 @@ function alone(facts: Facts): string[] {
 }
 
 /** Draws the figures of the point that is shown. */
-function drawPoint({ facts, points }: Progress): void {
+function drawPoint({ facts, points, explained }: Progress): void {
   const tabs = at('points')
   tabs.hidden = points.length < 2
   tabs.replaceChildren(...points.map((_, i) => h('button', { type: 'button', 'aria-pressed': String(i === shownPoint), click: () => {
@@ -174,9 +197,10 @@ function drawPoint({ facts, points }: Progress): void {
   } }, Object.entries(facts.points[i]!.factors).map(([key, value]) => `${key} ${value}`).join(', '))))
   const point = points[shownPoint]!
   const table = changes(point)
-  at('distribution').replaceChildren(distribution(point), figures(point))
+  at('compare').replaceChildren(compare(point, () => drawPoint(latest!)))
+  at('distribution').replaceChildren(distribution(point))
   at('changes').classList.toggle('wanted', facts.explains)
-  at('changes').replaceChildren(...(table ? [h('h2', {}, 'What would change this'), table] : []))
+  at('changes').replaceChildren(...(facts.explains ? [h('h2', {}, 'What would change this'), table ?? h('p', { class: 'note' }, explained ? 'No change was tried with this race.' : 'Experiments follow when all loads are done.')] : []))
 }
 
 function clearDrawing(): void {
@@ -188,7 +212,26 @@ function clearDrawing(): void {
   }
 }
 
-/** Draws the packets and the waterfall of the median run of each contestant. */
+/** Returns the seed whose loads are nearest to the medians of all contestants, as an index. */
+function typical({ contestants }: PointState): number {
+  const distance = (seed: number): number => Math.max(...contestants.map(({ times, median }) => {
+    const ms = times[seed]
+    return ms && median ? Math.abs(Math.log(ms / median)) : 100
+  }))
+  const seeds = contestants[0]!.times.map((_, seed) => seed)
+  return seeds.reduce((best, seed) => (distance(seed) < distance(best) ? seed : best))
+}
+
+/** Shows packets and waterfalls: now if the race has its answer, or else when it has. */
+function look(): void {
+  at('wire').scrollIntoView({ block: 'start' })
+  if (race?.finished) return void draw()
+  wanted = true
+  clearDrawing()
+  at('motion').replaceChildren(h('p', { class: 'note', role: 'status' }, 'Packets and waterfalls follow when the race has its answer.'))
+}
+
+/** Draws the packets and the waterfall of each contestant, all with the same seed. */
 async function draw(): Promise<void> {
   const of = race, progress = latest
   if (!of || !progress) return
@@ -196,8 +239,10 @@ async function draw(): Promise<void> {
   button.disabled = true
   try {
     const runs: Run[] = []
-    for (const [contestant, one] of progress.points[shownPoint]!.contestants.entries()) {
-      const drawn = await of.helper.ask<Drawn>({ do: 'draw', point: shownPoint, contestant, seed: one.median_seed })
+    const point = progress.points[shownPoint]!
+    const seed = progress.facts.seeds[typical(point)]!
+    for (const [contestant, one] of point.contestants.entries()) {
+      const drawn = await of.helper.ask<Drawn>({ do: 'draw', point: shownPoint, contestant, seed })
       runs.push({ ...drawn, name: one.name, typed: one.typed })
       if (race !== of) return
     }
@@ -205,7 +250,10 @@ async function draw(): Promise<void> {
     motion = new Motion(runs)
     at('motion').replaceChildren(motion.element)
     const end = Math.max(1, ...runs.map((run) => (run.page_ns ?? Math.max(0, ...run.objects.map((object) => object.delivered_ns ?? 0))) / 1e6)) * 1.02
-    at('waterfalls').replaceChildren(legend(), ...runs.map((run) => h('figure', {}, h('figcaption', {}, h('b', {}, run.name), h('span', { class: 'note' }, ` seed ${run.seed}, the median load`)), h('div', { class: 'chart', tabindex: '0', role: 'region', 'aria-label': `Waterfall of ${run.name}` }, waterfall(run, end)))))
+    at('waterfalls').replaceChildren(
+      h('p', { class: 'note' }, `All with seed ${seed}, whose times are the nearest to the medians of all contestants.`),
+      legend(runs),
+      ...runs.map((run, i) => h('figure', {}, h('figcaption', {}, h('b', {}, run.name), h('span', { class: 'note' }, ` ${run.page_ns === null ? 'did not finish' : time(run.page_ns / 1e6)}; median ${time(point.contestants[i]!.median)}`)), waterfall(run, end))))
   } catch (error) {
     if (!(error instanceof Superseded)) complain(error instanceof Error ? error.message : String(error))
   } finally {
@@ -260,7 +308,8 @@ async function copy(id: string, button: HTMLButtonElement): Promise<void> {
 
 function listen(): void {
   glossary.listen()
-  at('guides').replaceChildren(cards(replace))
+  at('guides').replaceChildren(cards(replace, look))
+  at('to-guides').addEventListener('click', () => at('guides').scrollIntoView({ block: 'center' }))
   at('draw').addEventListener('click', () => void draw())
   at('results').addEventListener('click', () => void files(false))
   at('captures').addEventListener('click', () => void files(true))
@@ -272,6 +321,7 @@ function listen(): void {
   }
   addEventListener('popstate', () => {
     choice = Choice.of(location.hash)
+    controls.expand()
     controls.render()
     contestants.render()
     changed(false)
@@ -280,12 +330,14 @@ function listen(): void {
 
 async function boot(): Promise<void> {
   status('Starting …')
+  reserve()
   const module = await WebAssembly.compile(await unpack(element('program')))
   at('program').remove()
   const cores = Math.max(2, Math.min(navigator.hardwareConcurrency || 2, 8))
   pool = new Pool(element('worker-code'), module, cores)
   const tables = await pool.members[0]!.ask<Tables>({ do: 'tables' })
   at('version').textContent = tables.version
+  glossary.add(tables)
   controls = new Controls(tables, () => choice, changed, (file) => void drop(file))
   contestants = new Contestants(tables, () => choice, () => changed(true))
   curve = new Curve(pool, (loss) => {
@@ -295,6 +347,7 @@ async function boot(): Promise<void> {
   papers = new Papers(pool, (busy) => (busy ? curve.stop() : void background()))
   at('papers').replaceChildren(papers.cards())
   listen()
+  controls.expand()
   controls.render()
   contestants.render()
   at('form').hidden = false

@@ -3,9 +3,12 @@
 /** A flag without its dashes, and its value. */
 export type Flag = [name: string, value: string]
 
+/** What browsers offer for pages. A race without contestants also has SCTP, which a user adds with one click. */
+export const BROWSERS = ['http1', 'http2', 'http3']
+
 /** The flags that the page shows if the address has none. */
 export const DEFAULTS: Flag[] = [
-  ['page', 'news'], ['rate', '10mbit'], ['rtt', '80ms'], ['loss', '1%'], ['runs', '10'],
+  ['page', 'news'], ['rate', '10mbit'], ['rtt', '80ms'], ['loss', '1%'], ['runs', '30'], ...BROWSERS.map((name): Flag => ['transport', name]),
 ]
 
 /** The flags in the order in which the command shows them. */
@@ -108,6 +111,23 @@ export function writeLoss({ share, burst }: Loss): string {
   const leave = 1 / burst
   const enter = (share * leave) / (1 - share)
   return `ge:${round(enter * 100)}%/${round(leave * 100)}%`
+}
+
+/** A value with its unit, as a form shows it. */
+export const spaced = (text: string): string => text.replace(/^([\d.]+)([a-z]+)$/, '$1\u00a0$2').replace('mbit', 'Mbit').replace('gbit', 'Gbit').replace('bit', 'bit/s')
+
+/** The share of lost packets as text. */
+export const percent = (share: number): string => `${Number((share * 100).toPrecision(3))}\u00a0%`
+
+/** Writes a text of the program for people who see a form and no flags. */
+export function plain(text: string): string {
+  const loss = (form: string): string => {
+    const read = readLoss(form.replace('/100%/0%', ''))
+    return read ? `${percent(read.share)} in bursts of ${round(Number(read.burst.toPrecision(2)))}` : form
+  }
+  return text.replace(/, such as --runs (\d+)/, ', such as $1').replace(/, such as --loss.*?(?=\.$)/, ' with another loss or round trip')
+    .replace(/up-rate ([\d.]+[a-z]+),down-rate=([\d.]+[a-z]+)/g, (_, up: string, down: string) => `${spaced(down)} down and ${spaced(up)} up`)
+    .replace(/ge:[\d.]+%\/[\d.]+%(\/100%\/0%)?/g, loss).replace(/(^|[\s(])--(?=[a-z])/g, '$1')
 }
 
 /** Quotes an argument for a shell, as the program does. */

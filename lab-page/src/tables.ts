@@ -5,10 +5,10 @@ export interface Setting { key: string; value: string; help: string; source: str
 export interface Tables {
   version: string
   pages: { name: string; objects: number; bytes: number; hosts: number; source: string }[]
-  presets: { name: string; settings: string; source: string }[]
+  presets: { name: string; about: string; settings: string; source: string }[]
   names: [string, string][]
   default_contestants: { usual: string[]; messages: string[]; cleartext: string[]; several_paths: string[] }
-  transports: { name: string; profiles: string[]; settings: Setting[] }[]
+  transports: { name: string; profiles: string[]; messages: boolean; settings: Setting[] }[]
   keys: { name: string; value: string; help: string; group: string }[]
 }
 
@@ -36,6 +36,18 @@ export interface Standing {
   times: (number | null)[]
 }
 
+/** How contestant `a` compares with `b`, both as indices. The ratio is that of the median of `a` to the median of `b`. */
+export interface Pair {
+  a: number
+  b: number
+  ratio: number | null
+  interval: [number, number] | null
+  n: number
+  faster: number
+  slower: number
+  verdict: 'faster' | 'slower' | 'tie' | 'open'
+}
+
 export interface Changed {
   change: string
   /** The number of seeds. */
@@ -50,6 +62,7 @@ export interface PointState {
   winner: string | null
   unit: string
   contestants: Standing[]
+  pairs: Pair[]
   changes: Changed[]
   limit_ms: number | null
 }

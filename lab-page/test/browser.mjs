@@ -100,7 +100,7 @@ async function main() {
   check(!(await text(page, '.clock')).startsWith('0.0'), 'the packets do not move')
   await picture(page, 'wide-light')
   for (const [part, meaning] of [['connect', /handshake of the transport/], ['queue', /free connection or stream/], ['blocked', /head-of-line blocking/]]) {
-    await page.$$eval('#waterfalls .legend button', (all, part) => all.find((one) => one.textContent === part).click(), part)
+    await page.$$eval('#waterfalls .legend .term', (all, part) => all.find((one) => one.textContent === part).click(), part)
     await page.waitForSelector('#glossary[open]')
     check(meaning.test(await text(page, '#glossary dl > div:first-child')), `the legend opens ${await text(page, '#glossary dl > div:first-child')}`)
     await page.keyboard.press('Escape')
@@ -213,13 +213,96 @@ async function guides() {
   const count = await page.$$eval('#guides .guide', (all) => { all.forEach((one) => { one.open = true }); return all.length })
   check(count === 5, `there are ${count} experiments`)
   await picture(page, 'guides')
-  const buttons = (await page.$$('#guides .guide button')).length
+  const buttons = (await page.$$('#guides .race')).length
   for (let i = 0; i < buttons; i++) {
-    await page.$$eval('#guides .guide button', (all, i) => all[i].click(), i)
+    await page.$$eval('#guides .race', (all, i) => all[i].click(), i)
     await settled(page)
     check(await page.$eval('#error', (element) => element.hidden), `experiment ${i}: ${await text(page, '#error')}`)
-    console.log(`experiment ${i}: ${await text(page, '#answer .result')}`)
+    const answer = await text(page, '#answer .result')
+    console.log(`experiment ${i}: ${answer}`)
+    const shown = await page.$$eval('#guides .step-answer', (all) => all.map((one) => one.textContent))
+    check(shown[i].includes(answer) && shown.filter((one) => one !== '').length === 1, `the answers in the cards are ${shown.join(' | ')}`)
+    check(!/--[a-z]/.test(await text(page, '#answer')), `the answer names flags: ${await text(page, '#answer')}`)
+    if (await page.evaluate(() => location.hash.includes('messages='))) {
+      check(await page.$('#distribution .limit') === null, 'delays of messages have the limit of a page')
+      check(!(await page.$$eval('#add option', (all) => all.map((one) => one.value))).includes('http3'), 'http3 is offered for messages')
+    }
   }
+  await page.close()
+}
+
+/** A button of an experiment stays under the finger, and the packets follow where the text asks to look at them. */
+async function looking() {
+  const { page } = await open('#page=article&runs=1&loss=0')
+  await explained(page)
+  await page.click('#to-guides')
+  await page.$eval('#guides .guide', (one) => { one.open = true })
+  const race = (await page.$$('#guides .guide:first-child .race')).at(-1)
+  await race.scrollIntoView()
+  const before = await race.evaluate((one) => one.getBoundingClientRect().top)
+  await race.click()
+  await explained(page)
+  await curved(page)
+  const after = await race.evaluate((one) => one.getBoundingClientRect().top)
+  check(Math.abs(after - before) < 2, `the button of an experiment moves by ${after - before} px`)
+  await page.click('#guides .guide:first-child .look')
+  await page.waitForSelector('#waterfalls svg', WAIT)
+  check(await page.$eval('#wire', (one) => Math.abs(one.getBoundingClientRect().top) < innerHeight / 2), 'the packets are not in view')
+  const parts = await page.$eval('#waterfalls .legend', (table) => [...table.rows].map((row) => [...row.cells].map((cell) => cell.textContent)))
+  check(parts[0].join() === 'waiting for,http2,http3' && /m?s$/.test(parts.find(([name]) => name === 'blocked')?.[1] ?? ''), `the sums of the parts are ${JSON.stringify(parts)}`)
+  const detail = () => text(page, '#waterfalls .detail')
+  await page.focus('#waterfalls .chart')
+  const first = await detail()
+  check(/connect .* m?s/.test(first), `the first object has: ${first}`)
+  await page.keyboard.press('ArrowDown')
+  check(await detail() !== first, 'the arrow key chooses no other object')
+  const box = await page.$eval('#waterfalls .chart svg', (svg) => { svg.scrollIntoView({ block: 'center' }); const { left, top } = svg.getBoundingClientRect(); return { left, top } })
+  await page.mouse.move(box.left + 200, box.top + 3)
+  check(await detail() === first, `pointing at the first object shows ${await detail()}`)
+  await page.mouse.click(box.left + 200, box.top + 45)
+  check(await detail() !== first, 'a press shows no other object')
+  await picture(page, 'looking')
+  await accessible(page, 'looking')
+  await page.close()
+}
+
+/** What the page begins with, what the contestants are compared with, and what names and presets mean. */
+async function first() {
+  const { page } = await open('', { width: 390, height: 844 })
+  await explained(page)
+  const names = (rows) => page.$$eval(rows, (all) => all.map((one) => one.textContent))
+  check((await names('.contestants .name')).join() === 'http1,http2,http3', `the page begins with ${await names('.contestants .name')}`)
+  check(await page.$eval('#runs-30', (one) => one.getBoundingClientRect().bottom < innerHeight), 'the number of loads is not where the answer stands')
+  await page.waitForFunction(() => /median of 30 loads/.test(document.querySelector('#curve').textContent), WAIT)
+  await steady(page, 'first')
+  await accessible(page, 'first')
+  await page.click('#runs-10')
+  await page.waitForFunction(() => location.hash.includes('runs=10'), WAIT)
+  await curved(page)
+  await page.select('#rival', 'http2')
+  const compared = await page.$$eval('#compare tr', (all) => all.map((row) => [...row.cells].slice(0, 5).map((cell) => cell.textContent)))
+  check(compared[0][2] === 'against http2' && compared[2][2] === '–' && compared[3][3] !== '' && /%\)$/.test(compared[3][4]), `the comparison is ${JSON.stringify(compared)}`)
+  for (const name of ['http1', 'http2', 'http3']) {
+    await page.$$eval('#compare .term', (all, name) => all.find((one) => one.textContent === name).click(), name)
+    await page.waitForSelector('#glossary[open]')
+    check(/[Cc]ontestant/.test(await text(page, '#glossary dl > div:first-child')), `${name} has the entry ${await text(page, '#glossary dl > div:first-child')}`)
+    await page.keyboard.press('Escape')
+  }
+  await page.click('#add-sctp-dtls')
+  await page.waitForFunction(() => !location.hash.includes('transport='), WAIT)
+  await explained(page)
+  check((await names('.contestants .name')).join() === 'http1,http2,http3,sctp-dtls', 'SCTP is not one click away')
+  for (const term of [...await names('#add option'), 'layer', 'preset', 'trace'].slice(1)) {
+    await page.click('#open-glossary')
+    await page.type('#glossary input', term.split(' (')[0])
+    check(!/No term/.test(await text(page, '#glossary dl')), `the glossary has no entry for ${term}`)
+    await page.keyboard.press('Escape')
+  }
+  await page.evaluate(() => { location.hash = '#page=article&preset=3g&runs=1' })
+  await page.waitForFunction(() => document.querySelector('#preset').value === '3g', WAIT)
+  check(/slow mobile.*750.kbit\/s, 250.ms, 1.5.% lost/.test((await names('#preset option')).find((one) => one.startsWith('3g'))), `the presets are ${await names('#preset option')}`)
+  await curved(page)
+  check(/in bursts of 2 in the mean/.test(await text(page, '#curve')), 'the curve of a preset has other losses')
   await page.close()
 }
 
@@ -273,13 +356,13 @@ async function colors() {
     const of = (rows, name) => Object.fromEntries([...document.querySelectorAll(rows)].map((row) => [name(row), color(row.querySelector('.swatch'))]))
     return {
       form: of('.contestants li', (row) => row.querySelector('.name').textContent),
-      times: of('#distribution tbody tr', (row) => row.querySelector('th').textContent),
+      times: of('#compare tbody tr', (row) => row.querySelector('th').textContent),
       curve: of('#curve .legend > span', (row) => row.textContent),
       packets: of('#motion figcaption', (row) => row.querySelector('b').textContent),
     }
   })
   const race = async (names) => {
-    await page.waitForFunction((names) => document.querySelector('#answer:not(.stale)[data-explained=true]') !== null && [...document.querySelectorAll('#distribution tbody th')].map((one) => one.textContent).join() === names, WAIT, names)
+    await page.waitForFunction((names) => document.querySelector('#answer:not(.stale)[data-explained=true]') !== null && [...document.querySelectorAll('#compare tbody th')].map((one) => one.textContent).join() === names, WAIT, names)
     await curved(page)
     await page.click('#draw')
     await page.waitForFunction((names) => [...document.querySelectorAll('#motion figcaption b')].map((one) => one.textContent).join() === names, WAIT, names)
@@ -320,7 +403,7 @@ async function changes() {
     const counts = [...document.querySelectorAll('#changes tbody td:last-child')].map((one) => one.textContent)
     return counts.length > 2 && counts.every((count) => count === '40' || count === '1')
   }, WAIT)
-  check((await page.evaluate(() => globalThis.lines)).some((line) => /Tried with (25|8) loads of each contestant so far/.test(line)), 'the answer does not say that changes were tried with few loads')
+  check((await page.evaluate(() => globalThis.lines)).some((line) => /Tried with (8 to 25|25|8) loads of each contestant so far/.test(line)), 'the answer does not say that changes were tried with few loads')
   check(!/so far/.test(await text(page, '#answer')), `the answer still has ${await text(page, '#answer')}`)
   check(/^40 loads of each contestant, in/.test(await text(page, '#status')), `the status is ${await text(page, '#status')}`)
   await steady(page, 'changes')
@@ -452,7 +535,7 @@ async function large() {
 }
 
 try {
-  for (const part of [main, looks, input, forms, guides, curve, colors, changes, paths, papers, traps, large]) {
+  for (const part of [main, first, looks, input, forms, guides, looking, curve, colors, changes, paths, papers, traps, large]) {
     if (process.env.PART && process.env.PART !== part.name) continue
     await part().catch((error) => problems.push(`${part.name}: ${error.message}`))
   }

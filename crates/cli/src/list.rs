@@ -35,7 +35,7 @@ pub fn presets() -> String {
     let mut out = String::new();
     for preset in PRESETS {
         let settings = preset.settings.replace(',', ", ");
-        let _ = writeln!(out, "{:<12} {settings}\n{}", preset.name, wrapped(preset.source));
+        let _ = writeln!(out, "{:<12} {}: {settings}\n{}", preset.name, preset.about, wrapped(preset.source));
     }
     out
 }

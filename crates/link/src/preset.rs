@@ -23,6 +23,8 @@ use anabranch_base::spelling::nearest;
 pub struct Preset {
     /// The preset's name.
     pub name: &'static str,
+    /// The kind of network, in a few words for users.
+    pub about: &'static str,
     /// The settings of the network, in the form that [`LinkSpec::parse`](crate::LinkSpec::parse) reads.
     pub settings: &'static str,
     /// The source of the values in `settings`.
@@ -73,48 +75,56 @@ impl Preset {
 pub const PRESETS: &[Preset] = &[
     preset(
         "gprs",
+        "very slow mobile, 2G (GPRS)",
         "down-rate=50kbit,up-rate=20kbit,rtt=500ms,jitter=0ms,loss=ge:1%/49%,queue=1bdp",
         COMCAST_RADIO,
     ),
     preset(
         "edge",
+        "very slow mobile, 2G (EDGE)",
         "down-rate=250kbit,up-rate=50kbit,rtt=300ms,jitter=0ms,loss=ge:0.75%/49.25%,queue=1bdp",
         COMCAST_RADIO,
     ),
     preset(
         "3g",
+        "slow mobile, 3G",
         "down-rate=750kbit,up-rate=250kbit,rtt=250ms,jitter=0ms,loss=ge:0.75%/49.25%,queue=1bdp",
         COMCAST_RADIO,
     ),
     preset(
         "lte",
+        "mobile, 4G",
         "down-rate=13mbit,up-rate=6mbit,rtt=70ms,jitter=5ms,loss=ge:0.05%/49.95%,queue=4bdp",
         "rates: medians of Huang et al., \"A Close Examination of Performance and Power Characteristics of 4G LTE \
-         Networks\", MobiSys 2012; round trip: WebPageTest's LTE profile; bursts of two: str0m-netem 0.2, \
-         GilbertElliot::cellular; jitter, share of lost packets (0.1 %), queue: assumed",
+         Networks\", MobiSys 2012; round trip: WebPageTest's LTE profile; bursts of two: the \
+         model of cellular networks in str0m-netem 0.2; jitter, share of lost packets (0.1 %), queue: assumed",
     ),
     preset(
         "lte-recorded",
+        "mobile, 4G, whose rate was recorded while walking",
         "down-trace=lte-walking,up-rate=6mbit,rtt=70ms,jitter=0ms,loss=ge:0.05%/49.95%,queue=150p",
         "downlink: 20 s of trace-1553204803-ts-walking of github.com/Soheil-ab/DeepCC.v1.0 (Abbasloo, Yen and Chao, IEEE \
          JSAC 2021), 6 Mbit/s in the mean; other rate, round trip and losses: as lte; queue: assumed",
     ),
     preset(
         "5g",
+        "fast mobile, 5G",
         "down-rate=166mbit,up-rate=21mbit,rtt=33ms,jitter=3ms,loss=ge:0.05%/49.95%,queue=4bdp",
         "rates: Ookla, global 5G medians of Q3 2021; round trip: Ookla, US operators, Q1 2021; losses: as lte; jitter, \
          queue: assumed",
     ),
-    preset("dialup", "rate=40kbit,rtt=185ms,jitter=0ms,loss=2%,queue=1bdp", COMCAST),
-    preset("dsl-poor", "rate=2mbit,rtt=70ms,jitter=0ms,loss=2%,queue=1bdp", COMCAST),
-    preset("dsl", "rate=8mbit,rtt=40ms,jitter=0ms,loss=0.5%,queue=1bdp", COMCAST),
+    preset("dialup", "telephone modem", "rate=40kbit,rtt=185ms,jitter=0ms,loss=2%,queue=1bdp", COMCAST),
+    preset("dsl-poor", "poor DSL", "rate=2mbit,rtt=70ms,jitter=0ms,loss=2%,queue=1bdp", COMCAST),
+    preset("dsl", "DSL", "rate=8mbit,rtt=40ms,jitter=0ms,loss=0.5%,queue=1bdp", COMCAST),
     preset(
         "vdsl",
+        "fast DSL",
         "down-rate=25mbit,up-rate=3mbit,rtt=28ms,jitter=2ms,loss=0.1%,queue=4bdp",
         "round trip: FCC, 13th Measuring Broadband America (2022), DSL 23 to 34 ms idle; rates: the FCC's benchmark of \
          2015 (25/3); jitter, loss, queue: assumed",
     ),
     preset(
+        "cable",
         "cable",
         "down-rate=100mbit,up-rate=20mbit,rtt=18ms,jitter=2ms,loss=0.1%,queue=4bdp",
         "round trip: FCC, 13th Measuring Broadband America (2022), cable 12 to 24 ms idle; rates: the FCC's benchmark of \
@@ -122,29 +132,34 @@ pub const PRESETS: &[Preset] = &[
     ),
     preset(
         "fibre",
+        "fibre",
         "rate=300mbit,rtt=10ms,jitter=500us,loss=0.01%,queue=2bdp",
         "round trip: FCC, 13th Measuring Broadband America (2022), fiber 7 to 14 ms idle; rate, jitter, loss, queue: \
          assumed",
     ),
     preset(
         "wifi",
+        "Wi-Fi",
         "down-rate=30mbit,up-rate=15mbit,rtt=40ms,jitter=0ms,loss=ge:0.1%/49.9%,queue=1bdp",
         COMCAST_RADIO,
     ),
     preset(
         "wifi-weak",
+        "weak Wi-Fi",
         "down-rate=30mbit,up-rate=15mbit,rtt=40ms,jitter=0ms,loss=ge:2.5%/47.5%,queue=1bdp",
-        "rates and round trip: as wifi; share of lost packets (5 %) and bursts of two: str0m-netem 0.2, \
-         GilbertElliot::wifi_lossy; jitter (none), queue: assumed",
+        "rates and round trip: as wifi; share of lost packets (5 %) and bursts of two: the model \
+         of lossy Wi-Fi in str0m-netem 0.2; jitter (none), queue: assumed",
     ),
     preset(
         "wifi-lossy",
+        "Wi-Fi with losses in bursts",
         "rate=30mbit,rtt=40ms,jitter=2ms,loss=ge:0.5%/25%,queue=1bdp",
         "rate and round trip: comcast README, Wi-Fi, with the same rate up; bursts of four packets that lose 2 % in all, \
          jitter, queue: assumed",
     ),
     preset(
         "starlink",
+        "satellites in low orbit",
         "down-rate=178mbit,up-rate=17mbit,rtt=50ms,jitter=5ms,down-loss=0.4%,up-loss=0.45%,down-queue=3560kB,\
          up-queue=552kB",
         "Michel et al., \"A First Look at Starlink Performance\", IMC 2022: median rates, median round trip 50 ms \
@@ -153,14 +168,15 @@ pub const PRESETS: &[Preset] = &[
     ),
     preset(
         "satellite",
+        "geostationary satellite",
         "down-rate=82mbit,up-rate=4.5mbit,rtt=600ms,jitter=10ms,loss=0.2%,queue=1bdp",
         "geostationary. Rates (medians) and least round trip: Michel et al., IMC 2022; loss: comcast README; jitter, \
          queue: assumed",
     ),
-    preset("serial-14.4", "rate=14400bit,rtt=0ms,jitter=0ms,loss=0,queue=1bdp", SERIAL),
-    preset("serial-32", "rate=32kbit,rtt=0ms,jitter=0ms,loss=0,queue=1bdp", SERIAL),
-    preset("serial-64", "rate=64kbit,rtt=0ms,jitter=0ms,loss=0,queue=1bdp", SERIAL),
-    preset("serial-128", "rate=128kbit,rtt=0ms,jitter=0ms,loss=0,queue=1bdp", SERIAL),
+    preset("serial-14.4", "serial line", "rate=14400bit,rtt=0ms,jitter=0ms,loss=0,queue=1bdp", SERIAL),
+    preset("serial-32", "serial line", "rate=32kbit,rtt=0ms,jitter=0ms,loss=0,queue=1bdp", SERIAL),
+    preset("serial-64", "serial line", "rate=64kbit,rtt=0ms,jitter=0ms,loss=0,queue=1bdp", SERIAL),
+    preset("serial-128", "serial line", "rate=128kbit,rtt=0ms,jitter=0ms,loss=0,queue=1bdp", SERIAL),
 ];
 
 /// Alternative names of some presets.
@@ -178,16 +194,21 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("modem", "dialup"),
 ];
 
-const fn preset(name: &'static str, settings: &'static str, source: &'static str) -> Preset {
-    Preset { name, settings, source }
+const fn preset(
+    name: &'static str,
+    about: &'static str,
+    settings: &'static str,
+    source: &'static str,
+) -> Preset {
+    Preset { name, about, settings, source }
 }
 
 const COMCAST: &str = "comcast README, network condition profiles: rate, latency (taken as round trip), loss; jitter \
                        (none), queue: assumed";
 const COMCAST_RADIO: &str = "comcast README, network condition profiles: rate down, latency (taken as round trip), share \
                              of lost packets; rate up: Firefox's throttling profiles (GPRS, Regular 2G, Regular 3G, \
-                             Wi-Fi), whose rates down are the same; bursts of two: str0m-netem 0.2, \
-                             GilbertElliot::cellular and ::wifi; jitter (none), queue: assumed";
+                             Wi-Fi), whose rates down are the same; bursts of two: the models \
+                             of cellular networks and Wi-Fi in str0m-netem 0.2; jitter (none), queue: assumed";
 const SERIAL: &str = "slides \"SCTP as Alternative Transport to TCP and UDP\": tested speeds; all else (nothing, a queue of \
                       1bdp): assumed";
 

@@ -9,7 +9,7 @@ use anabranch_lab::run::one::{self, Scenario};
 use anabranch_report::answer;
 use anabranch_results::stats::metrics;
 use anabranch_results::stats::paired::Value as Measured;
-use anabranch_results::{Changed, Comparison, Contestant, Host, Point, Race, Run, World};
+use anabranch_results::{Changed, Comparison, Contestant, Host, Point, Race, Run, Verdict, World};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -99,8 +99,36 @@ pub struct State {
     winner: Option<String>,
     unit: &'static str,
     contestants: Vec<Standing>,
+    /// The comparison of each contestant with every earlier one.
+    pairs: Vec<Pair>,
     changes: Vec<Changed>,
+    /// The lower bound of the deciding metric on this network; null if none is known.
     limit_ms: Option<f64>,
+}
+
+/// How contestant `a` compares with contestant `b` in the deciding metric. Both are indices.
+#[derive(Debug, Serialize)]
+struct Pair {
+    a: usize,
+    b: usize,
+    /// The median of `a` divided by the median of `b`, with its 95 % interval.
+    ratio: Option<f64>,
+    interval: Option<[f64; 2]>,
+    /// The number of pairs of runs, and of those in which `a` is faster and slower.
+    n: u64,
+    faster: u64,
+    slower: u64,
+    verdict: PairVerdict,
+}
+
+/// The conclusion of the comparison of two contestants, as the answer of a race draws it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum PairVerdict {
+    Faster,
+    Slower,
+    Tie,
+    Open,
 }
 
 #[derive(Debug, Serialize)]
@@ -427,6 +455,32 @@ impl JobFacts {
     }
 }
 
+impl Pair {
+    fn of(point: &Point, a: usize, b: usize) -> Option<Self> {
+        let name = |index: usize| &point.contestants[index].name;
+        let found = point.compared(name(a), name(b), point.decisive())?;
+        let verdict = if found.is_clearly_slower() {
+            PairVerdict::Slower
+        } else if found.inverse().is_clearly_slower() {
+            PairVerdict::Faster
+        } else if found.verdict == Verdict::Level {
+            PairVerdict::Tie
+        } else {
+            PairVerdict::Open
+        };
+        Some(Self {
+            a,
+            b,
+            ratio: found.median_ratio,
+            interval: found.median_ci95,
+            n: found.n,
+            faster: found.less,
+            slower: found.more,
+            verdict,
+        })
+    }
+}
+
 impl State {
     fn of(point: &Point) -> Self {
         let lines = answer::lines(point).into_iter();
@@ -445,12 +499,16 @@ impl State {
                 times: contestant.runs.iter().map(|run| metrics::value(run, metric)).collect(),
             }
         };
-        let limits = point.contestants.iter().flat_map(|one| &one.runs).filter_map(|run| run.limit_ns);
+        // The bound of a run is about its end, and the deciding metric of messages is about their delays.
+        let bounded = point.contestants.iter().filter(|_| !point.workload.messages);
+        let limits = bounded.flat_map(|one| &one.runs).filter_map(|run| run.limit_ns);
+        let pairs = (0..point.contestants.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
         Self {
             lines: lines.map(|line| LineText { text: line.text(), label: line.label }).collect(),
             winner: answer::winner(point),
             unit: point.workload.workload_noun(),
             contestants: names.into_iter().zip(&point.contestants).map(standing).collect(),
+            pairs: pairs.filter_map(|(a, b)| Pair::of(point, a, b)).collect(),
             changes: point.changes.clone(),
             limit_ms: limits.min().map(|ns| ns as f64 / 1e6),
         }
@@ -579,6 +637,10 @@ mod tests {
         let states = lab.state(8).expect("all runs are there");
         assert_eq!(states.len(), 2);
         assert_eq!(states[0].winner.as_deref(), Some("six"));
+        let [pair] = states[0].pairs.as_slice() else { panic!("one pair: {:?}", states[0].pairs) };
+        assert_eq!((pair.a, pair.b, pair.verdict), (1, 0, PairVerdict::Faster));
+        let medians: Vec<f64> = states[0].contestants.iter().filter_map(|one| one.median).collect();
+        assert!((pair.ratio.expect("a ratio") - medians[1] / medians[0]).abs() < 1e-9, "{pair:?}");
         for standing in &states[1].contestants {
             let (median, [low, high]) =
                 (standing.median.expect("a median"), standing.interval.expect("an interval"));

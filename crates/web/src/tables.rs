@@ -5,6 +5,7 @@ use anabranch_http::har::shipped;
 use anabranch_lab::plan::contestant::CONTESTANT_KEYS;
 use anabranch_lab::plan::{DefaultConditions, STANDARD, keys};
 use anabranch_link::preset::PRESETS;
+use anabranch_transport::Streams;
 use anabranch_transports::Transports;
 use serde::Serialize;
 
@@ -50,6 +51,7 @@ pub struct ShippedPage {
 #[derive(Debug, Serialize)]
 pub struct Preset {
     name: &'static str,
+    about: &'static str,
     settings: &'static str,
     source: &'static str,
 }
@@ -59,6 +61,8 @@ pub struct Preset {
 pub struct TransportKeys {
     name: String,
     profiles: Vec<&'static str>,
+    /// Whether it can race with a workload of messages.
+    messages: bool,
     settings: Vec<Setting>,
 }
 
@@ -91,8 +95,12 @@ pub fn all() -> Tables {
         name: page.name,
         source: page.source,
     });
-    let presets =
-        PRESETS.iter().map(|it| Preset { name: it.name, settings: it.settings, source: it.source }).collect();
+    let presets = PRESETS.iter().map(|it| Preset {
+        name: it.name,
+        about: it.about,
+        settings: it.settings,
+        source: it.source,
+    });
     let of_key = |key: &&keys::Key| !key.help.is_empty();
     let keys = keys::KEYS.iter().filter(of_key).map(|key| PlanKey {
         name: key.name,
@@ -103,7 +111,7 @@ pub fn all() -> Tables {
     Tables {
         version: env!("CARGO_PKG_VERSION"),
         pages: pages.collect(),
-        presets,
+        presets: presets.collect(),
         names: STANDARD.iter().map(|it| [it.name, it.spec]).collect(),
         default_contestants: defaults(&transports),
         transports: of_transports(&transports),
@@ -138,6 +146,7 @@ fn of_transports(transports: &Transports) -> Vec<TransportKeys> {
         TransportKeys {
             name: transport.name().to_owned(),
             profiles: transport.profiles().to_vec(),
+            messages: transport.capabilities().streams != Streams::Fresh,
             settings: keys.chain(knobs).collect(),
         }
     };

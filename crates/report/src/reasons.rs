@@ -37,6 +37,7 @@ pub(super) fn why(standing: &Standing<'_>) -> Line {
             Some(note) => format!("not tested: {note}."),
             None => "nothing tried explains it.".to_owned(),
         });
+        clauses.extend(tried.untried().map(|note| format!("{}.", super::words::capital(note))));
     }
     Line::new(label, clauses)
 }

@@ -153,13 +153,14 @@ fn json_has_the_detail_of_the_drawn_runs_or_of_all() {
         let arguments = [&["--runs", "6", "--loss", "5%", "--json", name], detail].concat();
         let output = command(&scratch, &arguments).output().expect("it starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        fs::read_to_string(scratch.join(name)).expect("there")
+        let text = fs::read_to_string(scratch.join(name)).expect("there");
+        let result: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        result["points"].clone()
     };
     let default = json("default.json", &[]);
-    assert_eq!(json("drawn.json", &["--json-detail", "drawn"]), default);
-    let detailed = |text: &str| {
-        let result: serde_json::Value = serde_json::from_str(text).expect("JSON");
-        let contestant = &result["points"][0]["contestants"][0];
+    assert!(json("drawn.json", &["--json-detail", "drawn"]) == default, "drawn is not the default");
+    let detailed = |points: &serde_json::Value| {
+        let contestant = &points[0]["contestants"][0];
         let runs = contestant["runs"].as_array().expect("runs").clone();
         let has_parts = runs.iter().filter(|run| run["objects"]["why"].is_object()).count();
         (runs.len(), has_parts, contestant["summary"].clone())

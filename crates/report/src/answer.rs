@@ -42,7 +42,7 @@ pub(super) fn all_lines(point: &Point, interrupted: bool) -> Vec<Line> {
         (Some(_), None) => Line::new(DELAYS, result.clauses),
     });
     lines.extend(spread(&standing));
-    if standing.ranked.len() > 1 {
+    if standing.ranked.len() > 1 && point.disturbed().is_none() {
         let (why, flips) = (reasons::why(&standing), reasons::flips(&standing));
         let is_tried = point.comparisons.iter().any(|one| one.experiment.is_some());
         let missing = |line: Line, known: bool| {
@@ -62,6 +62,9 @@ const DELAYS: &str = "Delays of messages";
 /// Returns the line that says which contestant restores service first after a path failure. Only for messages: the time
 /// of a page or a transfer contains the time of the failure, but the 95th percentile of delays may not.
 fn restoration(point: &Point, names: &[String]) -> Option<Line> {
+    if point.disturbed().is_some() {
+        return None;
+    }
     let failed_at = point.failure_ns.filter(|_| point.workload.messages && names.len() > 1)?;
     let mut restored: Vec<(&str, &Stat, u64)> = Vec::new();
     let mut never: Vec<&str> = Vec::new();

@@ -167,7 +167,7 @@ impl Cell<'_> {
 /// Returns whether packets left the emulated links so late that this run cannot be compared with the simulated run of
 /// the same seed.
 fn is_disturbed(run: &Run) -> bool {
-    run.late_ns.is_some_and(live::is_disturbing)
+    run.is_disturbed()
 }
 
 /// Compares the kernel's TCP with our TCP seed by seed, and prints one line per cell. If the results of a cell are not

@@ -144,6 +144,34 @@ fn the_older_format_is_written_and_read() {
     let _ = fs::remove_dir_all(scratch);
 }
 
+/// With `all`, every run has the parts of its objects' response times. Otherwise at most three runs have them, and the
+/// sums over all runs are the same. Without the flag, the JSON is that of `drawn`.
+#[test]
+fn json_has_the_detail_of_the_drawn_runs_or_of_all() {
+    let scratch = new_directory("detail");
+    let json = |name: &str, detail: &[&str]| {
+        let arguments = [&["--runs", "6", "--loss", "5%", "--json", name], detail].concat();
+        let output = command(&scratch, &arguments).output().expect("it starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = fs::read_to_string(scratch.join(name)).expect("there");
+        let result: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        result["points"].clone()
+    };
+    let default = json("default.json", &[]);
+    assert!(json("drawn.json", &["--json-detail", "drawn"]) == default, "drawn is not the default");
+    let detailed = |points: &serde_json::Value| {
+        let contestant = &points[0]["contestants"][0];
+        let runs = contestant["runs"].as_array().expect("runs").clone();
+        let has_parts = runs.iter().filter(|run| run["objects"]["why"].is_object()).count();
+        (runs.len(), has_parts, contestant["summary"].clone())
+    };
+    let ((runs, drawn, summary), (_, whole, same)) =
+        (detailed(&default), detailed(&json("all.json", &["--json-detail", "all"])));
+    assert!(runs == 6 && (1..=3).contains(&drawn) && whole == 6, "{drawn} and {whole} of {runs}");
+    assert_eq!(summary, same);
+    let _ = fs::remove_dir_all(scratch);
+}
+
 #[test]
 fn when_one_file_fails_none_appears() {
     let scratch = new_directory("partial");

@@ -34,7 +34,7 @@ fn a_change_has_the_result_of_a_race_with_it() {
     assert_eq!(names(changes), all);
     let plan = plan(&with(&[("loss", "0")]));
     let runs: usize = changes.iter().map(|changed| changed.n as usize * plan.contestants.len()).sum();
-    let search = Causes::BUDGET * plan.run_count();
+    let search = Causes::BUDGET * plan.seeds.len();
     assert_eq!(plan.max_runs(), plan.run_count() + search + runs);
     for (at, flag) in [(0, ("loss", "1%")), (3, ("rtt", "320ms"))] {
         let lossless = ("loss", "0");
@@ -66,7 +66,7 @@ fn a_point_shows_what_a_change_does_to_its_neighbor() {
 fn other_values_of_a_key_are_tried_only_if_the_race_has_none() {
     let count = |flags: &[(&str, &str)]| {
         let plan = plan(flags);
-        plan.max_runs() - plan.run_count() * (1 + Causes::BUDGET)
+        plan.max_runs() - plan.run_count() - Causes::BUDGET * plan.seeds.len() * plan.points.len()
     };
     let grid = [
         ("objects", "6x20kB"),

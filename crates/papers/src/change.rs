@@ -42,6 +42,11 @@ impl Change {
         self.of.is_none().then(|| self.key.clone())
     }
 
+    /// Returns the key that the change sets, of the plan or of contestants.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
     /// Returns the plan key that the change sets, and its value. Returns `None` if the change sets a setting of
     /// contestants instead.
     #[must_use]

@@ -5,7 +5,7 @@
 use super::check::Check;
 use super::figures::MEAN;
 use super::table::level;
-use super::{Claim, Seeds, Size, Study, Table};
+use super::{Change, Claim, CopyStatus, Seeds, Size, Study, Table};
 use anabranch_lab::plan::Plan;
 use anabranch_results::label;
 use std::collections::BTreeMap;
@@ -198,7 +198,8 @@ impl Study {
     }
 
     /// Returns the warnings that `race` would print for the plans of the tables. Each warning begins with the name of
-    /// its table. Names of earlier versions come first.
+    /// its table. Names of earlier versions come first. If the study is as shipped and has no further contestants, only
+    /// the warnings that the changes cause are returned.
     ///
     /// # Errors
     /// A one-line message if a plan is wrong, or cannot be changed as requested.
@@ -208,9 +209,33 @@ impl Study {
             let draft = table.draft(size.of(table), seeds.first, &seeds.changes_of(table, &[]))?;
             let plan = Plan::interpret(draft, seeds.transports).map_err(|error| error.to_string())?;
             all.extend(plan.draft.renamed.iter().cloned());
-            all.extend(plan.warnings().into_iter().map(|warning| format!("{}: {warning}", table.name)));
+            let mut warnings = plan.warnings();
+            if self.copy == CopyStatus::Same && table.added.is_empty() {
+                let draft = table.draft(size.of(table), seeds.first, &[])?;
+                let plan = Plan::interpret(draft, seeds.transports).map_err(|error| error.to_string())?;
+                let before = plan.warnings();
+                let has = |warning: &String| before.iter().any(|one| subject(one) == subject(warning));
+                warnings.retain(|warning| !has(warning));
+                warnings = warnings.into_iter().map(|warning| of_study(warning, seeds.changes)).collect();
+            }
+            all.extend(warnings.into_iter().map(|warning| format!("{}: {warning}", table.name)));
         }
         Ok(all)
+    }
+}
+
+/// Returns the name of the contestant that a warning is about, without its settings, and what the warning says.
+fn subject(warning: &str) -> (&str, &str) {
+    warning.split_once(": ").map_or(("", warning), |(contestant, what)| (label::shown(contestant), what))
+}
+
+/// Replaces the advice of a warning if it concerns a setting that none of the changes sets. To follow the advice would
+/// change a second assumption of the study.
+fn of_study(warning: String, changes: &[Change]) -> String {
+    let is_changed = changes.iter().any(|change| warning.contains(&format!(": {}=", change.key())));
+    match warning.rsplit_once("; write ") {
+        Some((what, _)) if !is_changed => format!("{what}; this is the study's own value"),
+        _ => warning,
     }
 }
 
@@ -223,5 +248,21 @@ fn levels_of(table: &Table, key: &str) -> Vec<String> {
     match table.definition.plan.get(key).filter(|_| key != "transport") {
         Some(toml::Value::Array(levels)) => levels.iter().filter_map(level).collect(),
         value => value.and_then(level).into_iter().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_advises_only_about_what_the_user_changed() {
+        let changes = |text| [Change::parse(text).expect("a change")];
+        let warning =
+            || "tcp=tcp:rcvbuf=128KiB: rcvbuf=131072B is below the 200kB; write rcvbuf=200kB".to_owned();
+        let own = "tcp=tcp:rcvbuf=128KiB: rcvbuf=131072B is below the 200kB; this is the study's own value";
+        assert_eq!(of_study(warning(), &changes("rtt=160ms")), own);
+        assert_eq!(of_study(warning(), &changes("tcp:rcvbuf=128KiB")), warning());
+        assert_eq!(of_study("no advice".to_owned(), &changes("rtt=160ms")), "no advice");
     }
 }

@@ -7,11 +7,11 @@
 
 pub use super::medians::Line;
 use super::medians::{Finisher, Standing, counted, noun, plural, ratio};
-use super::reasons;
-use anabranch_results::stats::decision::{FEWEST_ALIKE, GAP, rounded_up};
+use super::{medians, reasons};
+use anabranch_results::stats::decision::{FEWEST_ALIKE, GAP};
 use anabranch_results::stats::metrics;
 use anabranch_results::verdict::{and, milliseconds};
-use anabranch_results::{Bound, Comparison, Point, Stat, Verdict};
+use anabranch_results::{Bound, Comparison, Point, Run, Stat, Verdict};
 
 /// Returns the lines of the answer at a point. There are four, and one more for each remark about unfinished runs and
 /// path failures.
@@ -42,7 +42,7 @@ pub(super) fn all_lines(point: &Point, interrupted: bool) -> Vec<Line> {
         (Some(_), None) => Line::new(DELAYS, result.clauses),
     });
     lines.extend(spread(&standing));
-    if standing.ranked.len() > 1 {
+    if standing.ranked.len() > 1 && point.disturbed().is_none() {
         let (why, flips) = (reasons::why(&standing), reasons::flips(&standing));
         let is_tried = point.comparisons.iter().any(|one| one.experiment.is_some());
         let missing = |line: Line, known: bool| {
@@ -62,6 +62,9 @@ const DELAYS: &str = "Delays of messages";
 /// Returns the line that says which contestant restores service first after a path failure. Only for messages: the time
 /// of a page or a transfer contains the time of the failure, but the 95th percentile of delays may not.
 fn restoration(point: &Point, names: &[String]) -> Option<Line> {
+    if point.disturbed().is_some() {
+        return None;
+    }
     let failed_at = point.failure_ns.filter(|_| point.workload.messages && names.len() > 1)?;
     let mut restored: Vec<(&str, &Stat, u64)> = Vec::new();
     let mut never: Vec<&str> = Vec::new();
@@ -142,6 +145,14 @@ fn result(standing: &Standing<'_>) -> Line {
         let text = format!("none of the {} of each contestant finished.", counted(runs as u64, noun(point)));
         return Line::new("No winner", vec![text]);
     };
+    if let Some((contestant, count)) = point.disturbed() {
+        let (of, late) = (counted(contestant.runs.len() as u64, noun(point)), Run::DISTURBING_NS / 1_000_000);
+        let text = format!(
+            "this machine was busy, and packets were more than {late}\u{a0}ms late in {count} of {of} of {}.",
+            contestant.label()
+        );
+        return Line::new("Not measured", vec![text, "Race again with --threads\u{a0}1.".to_owned()]);
+    }
     let time = takes(point, &at_least(point, first.median));
     let others_failed =
         |text: String| if standing.never.is_empty() { text } else { text + " No other contestant finished." };
@@ -209,6 +220,20 @@ fn unclear(standing: &Standing<'_>, first: &Finisher<'_>) -> Line {
     let Some((rival, found)) = opponent else { return Line::new(label, clauses) };
     if found.n < 2 && !found.exact {
         clauses.push(format!("One {load} decides nothing here; race more, such as --runs 100."));
+    } else if let (None, Verdict::More, true) = (found.bound, found.verdict, is_median_slower(found)) {
+        let mean = ratio(found.ratio.unwrap_or(1.0));
+        clauses.push(format!(
+            "On average {} is {mean} times faster, but the medians are less than 3\u{a0}% apart.",
+            first.name
+        ));
+    } else if let (None, Some([low, high]), true) = (found.bound, found.median_ci95, is_median_slower(found))
+    {
+        clauses.push(format!(
+            "The medians differ ({} to {} times, with 95\u{a0}% confidence), the means do not: the {loads} scatter too \
+             much to call a winner.",
+            ratio(low),
+            ratio(high)
+        ));
     } else if let (None, Some([low, high])) = (found.bound, found.median_ci95) {
         let (rival, first) = (rival.name, first.name);
         clauses.push(if low < 1.0 && (1.0..1.5).contains(&high) {
@@ -220,16 +245,19 @@ fn unclear(standing: &Standing<'_>, first: &Finisher<'_>) -> Line {
             let (low, high) = (ratio(low), ratio(high));
             format!("With 95\u{a0}% confidence {rival} takes {low} to {high} times as long as {first}.")
         });
-        // The medians alone would decide. A winner needs averages that agree.
-        if low > 1.0 || high < 1.0 {
-            clauses.push("Their means do not confirm a winner.".to_owned());
-        }
     }
-    clauses.extend(found.more_seeds.filter(|_| found.n > 1).map(|more| {
-        let more = counted(rounded_up(more), &format!("more {load}"));
-        format!("About {more} of each contestant would decide it.")
-    }));
+    if (2..FEW).contains(&found.n) {
+        clauses.push(format!("{} of each are few; more may decide it.", counted(found.n, load)));
+    }
     Line::new(label, clauses)
+}
+
+/// With fewer runs, an undecided comparison says that more may decide it.
+const FEW: u64 = 25;
+
+/// Returns whether the median of contestant `a` is certainly larger than that of `b`, however little.
+fn is_median_slower(found: &Comparison) -> bool {
+    found.median_ci95.is_some_and(|[low, _]| low > 1.0)
 }
 
 /// Describes how certain the lead of a contestant is, from the interval of the ratio of medians.
@@ -262,11 +290,13 @@ fn spread(standing: &Standing<'_>) -> Option<Line> {
         return None;
     }
     let Some((other, found)) = standing.opponent() else {
-        return Some(Line::new(label, vec![format!("{}.", quantiles(point, first)?)]));
+        let has_p95 = is_precise(medians::p95_interval(point, first.contestant));
+        return Some(Line::new(label, vec![format!("{}.", quantiles(point, first, has_p95)?)]));
     };
-    let [p75, p95] = [other.stat.p75?, other.stat.p95?];
-    let [p75, p95] = [p75, p95].map(|ms| at_least(point, ms));
-    let times = format!("{}. For {} these are {p75} and {p95}.", quantiles(point, first)?, other.name);
+    let has_p95 = is_p95_known(point, first, other);
+    let [p75, p95] = [other.stat.p75?, other.stat.p95?].map(|ms| at_least(point, ms));
+    let these = if has_p95 { format!("these are {p75} and {p95}") } else { format!("this is {p75}") };
+    let times = format!("{}. For {} {these}.", quantiles(point, first, has_p95)?, other.name);
     let is_pair = standing.winner().is_some() || standing.ranked.len() < 3;
     let mut clauses = vec![frequency(point, (first, other), found, is_pair), times];
     clauses.extend(steadiest(standing));
@@ -279,7 +309,9 @@ fn steadiest(standing: &Standing<'_>) -> Option<String> {
     let first = standing.ranked.first()?;
     let p95 = |one: &Finisher<'_>| one.stat.p95.unwrap_or(f64::INFINITY);
     let (best, _) = standing.rivals().min_by(|a, b| p95(a.0).total_cmp(&p95(b.0)))?;
-    let matters = standing.winner().is_none() && p95(first) / p95(best) >= MIN_TAIL;
+    let matters = standing.winner().is_none()
+        && p95(first) / p95(best) >= MIN_TAIL
+        && is_p95_known(standing.point, first, best);
     matters.then(|| {
         let time = at_least(standing.point, p95(best));
         format!("{} has the fewest slow {}: 95\u{a0}% take under {time}.", best.name, plural(standing.point))
@@ -317,14 +349,26 @@ fn frequency(
 /// The smallest ratio of the third quartiles of two contestants for which their slower halves are compared.
 const MIN_TAIL: f64 = 1.2;
 
-/// Describes how long 75 % and 95 % of a contestant's runs take at most.
-fn quantiles(point: &Point, one: &Finisher<'_>) -> Option<String> {
+/// The largest ratio of the ends of an interval of a 95th percentile with which the answer names the percentile.
+const MAX_P95_WIDTH: f64 = 1.1;
+
+fn is_precise(interval: Option<[f64; 2]>) -> bool {
+    interval.is_some_and(|[low, high]| high <= MAX_P95_WIDTH * low)
+}
+
+/// Returns whether there are enough runs to compare the 95th percentiles of two contestants: both are precise, or their
+/// intervals do not overlap.
+fn is_p95_known(point: &Point, one: &Finisher<'_>, other: &Finisher<'_>) -> bool {
+    let [one, other] = [one, other].map(|it| medians::p95_interval(point, it.contestant));
+    let is_apart = one.zip(other).is_some_and(|(one, other)| one[1] < other[0] || other[1] < one[0]);
+    is_apart || (is_precise(one) && is_precise(other))
+}
+
+/// Describes how long 75 % and, with `has_p95`, 95 % of a contestant's runs take at most.
+fn quantiles(point: &Point, one: &Finisher<'_>, has_p95: bool) -> Option<String> {
     let [most, nearly] = [one.stat.p75?, one.stat.p95?].map(|ms| at_least(point, ms));
-    Some(format!(
-        "75\u{a0}% of {}'s {} take under {most} and 95\u{a0}% under {nearly}",
-        one.name,
-        plural(point)
-    ))
+    let nearly = if has_p95 { format!(" and 95\u{a0}% under {nearly}") } else { String::new() };
+    Some(format!("75\u{a0}% of {}'s {} take under {most}{nearly}", one.name, plural(point)))
 }
 
 /// Returns lines with remarks about unfinished runs, path failures and the deadline. `without_failover` is set if

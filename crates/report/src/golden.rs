@@ -128,16 +128,6 @@ fn a_clear_winner() {
 }
 
 #[test]
-fn the_number_of_loads_that_would_decide_is_grouped_and_says_whose_they_are() {
-    let mut point = point(|_, rng| Some(1_000 + rng.below(1_000)));
-    for found in &mut point.comparisons {
-        found.more_seeds = Some(44_321);
-    }
-    let text = super::answer::lines(&point)[0].text();
-    assert!(text.ends_with(" About 45,000\u{a0}more loads of each contestant would decide it."), "{text}");
-}
-
-#[test]
 fn two_kinds_of_loads() {
     let mut point = point(|index, rng| {
         let slow = 1_450 + rng.below(450) + rng.below(2) * (2_500 + rng.below(2_500));

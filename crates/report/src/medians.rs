@@ -1,6 +1,7 @@
 //! Ranks the contestants of a point by their medians, and decides whether one of them is the clear winner.
 
 use anabranch_results::stats::decision::with_commas;
+use anabranch_results::stats::interval::quantile_ci95;
 use anabranch_results::stats::metrics;
 use anabranch_results::{Comparison, Contestant, Point, Stat, Verdict};
 
@@ -93,6 +94,15 @@ impl<'a> Standing<'a> {
     pub fn rivals(&self) -> impl Iterator<Item = (&Finisher<'a>, &Comparison)> {
         self.ranked.iter().skip(1).zip(&self.to_first).filter(|(_, found)| !found.is_clearly_slower())
     }
+}
+
+/// Returns the 95 % interval of the 95th percentile of a contestant's times. `None` if there are too few runs.
+pub(super) fn p95_interval(point: &Point, contestant: &Contestant) -> Option<[f64; 2]> {
+    let (metric, terms) = (point.decisive(), point.terms());
+    let value = |run| Some(metrics::bounded(run, metric, terms)?.value);
+    let mut values: Vec<f64> = contestant.runs.iter().filter_map(value).collect();
+    values.sort_by(f64::total_cmp);
+    quantile_ci95(&values, 0.95)
 }
 
 /// Formats a ratio, with two decimals below 2 and with one decimal above.

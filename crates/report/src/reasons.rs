@@ -37,6 +37,7 @@ pub(super) fn why(standing: &Standing<'_>) -> Line {
             Some(note) => format!("not tested: {note}."),
             None => "nothing tried explains it.".to_owned(),
         });
+        clauses.extend(tried.untried().map(|note| format!("{}.", super::words::capital(note))));
     }
     Line::new(label, clauses)
 }
@@ -112,7 +113,10 @@ fn outcome(gap: f64, (winner, loser): (&str, &str)) -> String {
 /// `first` is set at the beginning of a line.
 fn circumstance(condition: &Condition, first: bool, names: (&str, &str)) -> String {
     let (what, without) = described(condition);
-    let without = super::words::capital(&without);
+    let without = match condition.without.as_str() {
+        "security" => "Without them".to_owned(),
+        _ => super::words::capital(&without),
+    };
     let text = format!("{what} {} more time. {without}, {}.", names.1, outcome(condition.gap, names));
     if first { text } else { super::words::capital(&text) }
 }
@@ -128,9 +132,10 @@ fn described(condition: &Condition) -> (String, String) {
         "handshake" => ("opening connections costs", "if both had all connections open beforehand"),
         "failure" => ("the failure of a path costs", "without the failure"),
         "order" => ("waiting for earlier messages costs", "with unordered messages"),
-        "security" => {
-            ("the separate layer of TLS or DTLS costs", "if neither had a separate layer of TLS or DTLS")
-        }
+        "security" => (
+            "the round trips and bytes of a separate TLS or DTLS layer cost",
+            "without the round trips and bytes of a separate TLS or DTLS layer",
+        ),
         other => return (format!("the condition '{other}' costs"), format!("without '{other}'")),
     };
     (what.to_owned(), without.to_owned())

@@ -5,7 +5,7 @@
 
 use super::words::{self, short_time};
 use anabranch_results::stats::metrics;
-use anabranch_results::{Bound, Comparison, Contestant, Point, Run, Stat, Verdict};
+use anabranch_results::{Bound, Comparison, Contestant, Point, Run, Stat};
 
 /// One contestant in the ranking.
 #[derive(Clone, Debug)]
@@ -92,7 +92,7 @@ pub(super) fn versus_text(ratio: &Comparison) -> String {
 
 /// Returns whether one of the two compared contestants is certainly faster.
 pub(super) fn is_decided(found: &Comparison) -> bool {
-    matches!(found.verdict, Verdict::Less | Verdict::More)
+    found.is_clearly_slower() || found.inverse().is_clearly_slower()
 }
 
 impl Ranking {
@@ -129,8 +129,7 @@ impl Ranking {
         let Some(first) = self.ranked.first().filter(|place| place.ms.is_some()) else { return Vec::new() };
         let is_tied = |place: &RankedContestant, comparison: &Option<Comparison>| {
             place.index == first.index
-                || place.ms.is_some()
-                    && comparison.as_ref().is_some_and(|found| found.verdict != Verdict::More)
+                || place.ms.is_some() && comparison.as_ref().is_some_and(|found| !found.is_clearly_slower())
         };
         let all = self.ranked.iter().zip(&self.to_fastest);
         all.filter(|(place, comparison)| is_tied(place, comparison)).map(|(place, _)| place).collect()

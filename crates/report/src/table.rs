@@ -314,6 +314,7 @@ fn details(point: &Point, style: Style) -> String {
         out += &parts.iter().map(|line| wrapped(line, 2, style.width)).collect::<String>();
     }
     out.push('\n');
+    out += &wrapped(&figures::slow_runs(point), 2, style.width);
     out += &wrapped(&format!("By geometric means: {}", verdict::sentence(point)), 2, style.width);
     out + &experiments(point, style.width)
 }

@@ -411,6 +411,7 @@ fn changes_of_the_lead_are_described() {
         let found = &mut point.comparisons[0];
         let ratio = 1.0 / six_over_sctp;
         (found.ratio, found.ci95) = (Some(ratio), Some([ratio - 0.04, ratio + 0.05]));
+        (found.median_ratio, found.median_ci95) = (found.ratio, found.ci95);
         found.verdict = match undecided {
             true => Verdict::Undecided,
             false if ratio < 1.0 => Verdict::Less,

@@ -115,6 +115,25 @@ pub struct Condition {
     pub needed: bool,
 }
 
+impl Experiment {
+    /// The beginning of the note that names the conditions for which a quick search has no runs left.
+    const UNTRIED: &str = "not tried without ";
+
+    /// Returns the note about conditions that were not removed, and the command that tries them; `None` if there are
+    /// none.
+    #[must_use]
+    pub fn untried_note(conditions: &[&str]) -> Option<String> {
+        (!conditions.is_empty())
+            .then(|| format!("{}{}; --causes full tries this", Self::UNTRIED, conditions.join(", ")))
+    }
+
+    /// Returns the note about conditions that were not removed.
+    #[must_use]
+    pub fn untried(&self) -> Option<&str> {
+        self.notes.iter().map(String::as_str).find(|note| note.starts_with(Self::UNTRIED))
+    }
+}
+
 impl Comparison {
     /// Returns the causes, except those whose `change` an earlier cause already contains: in `alternatives`, or as the only
     /// change in `with`.

@@ -36,8 +36,15 @@ impl PointResult {
         let over_winner =
             |name: &str| point.compared(name, &winner.name, point.decisive()).map(|found| found.verdict);
         let other_contestants = rest.iter().map(|(other, _)| over_winner(&other.name));
+        // The grid must not name a winner where the answer of the point names none.
+        let standing = match LeaderStatus::of_first(other_contestants) {
+            LeaderStatus::Wins if times.len() > 1 && point.clear_winner().is_none() => {
+                LeaderStatus::Undecided
+            }
+            standing => standing,
+        };
         Self {
-            standing: LeaderStatus::of_first(other_contestants),
+            standing,
             first: point.contestants.iter().position(|contestant| contestant.name == winner.name),
             lead: rest.first().map(|(_, next)| next / time),
             times,

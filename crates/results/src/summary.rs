@@ -1,6 +1,7 @@
 //! Statistics over the runs of one contestant, and of two contestants on the same seeds.
 
-use super::{Cause, Contestant, Experiment, Point, label};
+use super::{Cause, Contestant, Experiment, Point, Run, label};
+use crate::stats::decision::GAP;
 use crate::stats::metrics;
 use serde::{Deserialize, Serialize};
 
@@ -204,16 +205,27 @@ pub struct Comparison {
     pub experiment: Option<Experiment>,
 }
 
+impl Run {
+    /// The maximum lateness, in nanoseconds, with which a packet may leave an emulated link without harm. A packet that
+    /// is later makes a gap between acknowledgements. A gap longer than this time ends the train of acknowledgements that
+    /// Linux's HyStart detects (hystart_ack_delta_us). Slow start then continues until the queue overflows.
+    pub const DISTURBING_NS: u64 = 2_000_000;
+
+    /// Returns whether packets left an emulated link so late that they may have changed the behaviour of the hosts.
+    #[must_use]
+    pub fn is_disturbed(&self) -> bool {
+        self.late_ns.is_some_and(|late| late > Self::DISTURBING_NS)
+    }
+}
+
 impl Comparison {
-    /// Returns whether `a` is certainly slower than `b`, by the geometric mean and by the median. Only then does a point
-    /// name `b` as its winner.
+    /// Returns whether `a` is certainly slower than `b`, by the geometric mean and by the median, and by at least [`GAP`].
+    /// Only then does a point name `b` as its winner.
     #[must_use]
     pub fn is_clearly_slower(&self) -> bool {
-        let by_median = match (self.median_ci95, self.median_ratio) {
-            (Some([low, _]), _) => low > 1.0,
-            (None, Some(ratio)) => ratio > 1.0,
-            (None, None) => true,
-        };
+        // The tolerance of 1e-12 is needed because of rounding errors, as in [`decide`](crate::stats::decision::decide).
+        let by_median = self.median_ratio.is_none_or(|ratio| ratio >= GAP - 1e-12)
+            && self.median_ci95.is_none_or(|[low, _]| low > 1.0);
         self.verdict == Verdict::More && by_median
     }
 
@@ -353,9 +365,13 @@ impl Point {
     }
 
     /// Returns the contestant that is certainly faster than every other one that finished a run. It has the smallest
-    /// median, and each comparison with it is clear by the geometric mean and by the median.
+    /// median, and each comparison with it is clear by the geometric mean and by the median. `None` if the machine was
+    /// too busy to measure ([`disturbed`](Self::disturbed)).
     #[must_use]
     pub fn clear_winner(&self) -> Option<&Contestant> {
+        if self.disturbed().is_some() {
+            return None;
+        }
         let metric = self.decisive();
         let median = |one: &'_ Contestant| {
             let finished = one.runs.iter().any(|run| metrics::value(run, metric).is_some());
@@ -370,6 +386,17 @@ impl Point {
             found.is_some_and(|found| found.is_clearly_slower())
         };
         (self.contestants.len() > 1 && others.iter().all(|(other, _)| is_slower(other))).then_some(first)
+    }
+
+    /// Returns the contestant with the largest share of runs in the emulated network that a busy machine disturbed
+    /// ([`Run::is_disturbed`]), and the number of these runs. `None` if no contestant has at least a quarter of such
+    /// runs. Half of the runs decide a median, and its interval needs a part of the others.
+    #[must_use]
+    pub fn disturbed(&self) -> Option<(&Contestant, usize)> {
+        let count = |one: &Contestant| one.runs.iter().filter(|run| run.is_disturbed()).count();
+        let all = self.contestants.iter().map(|one| (one, count(one)));
+        let most = all.max_by_key(|(one, count)| 1000 * count / one.runs.len().max(1))?;
+        (most.1 > 0 && 4 * most.1 >= most.0.runs.len()).then_some(most)
     }
 
     /// Returns the name of the metric that decides which contestant wins.

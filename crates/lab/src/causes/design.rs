@@ -135,7 +135,9 @@ impl Search<'_, '_> {
             _ => None,
         };
         let causes = describe(&differences, &values, reverse.as_ref(), &mut experiment);
-        experiment.conditions = self.conditions()?;
+        let untried;
+        (experiment.conditions, untried) = self.conditions()?;
+        experiment.notes.extend(Experiment::untried_note(&untried));
         experiment.runs = self.bench.runs_for_gap as u64;
         Ok(Some((causes, experiment)))
     }
@@ -232,17 +234,17 @@ impl Search<'_, '_> {
     }
 
     /// Removes each condition in turn, while all others are kept, and measures the gap between the two contestants.
-    /// Stops when the budget is used up.
-    fn conditions(&mut self) -> Result<Vec<Condition>, RaceError> {
+    /// Stops when the budget is used up, and returns the names of the conditions that are left.
+    fn conditions(&mut self) -> Result<(Vec<Condition>, Vec<&'static str>), RaceError> {
         let contestants = self.pair.map(|i| &self.bench.plan.contestants[i]);
         let mut found = Vec::new();
         let tried = conditions::of(self.bench.point(), contestants);
         // The confidence level is corrected for the number of conditions. The probability that at least one interval is
         // wrong is at most 5 %.
         let level = 1.0 - 0.05 / tried.len().max(1) as f64;
-        for without in tried {
+        for (at, without) in tried.iter().enumerate() {
             if !self.affords(&without.point, 2) {
-                break;
+                return Ok((found, tried[at..].iter().map(|one| one.name).collect()));
             }
             let [winner, loser] = &without.contestants;
             let logs = self.bench.log_times(&[(&without.point, winner), (&without.point, loser)])?;
@@ -255,7 +257,7 @@ impl Search<'_, '_> {
                 needed: left.is_gone(level),
             });
         }
-        Ok(found)
+        Ok((found, Vec::new()))
     }
 }
 

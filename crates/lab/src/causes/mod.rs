@@ -30,15 +30,16 @@ use anabranch_results::stats::paired::Value;
 use anabranch_results::{Point, Race, Run, World};
 
 impl Causes {
-    /// The maximum number of runs of a quick search for causes, as a multiple of the runs of the race.
-    pub const BUDGET: usize = 5;
+    /// The maximum number of runs of a quick search for causes, as a multiple of the runs of one contestant. It does not
+    /// depend on the number of contestants, so that two contestants have the same causes in every race.
+    pub const BUDGET: usize = 20;
 
     /// Returns the maximum number of runs of a search for causes, as a multiple of the runs of one contestant.
     #[must_use]
     pub const fn max_runs(self, contestants: usize) -> usize {
         match self {
             _ if contestants < 2 => 0,
-            Self::Quick => Self::BUDGET * contestants,
+            Self::Quick => Self::BUDGET,
             Self::Full => {
                 contestants * (contestants - 1) / 2 * (2 * (1 << factors::MOST_GROUPS) + conditions::MOST)
             }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Causes {
     /// Searches for the causes of one difference only. The search compares the winner with the fastest contestant that
-    /// is significantly slower. It carries out at most five times as many runs as the race.
+    /// is significantly slower. With each seed, it carries out at most [`BUDGET`](Self::BUDGET) runs.
     #[default]
     Quick,
     /// Searches for the causes of the gap between every pair of contestants. Tests all subsets of the factors, on the

@@ -349,7 +349,7 @@ const OURS: &[Key] = &[
         "causes",
         "HOW",
         "Why the winner wins, by experiments with one change each: quick (against the next that is not level, at most \
-         five times the race's own runs), full (every pair, all combinations) or off [default: quick]",
+         20 runs with each seed), full (every pair, all combinations) or off [default: quick]",
     ),
     Key {
         name: "loss-by",

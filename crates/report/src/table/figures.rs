@@ -2,6 +2,7 @@
 //! geometric means, packets and retransmissions, and the parts of the response time.
 
 use super::Style;
+use crate::medians::p95_interval;
 use anabranch_results::label::labels;
 use anabranch_results::stats::metrics;
 use anabranch_results::{Bound, Comparison, Contestant, Point, Run, Stat, verdict};
@@ -236,6 +237,20 @@ pub(super) fn work(point: &Point, style: Style) -> String {
     let rows: Vec<Vec<String>> = point.contestants.iter().map(row).collect();
     let headings = ["connections", "lost", "retransmitted", "RTOs", "unfinished"];
     layout("", &headings, point, &rows, style)
+}
+
+/// Lists the 95th percentile of each contestant's times with its interval.
+pub(super) fn slow_runs(point: &Point) -> String {
+    let one = |contestant: &Contestant| {
+        let p95 = contestant.summary.metric(point.decisive())?.p95?;
+        let interval = p95_interval(point, contestant)
+            .map_or("too few runs for one".to_owned(), |[low, high]| {
+                format!("{} to {}", milliseconds(low), milliseconds(high))
+            });
+        Some(format!("{} {} ({interval})", contestant.label(), milliseconds(p95)))
+    };
+    let all: Vec<String> = point.contestants.iter().filter_map(one).collect();
+    format!("p95 and its 95 % interval: {}", all.join("; "))
 }
 
 /// Describes for each contestant which parts of its objects' response times are the largest.

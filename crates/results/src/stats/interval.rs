@@ -141,23 +141,32 @@ pub fn median_ci95(sorted: &[f64]) -> Option<[f64; 2]> {
     if first == last {
         return None;
     }
-    let lower_count = binomial_tail(sorted.len(), 0.025)?;
-    Some([sorted[lower_count], sorted[sorted.len() - 1 - lower_count]])
+    quantile_ci95(sorted, 0.5)
 }
 
-/// Returns the largest k such that `n` fair coins show k or fewer heads with a probability of at most `most`. `None` if
-/// even 0 heads are more probable than `most`.
-fn binomial_tail(n: usize, most: f64) -> Option<usize> {
+/// Returns the distribution-free 95 % interval of the quantile at `p`, which is above 0 and below 1, by ranks. `None` if
+/// there are too few values. For `p` of 0.95, 72 values are enough.
+#[must_use]
+pub fn quantile_ci95(sorted: &[f64], p: f64) -> Option<[f64; 2]> {
+    let (below, above) =
+        (binomial_tail(sorted.len(), p, 0.025)?, binomial_tail(sorted.len(), 1.0 - p, 0.025)?);
+    Some([sorted[below], sorted[sorted.len() - 1 - above]])
+}
+
+/// Returns the largest k such that `n` coins show k or fewer heads with a probability of at most `most`, if each coin
+/// shows a head with the probability `p`. `None` if even 0 heads are more probable than `most`.
+fn binomial_tail(n: usize, p: f64, most: f64) -> Option<usize> {
     // Uses logarithms because 2^-n underflows for n above 1,074.
-    let mut log = -(n as f64) * std::f64::consts::LN_2;
+    let mut log = n as f64 * (1.0 - p).ln();
+    let odds = (p / (1.0 - p)).ln();
     let (mut tail, mut found) = (0.0, None);
-    for heads in 0..=n / 2 {
+    for heads in 0..n {
         tail += log.exp();
         if tail > most {
             break;
         }
         found = Some(heads);
-        log += ((n - heads) as f64 / (heads + 1) as f64).ln();
+        log += ((n - heads) as f64 / (heads + 1) as f64).ln() + odds;
     }
     found
 }
@@ -281,6 +290,11 @@ mod tests {
         let [low, high] = ranks(1_000_000).expect("an interval");
         assert!((low - 499_020.0).abs() < 3.0 && (high - 500_981.0).abs() < 3.0, "{low} {high}");
         assert_eq!(median_ci95(&[2.0; 50]), None);
+        // 0.95^71 is 0.0262 and 0.95^72 is 0.0249. Of 100 values, 89 or fewer are below the 95th percentile with a
+        // probability of 0.0115, and 90 or fewer with 0.0282.
+        let p95 = |n: u32| quantile_ci95(&(1..=n).map(f64::from).collect::<Vec<_>>(), 0.95);
+        assert_eq!((p95(71), p95(72), p95(100)), (None, Some([64.0, 72.0]), Some([90.0, 100.0])));
+        assert_eq!(quantile_ci95(&[], 0.95), None);
     }
 
     #[test]

@@ -34,7 +34,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Mutex;
 
 pub use anabranch_emu::netns::prepare;
-pub use notes::is_disturbing;
 
 /// Runs the plan in real time. If `keep` is set, also returns the packets that both hosts of every run sent and
 /// received.

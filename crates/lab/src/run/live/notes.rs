@@ -1,7 +1,7 @@
 //! Notes about an emulated race. Each note is one line among the warnings in the result.
 
 use crate::plan::Plan;
-use anabranch_results::{Contestant, Directions, Multipath, Outcome, Race, Rules};
+use anabranch_results::{Contestant, Directions, Multipath, Outcome, Race, Rules, Run};
 
 /// Returns all notes about a race.
 pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
@@ -62,29 +62,18 @@ fn failed(name: &str, contestant: &Contestant) -> Option<String> {
 /// Reports in how many runs this machine was too busy to measure well. `late` has one value for each run: the longest
 /// time in nanoseconds by which a packet left a link too late.
 fn disturbed(name: &str, late: &[u64]) -> Option<String> {
-    let count = late.iter().filter(|&&late| is_disturbing(late)).count();
+    let count = late.iter().filter(|&&late| late > Run::DISTURBING_NS).count();
     let latest = *late.iter().max()?;
     (count > 0).then(|| {
         format!(
             "{name}: in {count} of {} runs packets left the links more than {} ms late, {:.1} ms at most: this machine \
              was busy; fewer runs at a time (--threads) disturb each other less",
             late.len(),
-            LATE / 1_000_000,
+            Run::DISTURBING_NS / 1_000_000,
             latest as f64 / 1e6
         )
     })
 }
-
-/// Returns whether a packet that leaves an emulated link `late_ns` late may change the behaviour of the hosts.
-#[must_use]
-pub const fn is_disturbing(late_ns: u64) -> bool {
-    late_ns > LATE
-}
-
-/// The maximum lateness, in nanoseconds, with which a packet may leave a link without harm. A packet that is later
-/// makes a gap between acknowledgements. A gap longer than this time ends the train of acknowledgements that Linux's
-/// HyStart detects (hystart_ack_delta_us). Slow start then continues until the queue overflows.
-const LATE: u64 = 2_000_000;
 
 /// Reports how many Multipath TCP connections fell back to plain TCP.
 fn multipath(name: &str, runs: &[Multipath]) -> Option<String> {

@@ -39,8 +39,6 @@ pub struct People {
     numbers: Vec<String>,
     seed: u64,
     runs: u64,
-    /// Whether all people load the page of the plan, and not one that is drawn.
-    has_page: bool,
 }
 
 impl People {
@@ -98,7 +96,7 @@ impl People {
                 format!("'{}': all people load the page that the plan has; leave bytes out", level.text);
             return Err(PlanError::at(&given.place, what));
         }
-        Ok(Some(Self { levels, numbers, seed, runs, has_page }))
+        Ok(Some(Self { levels, numbers, seed, runs }))
     }
 
     /// Returns the number of people.
@@ -124,12 +122,13 @@ impl People {
         let level = self.levels.iter().find(|level| Some(&level.text) == named.as_ref());
         let Some(level) = level.or(self.levels.first()) else { return };
         let person = draw::person(&level.data, self.seed, index as u64 + 1, &level.scaled);
+        let has_page = concrete.setting("page").is_some();
         let mut factor = |name: &str, value: &str| concrete.factors.insert(name.to_owned(), value.to_owned());
         factor(PERSON, &(index + 1).to_string());
         factor("country", &person.country);
         factor("region", &person.region);
         factor("access", person.access);
-        let is_used = |name: &str| !(self.has_page && OF_PAGE.contains(&name));
+        let is_used = |name: &str| !(has_page && OF_PAGE.contains(&name));
         let settings: Vec<_> = person.settings.into_iter().filter(|(name, _)| is_used(name)).collect();
         for (name, value) in &settings {
             factor(name, value);

@@ -78,10 +78,14 @@ fn explains_part(tried: &Experiment, one: &Condition) -> bool {
 }
 
 /// Returns the gap that remains after the change of `cause` alone, or together with the changes that it needs. `None`
-/// if that run shows no effect.
+/// if no run shows it, or if that run shows no effect.
 fn remaining_gap(tried: &Experiment, cause: &Cause) -> Option<f64> {
     if !cause.with.is_empty() {
-        return Some(tried.gap / cause.effect.max(1e-9));
+        // `effect` is the effect after other changes, and these may make the loser slower. The gap after several
+        // changes is known only for all of them.
+        let is_all = cause.with.len() + 1 == tried.factors.len();
+        let all = tried.unexplained.as_ref().filter(|_| is_all)?.ratio;
+        return (tried.gap / all >= GAP).then_some(all);
     }
     let alone = |factor: &&TestedFactor| factor.change == cause.change;
     let alone = tried.factors.iter().find(alone)?.alone;

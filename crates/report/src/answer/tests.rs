@@ -167,3 +167,33 @@ fn reasons_agree_with_the_answer() {
     assert!(shown[0].label == "No clear winner", "{shown:?}");
     assert!(shown.iter().any(|line| line.label.ends_with(" on average")), "{shown:?}");
 }
+
+/// A change that acts only together with others has its effect after them, and the others may make the loser slower.
+/// What the loser does with all of them is known only if they are all that was tested.
+#[test]
+fn a_change_that_needs_others_is_told_by_the_run_of_all() {
+    let told = |unexplained: f64, others: &[&str]| {
+        let mut point = race();
+        let change = |change: &str, alone: f64| {
+            serde_json::json!({"factor": "request order", "change": change, "was": "no", "contestant": "tcp",
+                "alone": {"ratio": alone, "ci": [alone, alone]}, "marginal_effect": null, "shapley": null, "reverse": null})
+        };
+        let factors = [change("pipeline=yes", 1.0), change("connections=1", 0.56)];
+        let factors: Vec<_> =
+            factors.into_iter().chain(others.iter().map(|name| change(name, 1.0))).collect();
+        let found = best_two(&mut point);
+        found.causes = serde_json::from_value(serde_json::json!([{"change": "pipeline=yes", "was": "pipeline=no",
+            "factor": "request order", "effect": 1.83, "ci": [1.8, 1.9], "enough": false, "with": ["connections=1"],
+            "alternatives": []}]))
+        .expect("causes");
+        found.experiment = serde_json::from_value(serde_json::json!({"winner": "sctp", "loser": "tcp:connections=6",
+            "ranks": [1, 2], "gap": 1.12, "ci95": [1.1, 1.14], "runs": 80, "factors": factors, "adverse_causes": [],
+            "unexplained": {"ratio": unexplained, "ci": [unexplained, unexplained]}, "conditions": [], "notes": []}))
+        .expect("as results have it");
+        line(&lines(&point), "Why").text()
+    };
+    let all = told(1.05, &[]);
+    assert!(all.contains("connections=1") && all.contains("sctp would still be 1.05 times faster"), "{all}");
+    assert_eq!(told(1.11, &[]), "nothing tried explains it.");
+    assert_eq!(told(1.05, &["iw=10"]), "nothing tried explains it.");
+}

@@ -28,8 +28,8 @@ export const GUIDES: Guide[] = [
     title: 'Head-of-line blocking', question: 'What does one lost packet hold up?',
     steps: [
       { text: 'Fifty messages a second, over one TCP connection and over the streams of one SCTP association. Nothing is lost, and all messages take half a round trip.', flags: messages('0') },
-      { text: 'Now 2 % of the packets are lost. TCP is one ordered stream: messages that arrive after a lost packet wait for it. In SCTP only the stream of the lost message waits. Compare the times that 95 % of the messages need.', flags: messages('2%') },
-      { text: 'Does a page load wait in the same way? HTTP/2 has one ordered stream, and HTTP/3 has many. The median loads differ little: in HTTP/2 objects wait some hundredths of a second for packets of others. Look at the part “blocked”: it is what an object waited for others.', flags: one('gallery', '10mbit', '80ms', '2%', 'http2', 'http3'), look: true },
+      { text: 'Now 2 % of the packets are lost. TCP is one ordered stream: messages that arrive after a lost packet wait for it. That is head-of-line blocking. In SCTP only the stream of the lost message waits. Compare the times that 95 % of the messages need.', flags: messages('2%') },
+      { text: 'Does a page load wait in the same way? HTTP/2 has one ordered stream, and HTTP/3 has many. Look at the part “blocked”, what objects waited for lost packets of others. It is longer in HTTP/2, but all objects together wait some hundredths of a second. So it does not decide: HTTP/3 loads later here, because losses cost it more time in other ways.', flags: one('gallery', '10mbit', '80ms', '2%', 'http2', 'http3'), look: true },
     ],
   },
   {

@@ -147,6 +147,15 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
         "as typed it takes minutes",
     ),
     (
+        "anabranch race examples/population.toml --page news --people 300 --runs 6 --causes off --out browser \
+         --transport http1,http2,http3",
+        Run(
+            "anabranch race examples/population.toml --page news --people 2 --runs 1 --causes off --out browser \
+             --transport http1,http2,http3",
+        ),
+        "as typed it takes minutes",
+    ),
+    (
         "anabranch study run rajamani-2002",
         Run("anabranch study run rajamani-2002 --quick"),
         "as typed it takes minutes",

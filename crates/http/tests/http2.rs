@@ -5,11 +5,12 @@ use crate::rig::page;
 use crate::rig::sim::{Rig, fetch_page, tcp_hosts, tcp_server};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_http::fetch::FetchStatus;
+use anabranch_http::fetch::{FetchStatus, Outcome};
 use anabranch_http::get::{Answer, Requests};
 use anabranch_http::http2::Windows;
 use anabranch_http::mapping::{Choices, Policy, Version};
-use anabranch_http::observe::Recorder;
+use anabranch_http::observe::{Record, Recorder};
+use anabranch_http::page::Page;
 use anabranch_http::serve::{self, PageSite, Versions};
 use anabranch_link::spec::Direction;
 use anabranch_sim::SimWorld;
@@ -24,6 +25,19 @@ fn options(versions: Versions) -> serve::Options {
     serve::Options { versions, ..serve::Options::default() }
 }
 
+/// Loads a page over HTTP/2 on one TCP connection.
+fn fetched(rig: &Rig, page: &Rc<Page>, versions: Versions) -> (Outcome, Record) {
+    let policy = Choices::default().policy(false, false).expect("a policy");
+    let policy = Policy { version: Version::Http2(Windows::default()), ..policy };
+    let run = async {
+        let (client, server) = tcp_hosts(rig, "modern").await;
+        let listener = server.listen(80, 0).expect("listening");
+        let connector = TcpConnector::new(client, vec![tcp_server(rig)]);
+        fetch_page(rig, connector, listener, page, policy, options(versions)).await
+    };
+    rig.network.run(run, Instant::MAX).expect_done()
+}
+
 /// All objects must arrive over one connection. The server must record when it writes the first byte of each response.
 /// The client compares all bodies byte for byte.
 #[test]
@@ -31,15 +45,7 @@ fn a_page_comes_whole_over_streams_of_one_connection() {
     for versions in [Versions::Http2, Versions::Both] {
         let rig = Rig::new(&["rate=10mbit,rtt=40ms,loss=1%"], 1);
         let page = page(20_000, &[300_000, 5_000, 0, 70_000]);
-        let policy = Choices::default().policy(false, false).expect("a policy");
-        let policy = Policy { version: Version::Http2(Windows::default()), ..policy };
-        let run = async {
-            let (client, server) = tcp_hosts(&rig, "modern").await;
-            let listener = server.listen(80, 0).expect("listening");
-            let connector = TcpConnector::new(client, vec![tcp_server(&rig)]);
-            fetch_page(&rig, connector, listener, &page, policy, options(versions)).await
-        };
-        let (outcome, record) = rig.network.run(run, Instant::MAX).expect_done();
+        let (outcome, record) = fetched(&rig, &page, versions);
         assert_eq!((outcome.end, outcome.connections), (FetchStatus::Done, 1), "{outcome:?}");
         assert_eq!(outcome.body_bytes, page.body_bytes());
         for (number, object) in record.objects.iter().enumerate() {
@@ -59,15 +65,7 @@ fn requests_are_compressed_against_earlier_ones() {
         let rig = Rig::new(&[LINK], 1);
         let page = page(1_000, &vec![1_000; objects]);
         assert!(page.objects.iter().all(|object| object.request_head == 400));
-        let policy = Choices::default().policy(false, false).expect("a policy");
-        let policy = Policy { version: Version::Http2(Windows::default()), ..policy };
-        let run = async {
-            let (client, server) = tcp_hosts(&rig, "modern").await;
-            let listener = server.listen(80, 0).expect("listening");
-            let connector = TcpConnector::new(client, vec![tcp_server(&rig)]);
-            fetch_page(&rig, connector, listener, &page, policy, options(Versions::Http2)).await
-        };
-        let (outcome, _) = rig.network.run(run, Instant::MAX).expect_done();
+        let (outcome, _) = fetched(&rig, &page, Versions::Http2);
         assert_eq!(outcome.end, FetchStatus::Done, "{outcome:?}");
         rig.network.link_counters(rig.links[0], Direction::Up).meter.entered.bytes
     };

@@ -116,7 +116,8 @@ impl People {
         self.levels.iter().map(|level| level.text.as_str())
     }
 
-    /// Adds the network of the person with this index to `concrete`, and the page if the plan has none. Indices are counted from 0.
+    /// Adds the network of the person with this index to `concrete`, and the page if the plan has none. Indices are
+    /// counted from 0.
     pub fn apply(&self, index: usize, concrete: &mut Concrete) {
         let named = concrete.setting("population").map(|setting| setting.value.clone());
         let level = self.levels.iter().find(|level| Some(&level.text) == named.as_ref());
